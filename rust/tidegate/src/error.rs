@@ -1,0 +1,93 @@
+//! The one error of the crate: a private kind, a message, and predicates for what a caller can do about it.
+
+use std::fmt;
+
+/// What went wrong, in one sentence that names the column, the row, what was given and what was expected.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Argument,
+    Schema,
+    Order,
+    Memory,
+    State,
+    Closed,
+    Data,
+    Stopped,
+    Bug,
+}
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $new:ident, $is:ident, $kind:ident;)*) => {
+        impl Error {
+            $(
+                $(#[$doc])*
+                #[cold]
+                pub fn $new(message: impl Into<String>) -> Self {
+                    Error { kind: Kind::$kind, message: message.into() }
+                }
+
+                /// Whether the error is of the kind that the constructor of this name makes.
+                pub fn $is(&self) -> bool {
+                    self.kind == Kind::$kind
+                }
+            )*
+        }
+    };
+}
+
+kinds! {
+    /// An argument that has no meaning whatever the data: `lower > upper`, an unknown `how`.
+    argument, is_argument, Argument;
+    /// A column that is missing, doubled, or of a type that does not fit.
+    schema, is_schema, Schema;
+    /// Rows that break a promised order.
+    order, is_order, Order;
+    /// A limit that was reached before memory was taken: `max_rows`, `memory_limit`.
+    memory, is_memory, Memory;
+    /// A snapshot that cannot be restored.
+    state, is_state, State;
+    /// A handle that was used after it was closed.
+    closed, is_closed, Closed;
+    /// A value that cannot be used: a null time, malformed Arrow data, an overflow in an expression.
+    data, is_data, Data;
+    /// The caller asked the work to stop.
+    stopped, is_stopped, Stopped;
+    /// A broken invariant of this crate.
+    bug, is_bug, Bug;
+}
+
+impl Error {
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<arrow_schema::ArrowError> for Error {
+    fn from(error: arrow_schema::ArrowError) -> Self {
+        Error::data(error.to_string())
+    }
+}

@@ -1,0 +1,5 @@
+//! Deterministic, multicore joins of event streams, Arrow in and Arrow out.
+
+mod error;
+
+pub use error::{Error, Result};
