@@ -1,1 +1,5 @@
-//! placeholder
+//! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere else.
+
+pub mod bits;
+pub mod pages;
+pub mod partition;

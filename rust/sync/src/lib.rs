@@ -1,1 +1,73 @@
-//! placeholder
+//! The atomics of tidegate. Every other crate reaches them through the small types of this one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// A request to stop, shared by whoever may ask and everybody who has to notice.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks the work to stop; cannot be taken back.
+    pub fn request(&self) {
+        // Relaxed: the flag orders nothing; who sees it late does a little more work.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked.
+    pub fn is_requested(&self) -> bool {
+        // Relaxed: see `request`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Hands out the numbers `0..len`, each exactly once, to any number of threads.
+#[derive(Debug)]
+pub struct Tickets {
+    /// The next number. Written and read by every worker.
+    next: CachePadded<AtomicUsize>,
+    len: usize,
+}
+
+impl Tickets {
+    /// Numbers below `len`.
+    pub fn new(len: usize) -> Self {
+        Tickets { next: CachePadded::new(AtomicUsize::new(0)), len }
+    }
+
+    /// The next number, or `None` when all are taken.
+    pub fn take(&self) -> Option<usize> {
+        // Relaxed: read-modify-write operations on one atomic never return a value twice, and what
+        // a number stands for was published when the threads were started.
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.len).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickets_are_taken_once() {
+        let tickets = Tickets::new(1000);
+        let mut taken: Vec<usize> = std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| std::iter::from_fn(|| tickets.take()).collect::<Vec<_>>())).collect();
+            workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, (0..1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_stop_is_seen_by_its_clones() {
+        let stop = Stop::default();
+        let other = stop.clone();
+        assert!(!other.is_requested());
+        stop.request();
+        assert!(other.is_requested());
+    }
+}

@@ -1,0 +1,74 @@
+//! A set of row numbers, one bit each.
+
+/// A set of numbers below a fixed length.
+#[derive(Clone, Debug)]
+pub struct BitSet {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl BitSet {
+    /// The empty set of numbers below `len`.
+    pub fn new(len: usize) -> Self {
+        BitSet { words: vec![0; len.div_ceil(64)], len }
+    }
+
+    /// Puts `number` in the set.
+    pub fn insert(&mut self, number: usize) {
+        debug_assert!(number < self.len);
+        self.words[number / 64] |= 1 << (number % 64);
+    }
+
+    /// Puts all numbers of `start..end` in the set, a word at a time.
+    pub fn insert_range(&mut self, start: usize, end: usize) {
+        debug_assert!(start <= end && end <= self.len);
+        if start == end {
+            return;
+        }
+        let (first, last) = (start / 64, (end - 1) / 64);
+        let head = u64::MAX << (start % 64);
+        let tail = u64::MAX >> (63 - (end - 1) % 64);
+        if first == last {
+            self.words[first] |= head & tail;
+        } else {
+            self.words[first] |= head;
+            self.words[first + 1..last].fill(u64::MAX);
+            self.words[last] |= tail;
+        }
+    }
+
+    /// Whether `number` is in the set.
+    pub fn contains(&self, number: usize) -> bool {
+        self.words[number / 64] >> (number % 64) & 1 == 1
+    }
+
+    /// The numbers below the length that are not in the set, ascending.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        (0..self.len).filter(|number| !self.contains(*number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_set_exactly_their_bits() {
+        for start in 0..200 {
+            for end in start..200 {
+                let mut set = BitSet::new(200);
+                set.insert_range(start, end);
+                assert!((0..200).all(|n| set.contains(n) == (start..end).contains(&n)), "{start}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn missing_lists_the_rest() {
+        let mut set = BitSet::new(70);
+        set.insert_range(1, 69);
+        assert_eq!(set.missing().collect::<Vec<_>>(), [0, 69]);
+        set.insert(0);
+        assert_eq!(set.missing().collect::<Vec<_>>(), [69]);
+    }
+}
