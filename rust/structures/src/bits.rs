@@ -42,6 +42,18 @@ impl BitSet {
         self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
+    /// The numbers in the set, ascending.
+    pub fn present(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+                rest &= rest - 1;
+                Some(at * 64 + bit)
+            })
+        })
+    }
+
     /// The numbers below the length that are not in the set, ascending.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
         (0..self.len).filter(|number| !self.contains(*number))
@@ -68,6 +80,7 @@ mod tests {
         let mut set = BitSet::new(70);
         set.insert_range(1, 69);
         assert_eq!(set.missing().collect::<Vec<_>>(), [0, 69]);
+        assert_eq!(set.present().collect::<Vec<_>>(), (1..69).collect::<Vec<_>>());
         set.insert(0);
         assert_eq!(set.missing().collect::<Vec<_>>(), [69]);
     }

@@ -1,0 +1,244 @@
+//! Rows of one side, grouped by key and in time order within a key.
+
+use std::ops::{Deref, Range};
+
+use tidegate_structures::pages::Pages;
+use tidegate_structures::partition::{Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers};
+
+use super::Side;
+use crate::driver::{Driver, Stopped};
+
+/// The fewest rows worth a thread: partitioning them takes about ten times as long as starting one.
+pub(super) const PART_ROWS: usize = 1 << 15;
+
+/// Rows a task sorts or checks at a time, so that a stop is seen soon.
+const TASK_ROWS: usize = 1 << 18;
+
+/// The rows of a side by key, then time, then row number.
+#[derive(Debug)]
+pub(super) struct Groups<'a> {
+    /// Where each key's rows start, with the number of rows that have a key as last element.
+    pub(super) starts: Vec<u32>,
+    ts: Times<'a>,
+    /// The row numbers; `None` where a row's place is its number.
+    numbers: Option<Pages<u32>>,
+    /// Whether the row numbers of each key ascend.
+    pub(super) ascending: bool,
+}
+
+#[derive(Debug)]
+enum Times<'a> {
+    Borrowed(&'a [i64]),
+    Owned(Pages<i64>),
+}
+
+impl Deref for Times<'_> {
+    type Target = [i64];
+
+    fn deref(&self) -> &[i64] {
+        match self {
+            Times::Borrowed(ts) => ts,
+            Times::Owned(ts) => ts,
+        }
+    }
+}
+
+impl<'a> Groups<'a> {
+    /// Groups the rows of `side`, whose keys are below `key_count`.
+    pub(super) fn new(side: Side<'a>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
+        let sorted = is_sorted(side.ts, driver)?;
+        let Some(keys) = side.keys else {
+            return Self::of_one_key(side.ts, sorted, driver);
+        };
+        assert_eq!(keys.len(), side.ts.len(), "a time a key");
+        let mut ts = Pages::new(keys.len());
+        let mut numbers = Pages::new(keys.len());
+        let starts = partition(keys, side.ts, key_count, &mut ts, &mut numbers, driver)?;
+        let ascending = sorted || sort_groups(&starts, &mut ts, &mut numbers, driver)?;
+        Ok(Groups { starts, ts: Times::Owned(ts), numbers: Some(numbers), ascending })
+    }
+
+    fn of_one_key(ts: &'a [i64], sorted: bool, driver: &Driver) -> Result<Self, Stopped> {
+        let starts = vec![0, ts.len() as u32];
+        if sorted {
+            return Ok(Groups { starts, ts: Times::Borrowed(ts), numbers: None, ascending: true });
+        }
+        let mut sorted_ts = Pages::new(ts.len());
+        sorted_ts.copy_from_slice(ts);
+        let mut numbers = Pages::new(ts.len());
+        numbers.iter_mut().zip(0..).for_each(|(number, row)| *number = row);
+        let ascending = sort_groups(&starts, &mut sorted_ts, &mut numbers, driver)?;
+        Ok(Groups { starts, ts: Times::Owned(sorted_ts), numbers: Some(numbers), ascending })
+    }
+
+    /// The times, group by group.
+    pub(super) fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+
+    /// The row numbers, group by group; `None` where a row's place is its number.
+    pub(super) fn numbers(&self) -> Option<&[u32]> {
+        self.numbers.as_deref()
+    }
+
+    pub(super) fn into_numbers(self) -> Option<Pages<u32>> {
+        self.numbers
+    }
+}
+
+/// Whether the times never fall.
+pub(super) fn is_sorted(ts: &[i64], driver: &Driver) -> Result<bool, Stopped> {
+    let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
+    // A part looks at the first time of the next one too.
+    let sorted = driver.map(parts, |part| ts[part.start..ts.len().min(part.end + 1)].is_sorted())?;
+    Ok(sorted.into_iter().all(|sorted| sorted))
+}
+
+/// Partitions the rows by key, in one level or two, and returns where each key's rows start.
+fn partition(
+    keys: &[u32],
+    ts: &[i64],
+    key_count: usize,
+    out_ts: &mut [i64],
+    out_numbers: &mut [u32],
+    driver: &Driver,
+) -> Result<Vec<u32>, Stopped> {
+    let rows = Rows { keys, ts, numbers: None, first: 0 };
+    if key_count <= MAX_BUCKETS {
+        let buckets = Buckets { first: 0, shift: 0, count: key_count };
+        return scatter(rows, buckets, Target { keys: &mut [], ts: out_ts, numbers: out_numbers }, driver);
+    }
+    // 1. By the high bits of the key, into temporary columns.
+    let shift = (key_count.div_ceil(MAX_BUCKETS)).next_power_of_two().trailing_zeros();
+    let coarse = Buckets { first: 0, shift, count: key_count.div_ceil(1 << shift) };
+    let (mut tmp_keys, mut tmp_ts, mut tmp_numbers) =
+        (Pages::<u32>::new(keys.len()), Pages::<i64>::new(keys.len()), Pages::<u32>::new(keys.len()));
+    let target = Target { keys: &mut tmp_keys, ts: &mut tmp_ts, numbers: &mut tmp_numbers };
+    let coarse_starts = scatter(rows, coarse, target, driver)?;
+    // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone would keep a thread
+    //    busy longer than its share is cut like the whole was; the others are a task each.
+    let share = (keys.len() / driver.threads()).max(PART_ROWS);
+    let fine_of = |bucket: usize| {
+        let first = bucket << shift;
+        Buckets { first: first as u32, shift: 0, count: (key_count - first).min(1 << shift) }
+    };
+    let slices = split_buckets(out_ts, &coarse_starts).into_iter().zip(split_buckets(out_numbers, &coarse_starts));
+    let (mut large, mut small) = (Vec::new(), Vec::new());
+    for (bucket, (ts, numbers)) in slices.enumerate() {
+        let at = coarse_starts[bucket] as usize..coarse_starts[bucket + 1] as usize;
+        let rows =
+            Rows { keys: &tmp_keys[at.clone()], ts: &tmp_ts[at.clone()], numbers: Some(&tmp_numbers[at]), first: 0 };
+        let target = Target { keys: &mut [], ts, numbers };
+        let list = if rows.keys.len() > share { &mut large } else { &mut small };
+        list.push((bucket, rows, target));
+    }
+    let mut starts: Vec<Vec<u32>> = vec![Vec::new(); coarse.count];
+    for (bucket, rows, target) in large {
+        starts[bucket] = scatter(rows, fine_of(bucket), target, driver)?;
+    }
+    let one = Driver::new(1, driver.stop());
+    let done =
+        driver.map(small, |(bucket, rows, target)| Ok((bucket, scatter(rows, fine_of(bucket), target, &one)?)))?;
+    for outcome in done {
+        let (bucket, fine) = outcome?;
+        starts[bucket] = fine;
+    }
+    let mut all = Vec::with_capacity(key_count + 1);
+    for (fine, &start) in starts.iter().zip(&coarse_starts) {
+        all.extend(fine[..fine.len() - 1].iter().map(|place| start + place));
+    }
+    all.push(coarse_starts[coarse.count]);
+    Ok(all)
+}
+
+/// Partitions rows in one level on all threads.
+fn scatter<'a>(rows: Rows<'a>, buckets: Buckets, target: Target<'a>, driver: &Driver) -> Result<Vec<u32>, Stopped> {
+    // A chunk's counters should not outweigh its rows.
+    let parts = driver.parts(rows.keys.len(), PART_ROWS.max(buckets.count * 4));
+    let chunks = driver.map(ranges(rows.keys.len(), parts), |part| Chunk::count(rows.slice(part), buckets))?;
+    let (starts, writers) = writers(chunks, target);
+    driver.map(writers, |writer| writer.run())?;
+    Ok(starts)
+}
+
+/// Puts each group in time order, stably, and returns whether all were.
+fn sort_groups(starts: &[u32], ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bool, Stopped> {
+    let total = starts[starts.len() - 1] as usize;
+    let (mut large, mut small) = (Vec::new(), Vec::new());
+    let mut task = Vec::new();
+    let mut task_rows = 0;
+    let (ts, numbers) = (&mut ts[..total], &mut numbers[..total]);
+    for (ts, numbers) in split_buckets(ts, starts).into_iter().zip(split_buckets(numbers, starts)) {
+        if ts.len() > TASK_ROWS {
+            large.push((ts, numbers));
+            continue;
+        }
+        task_rows += ts.len();
+        task.push((ts, numbers));
+        if task_rows >= TASK_ROWS {
+            small.push(std::mem::take(&mut task));
+            task_rows = 0;
+        }
+    }
+    small.push(task);
+    let sorted =
+        driver.map(small, |groups| groups.into_iter().fold(true, |all, (ts, numbers)| sort(ts, numbers) & all))?;
+    let mut all = sorted.into_iter().all(|sorted| sorted);
+    for (ts, numbers) in large {
+        all &= sort_large(ts, numbers, driver)?;
+    }
+    Ok(all)
+}
+
+/// Puts rows in time order, stably, and returns whether they were.
+fn sort(ts: &mut [i64], numbers: &mut [u32]) -> bool {
+    if ts.is_sorted() {
+        return true;
+    }
+    let mut rows: Vec<(i64, u32)> = ts.iter().copied().zip(numbers.iter().copied()).collect();
+    rows.sort_by_key(|row| row.0);
+    unzip(&rows, ts, numbers);
+    false
+}
+
+/// As [`sort`], on all threads: runs of the rows are sorted each by itself, then merged pairwise.
+fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bool, Stopped> {
+    if is_sorted(ts, driver)? {
+        return Ok(true);
+    }
+    let cuts = ranges(ts.len(), ts.len().div_ceil(TASK_ROWS));
+    let mut runs = driver.map(cuts, |cut: Range<usize>| {
+        let mut rows: Vec<(i64, u32)> = ts[cut.clone()].iter().copied().zip(numbers[cut].iter().copied()).collect();
+        rows.sort_by_key(|row| row.0);
+        rows
+    })?;
+    while runs.len() > 1 {
+        let mut rest = runs.into_iter();
+        let pairs = std::iter::from_fn(|| rest.next().map(|first| (first, rest.next()))).collect();
+        runs = driver.map(pairs, |(first, second): (Vec<_>, Option<Vec<_>>)| match second {
+            Some(second) => merge(&first, &second),
+            None => first,
+        })?;
+    }
+    unzip(&runs[0], ts, numbers);
+    Ok(false)
+}
+
+/// Merges two sorted runs; equal times of the first come first.
+fn merge<'a>(mut first: &'a [(i64, u32)], mut second: &'a [(i64, u32)]) -> Vec<(i64, u32)> {
+    let mut merged = Vec::with_capacity(first.len() + second.len());
+    while let (Some(a), Some(b)) = (first.first(), second.first()) {
+        let run = if a.0 <= b.0 { &mut first } else { &mut second };
+        merged.push(run[0]);
+        *run = &run[1..];
+    }
+    merged.extend_from_slice(first);
+    merged.extend_from_slice(second);
+    merged
+}
+
+fn unzip(rows: &[(i64, u32)], ts: &mut [i64], numbers: &mut [u32]) {
+    for ((row, ts), number) in rows.iter().zip(ts).zip(numbers) {
+        (*ts, *number) = *row;
+    }
+}

@@ -1,0 +1,135 @@
+//! What the query says: which times match, and which rows are wanted.
+
+/// Which ends of an interval belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Both ends.
+    Both,
+    /// The lower end only.
+    Left,
+    /// The upper end only.
+    Right,
+    /// No end.
+    Neither,
+}
+
+/// Which rows a join returns, with the meaning the words have in SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Matching pairs.
+    Inner,
+    /// Matching pairs, and left rows without a match.
+    Left,
+    /// Matching pairs, and right rows without a match.
+    Right,
+    /// Matching pairs, and rows of either side without a match.
+    Full,
+    /// Left rows that have a match, once each.
+    Semi,
+    /// Left rows that have none.
+    Anti,
+}
+
+impl How {
+    /// Whether result rows have columns of the right side.
+    pub fn pairs(self) -> bool {
+        !matches!(self, How::Semi | How::Anti)
+    }
+
+    /// Whether left rows without a match are in the result beside pairs.
+    pub fn keeps_left(self) -> bool {
+        matches!(self, How::Left | How::Full)
+    }
+
+    /// Whether right rows without a match are in the result.
+    pub fn keeps_right(self) -> bool {
+        matches!(self, How::Right | How::Full)
+    }
+
+    /// The number of result rows of a left row with `matches` matches.
+    pub(super) fn rows(self, matches: usize) -> usize {
+        match self {
+            How::Inner | How::Right => matches,
+            How::Left | How::Full => matches.max(1),
+            How::Semi => usize::from(matches > 0),
+            How::Anti => usize::from(matches == 0),
+        }
+    }
+}
+
+/// The times of right rows that match a left row, relative to its time; an end that is `None` has no bound.
+///
+/// Arithmetic is exact: an end that leaves the range of 64 bits admits all rows or none, as the numbers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The lower end.
+    pub lower: Option<i64>,
+    /// The upper end.
+    pub upper: Option<i64>,
+    /// Which ends match.
+    pub closed: Closed,
+}
+
+impl Interval {
+    /// The first and the last matching time for a left row at `ts`, or `None` when no time matches.
+    #[inline]
+    pub fn at(&self, ts: i64) -> Option<(i64, i64)> {
+        let first = self.first(ts)?;
+        let last = self.last(ts)?;
+        (first <= last).then_some((first, last))
+    }
+
+    #[inline]
+    fn first(&self, ts: i64) -> Option<i64> {
+        let Some(lower) = self.lower else { return Some(i64::MIN) };
+        match ts.checked_add(lower) {
+            Some(first) if matches!(self.closed, Closed::Both | Closed::Left) => Some(first),
+            Some(first) => first.checked_add(1),
+            None if lower < 0 => Some(i64::MIN),
+            None => None,
+        }
+    }
+
+    #[inline]
+    fn last(&self, ts: i64) -> Option<i64> {
+        let Some(upper) = self.upper else { return Some(i64::MAX) };
+        match ts.checked_add(upper) {
+            Some(last) if matches!(self.closed, Closed::Both | Closed::Right) => Some(last),
+            Some(last) => last.checked_sub(1),
+            None if upper > 0 => Some(i64::MAX),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oracle_exact_arithmetic_at_the_ends_of_the_range() {
+        let edges = [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX];
+        for ts in edges {
+            for lower in edges.map(Some).into_iter().chain([None]) {
+                for upper in edges.map(Some).into_iter().chain([None]) {
+                    for closed in [Closed::Both, Closed::Left, Closed::Right, Closed::Neither] {
+                        let found = Interval { lower, upper, closed }.at(ts);
+                        for r in edges {
+                            let [lower, upper] = [lower, upper].map(|end| end.map(|end| ts as i128 + end as i128));
+                            let above = lower.is_none_or(|lower| match closed {
+                                Closed::Both | Closed::Left => lower <= r as i128,
+                                _ => lower < r as i128,
+                            });
+                            let below = upper.is_none_or(|upper| match closed {
+                                Closed::Both | Closed::Right => r as i128 <= upper,
+                                _ => (r as i128) < upper,
+                            });
+                            let inside = found.is_some_and(|(first, last)| (first..=last).contains(&r));
+                            assert_eq!(inside, above && below, "{ts} {lower:?} {upper:?} {closed:?} {r}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

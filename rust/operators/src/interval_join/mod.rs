@@ -1,0 +1,182 @@
+//! The batch interval join: pairs of rows with one key whose times are close.
+//!
+//! A pair `(l, r)` matches when the keys are equal and `l.ts + lower <= r.ts <= l.ts + upper`:
+//!
+//! ```text
+//!   left    ───────●───────────────●──▶            ts
+//!              ┌───┴───┐       ┌───┴───┐           [ts + lower, ts + upper]
+//!   right   ──●┼─●───●─┼──●────┼───────┼●─▶
+//! ```
+//!
+//! 1. *Group* ([`group`]): the right rows are partitioned by key, stably, and put in time order within a key where they
+//!    are not. The matches of a left row are then one run of neighbours.
+//! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise while the left rows of a
+//!    key come in time order, so the sweep follows them instead of searching.
+//! 3. *Filter* ([`Matches::filter`]), when there is a predicate: the runs are replaced by runs of what is left of them.
+//! 4. *Output* ([`output`]): output rows are numbered by the runs' lengths, and any range of them can be listed by
+//!    itself. Threads take ranges of output rows, so a single key with all rows occupies every thread.
+//!
+//! The work is O(n + results) once each key's rows are in time order, however many rows a key has.
+//!
+//! # Trade-offs
+//!
+//! The right side is copied as (time, row number), 12 bytes a row, and a left row costs 8 bytes; payload is not touched.
+//! Rows are numbered in 32 bits.
+//!
+//! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
+//! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS 2025), section 2.2.
+
+mod group;
+mod interval;
+mod output;
+mod sweep;
+
+use std::ops::Range;
+
+pub use tidegate_structures::bits::BitSet;
+use tidegate_structures::pages::Pages;
+
+use crate::driver::{Driver, Stopped};
+use group::Groups;
+pub use interval::{Closed, How, Interval};
+pub use output::{NO_ROW, Output, Pairs};
+pub use tidegate_structures::partition::NO_KEY;
+
+/// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`].
+pub const MAX_ROWS: usize = u32::MAX as usize;
+
+/// The columns of one side that decide who matches whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    /// The time of each row.
+    pub ts: &'a [i64],
+    /// The dense key of each row, below the join's number of keys, or [`NO_KEY`] for a row that matches nothing;
+    /// `None` when all rows have one key.
+    pub keys: Option<&'a [u32]>,
+}
+
+/// The matches of one left row: a run of neighbours in [`Matches::rows`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Run {
+    start: u32,
+    end: u32,
+}
+
+impl Run {
+    #[inline]
+    fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// The right rows that match each left row.
+#[derive(Debug)]
+pub struct Matches {
+    /// A run of places in `rows` for each left row. Runs may overlap.
+    runs: Pages<Run>,
+    /// The number of the first left row.
+    first_left: u32,
+    /// The right rows' numbers; `None` where a row's place is its number.
+    rows: Option<Pages<u32>>,
+    /// Whether the numbers of each run ascend.
+    ascending: bool,
+    right_rows: usize,
+}
+
+/// Finds the matches of every left row.
+///
+/// `key_count` bounds the keys of both sides.
+///
+/// # Panics
+///
+/// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
+pub fn interval_join(
+    left: Side<'_>,
+    right: Side<'_>,
+    key_count: usize,
+    interval: &Interval,
+    driver: &Driver,
+) -> Result<Matches, Stopped> {
+    assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
+    assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
+    let groups = Groups::new(right, key_count, driver)?;
+    let runs = sweep::sweep(left, &groups, key_count, interval, driver)?;
+    let ascending = groups.ascending;
+    Ok(Matches { runs, first_left: 0, rows: groups.into_numbers(), ascending, right_rows: right.ts.len() })
+}
+
+/// A predicate over candidate pairs: given the left and the right row of each, says which of them stay.
+pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
+
+/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a cache.
+const CANDIDATES: usize = 1 << 14;
+
+/// How many candidates a page of left rows should have; a single left row may have more.
+const PAGE_CANDIDATES: u64 = 1 << 24;
+
+impl Matches {
+    /// Cuts the left rows so that no page, but one of a single row, has more than a bounded number of pairs.
+    pub fn pages(&self) -> Vec<Range<usize>> {
+        let mut pages = Vec::new();
+        let (mut start, mut pairs) = (0, 0);
+        for (row, run) in self.runs.iter().enumerate() {
+            if pairs > 0 && pairs + run.len() as u64 > PAGE_CANDIDATES {
+                pages.push(start..row);
+                (start, pairs) = (row, 0);
+            }
+            pairs += run.len() as u64;
+        }
+        pages.push(start..self.runs.len());
+        pages
+    }
+
+    /// The matches of the left rows of `page` that `keep` keeps, in their order.
+    pub fn filter<E: Send>(
+        &self,
+        page: Range<usize>,
+        keep: &Keep<'_, E>,
+        driver: &Driver,
+    ) -> Result<Result<Matches, E>, Stopped> {
+        let candidates = Output::of_left(self, How::Inner, page.clone(), driver)?;
+        let kept = driver.map(candidates.cut(CANDIDATES), |block| {
+            candidates.list(block, |pairs| -> Result<_, E> {
+                let verdicts = keep(pairs.left(), pairs.right())?;
+                let chosen = |rows: &[u32]| rows.iter().zip(&verdicts).filter(|row| *row.1).map(|row| *row.0).collect();
+                Ok::<(Vec<u32>, Vec<u32>), E>((chosen(pairs.left()), chosen(pairs.right())))
+            })
+        })?;
+        let kept: Vec<(Vec<u32>, Vec<u32>)> = match kept.into_iter().collect() {
+            Ok(kept) => kept,
+            Err(error) => return Ok(Err(error)),
+        };
+        let first_left = self.first_left + page.start as u32;
+        let mut runs = Pages::new(page.len());
+        runs.fill(Run::default());
+        let mut rows = Pages::new(kept.iter().map(|(_, right)| right.len()).sum());
+        let mut filled = 0;
+        for (left, right) in kept {
+            left.into_iter().for_each(|row| runs[(row - first_left) as usize].end += 1);
+            rows[filled..filled + right.len()].copy_from_slice(&right);
+            filled += right.len();
+        }
+        let mut end = 0;
+        for run in runs.iter_mut() {
+            // Until here `end` counted the row's pairs.
+            *run = Run { start: end, end: end + run.end };
+            end = run.end;
+        }
+        Ok(Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows }))
+    }
+
+    /// Adds the right rows that have a match to `matched`.
+    pub fn mark_matched(&self, matched: &mut BitSet) {
+        let mut places = BitSet::new(self.rows.as_ref().map_or(self.right_rows, |rows| rows.len()));
+        for run in self.runs.iter() {
+            places.insert_range(run.start as usize, run.end as usize);
+        }
+        for place in places.present() {
+            matched.insert(self.rows.as_ref().map_or(place, |rows| rows[place] as usize));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Numbers the rows of a result, and lists any range of them.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use tidegate_structures::partition::ranges;
+
+use super::group::PART_ROWS;
+use super::{How, Matches, Run};
+use crate::driver::{Driver, Stopped};
+
+/// In place of a row's number, where a result row has no row of that side.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// Left rows between two remembered places: a search ends with at most this many additions.
+const BLOCK: usize = 1 << 10;
+
+/// Runs up to this length are copied as if they had it, without a loop.
+const SHORT: usize = 8;
+
+/// The rows of a result, in left row order and, for a left row, in right row order.
+#[derive(Debug)]
+pub struct Output<'a> {
+    matches: &'a Matches,
+    how: How,
+    /// The left rows listed, as places in `matches`.
+    left: Range<usize>,
+    /// The number of result rows before each block of left rows, and the number of all.
+    before: Vec<u64>,
+    /// Scratch of former calls: whoever lists next to another range finds a long run already sorted.
+    scratch: Mutex<Vec<Pairs>>,
+}
+
+/// Result rows as row numbers of both sides.
+#[derive(Clone, Debug, Default)]
+pub struct Pairs {
+    left: Vec<u32>,
+    right: Vec<u32>,
+    len: usize,
+    /// A run in row order and the place of its left row, kept for a neighbouring range.
+    sorted: Option<(usize, Vec<u32>)>,
+}
+
+impl Pairs {
+    /// The left rows, or [`NO_ROW`].
+    pub fn left(&self) -> &[u32] {
+        &self.left[..self.len]
+    }
+
+    /// The right rows, or [`NO_ROW`]; empty for semi and anti joins.
+    pub fn right(&self) -> &[u32] {
+        &self.right[..self.len.min(self.right.len())]
+    }
+}
+
+impl<'a> Output<'a> {
+    /// The result rows of all left rows. Right rows without a match are not among them.
+    pub fn new(matches: &'a Matches, how: How, driver: &Driver) -> Result<Self, Stopped> {
+        Self::of_left(matches, how, 0..matches.runs.len(), driver)
+    }
+
+    /// The result rows of the left rows at some places of `matches`.
+    pub(super) fn of_left(
+        matches: &'a Matches,
+        how: How,
+        left: Range<usize>,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let runs = &matches.runs[left.clone()];
+        let blocks = runs.len().div_ceil(BLOCK);
+        let parts = ranges(blocks, driver.parts(runs.len(), PART_ROWS));
+        let counts = driver.map(parts, |part| {
+            let blocks = runs[part.start * BLOCK..runs.len().min(part.end * BLOCK)].chunks(BLOCK);
+            blocks.map(|block| block.iter().map(|run| how.rows(run.len()) as u64).sum()).collect::<Vec<u64>>()
+        })?;
+        let mut before = Vec::with_capacity(blocks + 1);
+        let mut total = 0;
+        for count in counts.into_iter().flatten() {
+            before.push(total);
+            total += count;
+        }
+        before.push(total);
+        Ok(Output { matches, how, left, before, scratch: Mutex::default() })
+    }
+
+    /// The number of result rows.
+    pub fn rows(&self) -> u64 {
+        self.before[self.before.len() - 1]
+    }
+
+    /// The result rows, cut into ranges of `size` rows.
+    pub fn cut(&self, size: usize) -> Vec<Range<u64>> {
+        (0..self.rows()).step_by(size).map(|start| start..self.rows().min(start + size as u64)).collect()
+    }
+
+    /// Lists the result rows of a range and hands them to `take`.
+    ///
+    /// # Panics
+    ///
+    /// When the range goes beyond the result.
+    pub fn list<R>(&self, rows: Range<u64>, take: impl FnOnce(&Pairs) -> R) -> R {
+        assert!(rows.end <= self.rows(), "rows of the result");
+        let scratch = || self.scratch.lock().expect("the lock is held only to push or pop");
+        let mut pairs = scratch().pop().unwrap_or_default();
+        self.fill(rows, &mut pairs);
+        let result = take(&pairs);
+        scratch().push(pairs);
+        result
+    }
+
+    fn fill(&self, rows: Range<u64>, pairs: &mut Pairs) {
+        pairs.len = (rows.end - rows.start) as usize;
+        // Short runs are written at full width, beyond their end.
+        pairs.left.resize(pairs.len + SHORT, 0);
+        pairs.right.resize(if self.how.pairs() { pairs.len + SHORT } else { 0 }, 0);
+        if pairs.len == 0 {
+            return;
+        }
+        // 1. The left row of the first result row.
+        let block = self.before.partition_point(|&before| before <= rows.start) - 1;
+        let mut place = self.left.start + block * BLOCK;
+        let mut skip = (rows.start - self.before[block]) as usize;
+        while skip >= self.how.rows(self.matches.runs[place].len()) {
+            skip -= self.how.rows(self.matches.runs[place].len());
+            place += 1;
+        }
+        // 2. Left row by left row; only the first and the last may be cut.
+        let mut at = 0;
+        while at < pairs.len {
+            let run = self.matches.runs[place];
+            let wanted = self.how.rows(run.len());
+            let count = (wanted - skip).min(pairs.len - at);
+            if count > 0 {
+                let row = self.matches.first_left + place as u32;
+                repeat(&mut pairs.left[at..], row, count);
+                if self.how.pairs() {
+                    self.list_run(place, run, skip, count, at, pairs);
+                }
+                at += count;
+            }
+            skip = 0;
+            place += 1;
+        }
+    }
+
+    /// Writes `count` right rows of a run, from its `skip`th on, at `at`.
+    #[inline]
+    fn list_run(&self, place: usize, run: Run, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
+        let start = run.start as usize + skip;
+        match &self.matches.rows {
+            _ if run.len() == 0 => pairs.right[at] = NO_ROW,
+            None => pairs.right[at..at + count].iter_mut().zip(start as u32..).for_each(|(out, row)| *out = row),
+            Some(rows) if self.matches.ascending => copy(&mut pairs.right[at..], rows, start, count),
+            Some(rows) => {
+                let Pairs { right, sorted, .. } = pairs;
+                if sorted.as_ref().is_none_or(|(of, _)| *of != place) {
+                    let mut run_rows = sorted.take().map_or_else(Vec::new, |(_, rows)| rows);
+                    run_rows.clear();
+                    run_rows.extend_from_slice(&rows[run.start as usize..run.end as usize]);
+                    run_rows.sort_unstable();
+                    *sorted = Some((place, run_rows));
+                }
+                let (_, run_rows) = sorted.as_ref().expect("sorted above");
+                right[at..at + count].copy_from_slice(&run_rows[skip..skip + count]);
+            }
+        }
+    }
+}
+
+/// Writes `value` to the first `count` places of `out`, and arbitrary ones to some after them.
+#[inline]
+fn repeat(out: &mut [u32], value: u32, count: usize) {
+    if count <= SHORT {
+        out[..SHORT].fill(value);
+    } else {
+        out[..count].fill(value);
+    }
+}
+
+/// Copies `count` values of `from` to the start of `out`, and arbitrary ones to some places after them.
+#[inline]
+fn copy(out: &mut [u32], from: &[u32], start: usize, count: usize) {
+    if count <= SHORT && start + SHORT <= from.len() {
+        out[..SHORT].copy_from_slice(&from[start..start + SHORT]);
+    } else {
+        out[..count].copy_from_slice(&from[start..start + count]);
+    }
+}

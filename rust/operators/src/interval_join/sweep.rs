@@ -1,0 +1,141 @@
+//! Finds the run of right rows that matches each left row.
+
+use tidegate_structures::pages::Pages;
+use tidegate_structures::partition::{NO_KEY, ranges};
+
+use super::group::{Groups, PART_ROWS, is_sorted};
+use super::{Interval, Run, Side};
+use crate::driver::{Driver, Stopped};
+
+/// Left rows of a task, so that a stop is seen soon and threads finish together.
+const TASK_ROWS: usize = 1 << 16;
+
+/// The most keys a thread remembers its place in the group of: 12 bytes each, a good part of a 2 MiB cache.
+const CURSORS: usize = 1 << 16;
+
+/// The matches of every left row, as runs of places in `right`.
+pub(super) fn sweep(
+    left: Side<'_>,
+    right: &Groups<'_>,
+    key_count: usize,
+    interval: &Interval,
+    driver: &Driver,
+) -> Result<Pages<Run>, Stopped> {
+    let mut runs = Pages::new(left.ts.len());
+    if is_sorted(left.ts, driver)? {
+        in_row_order(left, right, key_count, interval, &mut runs, driver)?;
+    } else {
+        by_group(&Groups::new(left, key_count, driver)?, right, interval, &mut runs, driver)?;
+    }
+    Ok(runs)
+}
+
+/// The place a sweep has reached in one group.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    key: u32,
+    run: Run,
+}
+
+/// Sweeps left rows whose times never fall, with a cursor a key.
+///
+/// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor; the one that comes
+/// back then starts at the beginning of its group, from where galloping is a binary search.
+fn in_row_order(
+    left: Side<'_>,
+    right: &Groups<'_>,
+    key_count: usize,
+    interval: &Interval,
+    runs: &mut [Run],
+    driver: &Driver,
+) -> Result<(), Stopped> {
+    let rows = TASK_ROWS.min(left.ts.len().div_ceil(driver.parts(left.ts.len(), PART_ROWS)).max(1));
+    let tasks = runs.chunks_mut(rows).enumerate().collect();
+    let slots = key_count.clamp(1, CURSORS).next_power_of_two();
+    let cursors = || vec![Cursor { key: NO_KEY, run: Run::default() }; slots];
+    driver.map_with(tasks, cursors, |cursors, (task, runs)| {
+        let first = task * rows;
+        let ts = &left.ts[first..first + runs.len()];
+        match left.keys.map(|keys| &keys[first..first + runs.len()]) {
+            None => {
+                let cursor = &mut cursors[0];
+                for (run, &ts) in runs.iter_mut().zip(ts) {
+                    *run = follow(cursor, 0, ts, right, interval);
+                }
+            }
+            Some(keys) => {
+                for ((run, &ts), &key) in runs.iter_mut().zip(ts).zip(keys) {
+                    *run = if key == NO_KEY {
+                        Run::default()
+                    } else {
+                        follow(&mut cursors[key as usize & (slots - 1)], key, ts, right, interval)
+                    };
+                }
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Sweeps left rows in any order: grouped as the right ones are, each group is followed from its start.
+fn by_group(
+    left: &Groups<'_>,
+    right: &Groups<'_>,
+    interval: &Interval,
+    runs: &mut [Run],
+    driver: &Driver,
+) -> Result<(), Stopped> {
+    let total = left.starts[left.starts.len() - 1] as usize;
+    let tasks = ranges(total, total.div_ceil(TASK_ROWS));
+    let found = driver.map(tasks, |task| {
+        let mut found = Vec::with_capacity(task.len());
+        // The last group that starts at or before the task's first row, and is not empty.
+        let mut key = left.starts.partition_point(|&start| start as usize <= task.start) - 1;
+        let mut cursor = Cursor { key: NO_KEY, run: Run::default() };
+        for place in task {
+            while left.starts[key + 1] as usize <= place {
+                key += 1;
+            }
+            found.push(follow(&mut cursor, key as u32, left.ts()[place], right, interval));
+        }
+        found
+    })?;
+    // Rows without a key are in no group and match nothing.
+    runs.fill(Run::default());
+    for (place, run) in found.into_iter().flatten().enumerate() {
+        runs[left.numbers().map_or(place, |numbers| numbers[place] as usize)] = run;
+    }
+    Ok(())
+}
+
+/// The run of right rows of `key` that match a left row at `ts`, not before the cursor's row.
+#[inline]
+fn follow(cursor: &mut Cursor, key: u32, ts: i64, right: &Groups<'_>, interval: &Interval) -> Run {
+    let (start, end) = (right.starts[key as usize], right.starts[key as usize + 1]);
+    if cursor.key != key {
+        *cursor = Cursor { key, run: Run { start, end: start } };
+    }
+    let Some((first, last)) = interval.at(ts) else { return Run { start, end: start } };
+    let group = &right.ts()[..end as usize];
+    cursor.run.start = gallop(group, cursor.run.start, |ts| ts < first);
+    cursor.run.end = gallop(group, cursor.run.end.max(cursor.run.start), |ts| ts <= last);
+    cursor.run
+}
+
+/// The first place from `from` on whose time is not `before`; all that are, come first.
+#[inline]
+fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
+    let mut low = from as usize;
+    let mut step = 1;
+    // Most calls move by a place or two.
+    while low < ts.len() && before(ts[low]) {
+        let probe = low + step;
+        if probe >= ts.len() || !before(ts[probe]) {
+            let high = probe.min(ts.len());
+            return (low + 1 + ts[low + 1..high].partition_point(|&ts| before(ts))) as u32;
+        }
+        low = probe;
+        step *= 2;
+    }
+    low as u32
+}

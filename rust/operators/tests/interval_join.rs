@@ -1,0 +1,265 @@
+//! The interval join against a nested loop, over random small inputs, every kind of join and several thread counts.
+//!
+//! `oracle_*` cannot catch what needs many rows (several partitioning levels, sorts by several threads, cut runs);
+//! `differential_*` can: there a quadratic oracle is replaced by one that searches each key's rows.
+
+use std::convert::Infallible;
+
+use proptest::prelude::*;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval_join::{
+    BitSet, Closed, How, Interval, Matches, NO_KEY, NO_ROW, Output, Side, interval_join,
+};
+use tidegate_sync::Stop;
+
+const EVERY_HOW: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
+const EVERY_CLOSED: [Closed; 4] = [Closed::Both, Closed::Left, Closed::Right, Closed::Neither];
+
+#[derive(Clone, Debug)]
+struct Table {
+    ts: Vec<i64>,
+    keys: Option<Vec<u32>>,
+}
+
+impl Table {
+    fn side(&self) -> Side<'_> {
+        Side { ts: &self.ts, keys: self.keys.as_deref() }
+    }
+
+    fn key(&self, row: usize) -> u32 {
+        self.keys.as_ref().map_or(0, |keys| keys[row])
+    }
+}
+
+fn matches(interval: &Interval, l: i64, r: i64) -> bool {
+    let (l, r) = (l as i128, r as i128);
+    let (low, high) = match interval.closed {
+        Closed::Both => (true, true),
+        Closed::Left => (true, false),
+        Closed::Right => (false, true),
+        Closed::Neither => (false, false),
+    };
+    interval.lower.is_none_or(|b| if low { l + b as i128 <= r } else { l + (b as i128) < r })
+        && interval.upper.is_none_or(|b| if high { r <= l + b as i128 } else { r < l + b as i128 })
+}
+
+type Rows = Vec<(u32, u32)>;
+
+/// The definition, row by row.
+fn oracle(left: &Table, right: &Table, interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -> bool) -> Rows {
+    let mut rows = Vec::new();
+    let mut matched = vec![false; right.ts.len()];
+    for l in 0..left.ts.len() {
+        let before = rows.len();
+        for r in 0..right.ts.len() {
+            let equal = left.key(l) == right.key(r) && left.key(l) != NO_KEY;
+            if equal && matches(interval, left.ts[l], right.ts[r]) && keep(l as u32, r as u32) {
+                matched[r] = true;
+                rows.push((l as u32, r as u32));
+            }
+        }
+        let found = rows.len() > before;
+        match how {
+            How::Semi | How::Anti => {
+                rows.truncate(before);
+                if found == (how == How::Semi) {
+                    rows.push((l as u32, NO_ROW));
+                }
+            }
+            How::Left | How::Full if !found => rows.push((l as u32, NO_ROW)),
+            _ => {}
+        }
+    }
+    if how.keeps_right() {
+        rows.extend((0..right.ts.len()).filter(|&r| !matched[r]).map(|r| (NO_ROW, r as u32)));
+    }
+    rows
+}
+
+/// The join, listed in ranges of `cut` rows.
+fn join(
+    left: &Table,
+    right: &Table,
+    keys: usize,
+    interval: &Interval,
+    how: How,
+    keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
+    threads: usize,
+    cut: usize,
+) -> Rows {
+    let driver = Driver::new(threads, Stop::default());
+    let found = interval_join(left.side(), right.side(), keys, interval, &driver).unwrap();
+    let mut matched = BitSet::new(right.ts.len());
+    let mut rows = Vec::new();
+    let mut emit = |page: &Matches| {
+        let output = Output::new(page, how, &driver).unwrap();
+        let batches = driver.map(output.cut(cut), |range| {
+            output.list(range, |pairs| {
+                let right = |at: usize| pairs.right().get(at).copied().unwrap_or(NO_ROW);
+                pairs.left().iter().enumerate().map(|(at, &l)| (l, right(at))).collect::<Vec<_>>()
+            })
+        });
+        rows.extend(batches.unwrap().into_iter().flatten());
+        page.mark_matched(&mut matched);
+    };
+    match keep {
+        None => emit(&found),
+        Some(keep) => {
+            for page in found.pages() {
+                let verdicts = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
+                emit(&found.filter::<Infallible>(page, &verdicts, &driver).unwrap().unwrap());
+            }
+        }
+    }
+    if how.keeps_right() {
+        rows.extend(matched.missing().map(|r| (NO_ROW, r as u32)));
+    }
+    rows
+}
+
+fn table(keys: bool, times: impl Strategy<Value = i64> + Clone) -> impl Strategy<Value = Table> {
+    let key = prop_oneof![9 => 0_u32..4, 1 => Just(NO_KEY)];
+    (prop::collection::vec((times, key), 0..40), any::<bool>()).prop_map(move |(mut rows, sorted)| {
+        if sorted {
+            rows.sort_by_key(|row| row.0);
+        }
+        let (ts, column) = rows.into_iter().unzip();
+        Table { ts, keys: keys.then_some(column) }
+    })
+}
+
+fn inputs() -> impl Strategy<Value = (Table, Table, Interval)> {
+    let extreme = prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX]);
+    let end = prop_oneof![8 => (-12_i64..12).prop_map(Some), 1 => Just(None), 1 => extreme.clone().prop_map(Some)];
+    let closed = prop::sample::select(EVERY_CLOSED.to_vec());
+    let times = prop_oneof![20 => -30_i64..30, 1 => extreme].boxed();
+    any::<bool>().prop_flat_map(move |keys| {
+        let interval = (end.clone(), end.clone(), closed.clone()).prop_map(|(lower, upper, closed)| Interval {
+            lower,
+            upper,
+            closed,
+        });
+        (table(keys, times.clone()), table(keys, times.clone()), interval)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn oracle_every_how((left, right, interval) in inputs(), threads in 1_usize..9, cut in 1_usize..9) {
+        for how in EVERY_HOW {
+            let rows = join(&left, &right, 4, &interval, how, None, threads, cut);
+            prop_assert_eq!(rows, oracle(&left, &right, &interval, how, &|_, _| true), "{:?}", how);
+        }
+    }
+
+    #[test]
+    fn oracle_every_how_with_a_predicate((left, right, interval) in inputs(), threads in 1_usize..9, salt in 1_u32..5) {
+        let keep = move |l: u32, r: u32| (l * 7 + r * 3) % 5 < salt;
+        for how in EVERY_HOW {
+            let rows = join(&left, &right, 4, &interval, how, Some(&keep), threads, 7);
+            prop_assert_eq!(rows, oracle(&left, &right, &interval, how, &keep), "{:?}", how);
+        }
+    }
+}
+
+/// Many rows: times that rise by 0 to 4, or jump about; keys uniform, or most on one.
+fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
+    let mut state = seed;
+    let mut random = move |below: u64| {
+        // The generator of Steele, Lea and Flood's SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    };
+    let mut ts = 0;
+    let ts = (0..rows).map(|_| {
+        if sorted {
+            ts += random(5) as i64;
+            ts
+        } else {
+            random(2 * rows as u64) as i64
+        }
+    });
+    let ts = ts.collect();
+    let keys = (0..rows).map(|_| match random(10) {
+        0 => NO_KEY,
+        1..7 if skewed => keys as u32 / 3,
+        _ => random(keys as u64) as u32,
+    });
+    Table { ts, keys: Some(keys.collect()) }
+}
+
+/// Inner join by a search in each key's rows, sorted by time.
+fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Rows {
+    let mut groups: Vec<Vec<(i64, u32)>> = vec![Vec::new(); keys];
+    for (row, &ts) in right.ts.iter().enumerate() {
+        if right.key(row) != NO_KEY {
+            groups[right.key(row) as usize].push((ts, row as u32));
+        }
+    }
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    let mut rows = Vec::new();
+    for (l, &ts) in left.ts.iter().enumerate().filter(|(l, _)| left.key(*l) != NO_KEY) {
+        let (first, last) = (ts + interval.lower.unwrap(), ts + interval.upper.unwrap());
+        let group = &groups[left.key(l) as usize];
+        let start = group.partition_point(|row| row.0 < first);
+        let mut found: Vec<u32> = group[start..].iter().take_while(|row| row.0 <= last).map(|row| row.1).collect();
+        found.sort_unstable();
+        rows.extend(found.into_iter().map(|r| (l as u32, r)));
+    }
+    rows
+}
+
+#[test]
+fn differential_many_rows_by_threads_keys_and_order() {
+    let rows = 120_000;
+    for (keys, skewed, width) in
+        [(1, false, 3), (1000, false, 1000), (1000, true, 6), (60_000, false, 30_000), (60_000, true, 6)]
+    {
+        for (left_sorted, right_sorted) in [(true, true), (false, true), (true, false), (false, false)] {
+            let left = large(rows, keys, skewed, left_sorted, 1);
+            let right = large(rows, keys, skewed, right_sorted, 2);
+            let interval = Interval { lower: Some(-width), upper: Some(width / 2), closed: Closed::Both };
+            let expected = searched(&left, &right, keys, &interval);
+            assert!(expected.len() > rows / 10, "{keys} {skewed}: {} rows", expected.len());
+            for threads in [1, 2, 5] {
+                let found = join(&left, &right, keys, &interval, How::Inner, None, threads, 10_000);
+                assert!(found == expected, "{keys} keys, skewed {skewed}, sorted {left_sorted} {right_sorted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn differential_one_unsorted_group_is_sorted_by_all_threads() {
+    let rows = 700_000;
+    let mut left = large(rows, 1, false, false, 3);
+    let mut right = large(rows, 1, false, false, 4);
+    for table in [&mut left, &mut right] {
+        table.keys = Some(vec![0; rows]);
+    }
+    let interval = Interval { lower: Some(0), upper: Some(1), closed: Closed::Both };
+    let expected = searched(&left, &right, 1, &interval);
+    for threads in [1, 3] {
+        assert!(join(&left, &right, 1, &interval, How::Inner, None, threads, 1 << 17) == expected);
+    }
+    for table in [&mut left, &mut right] {
+        table.keys = None;
+    }
+    assert!(join(&left, &right, 1, &interval, How::Inner, None, 2, 1 << 17) == expected);
+}
+
+#[test]
+fn long_runs_of_unsorted_rows_come_in_row_order_whatever_the_cut() {
+    let right = Table { ts: (0..5000).rev().collect(), keys: None };
+    let left = Table { ts: vec![0, 10], keys: None };
+    let interval = Interval { lower: None, upper: None, closed: Closed::Both };
+    let expected: Rows = (0..2).flat_map(|l| (0..5000).map(move |r| (l, r))).collect();
+    for cut in [7, 1000, 20_000] {
+        assert_eq!(join(&left, &right, 1, &interval, How::Inner, None, 3, cut), expected);
+    }
+}
