@@ -1,0 +1,318 @@
+"""The commands, their options and their help."""
+
+import sys
+import traceback as tracebacks
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+
+from tidegate.cli import INTERRUPTED, doctor, joining
+from tidegate.files import STANDARD_STREAM, Format, format_of
+
+# "\b" keeps the lines of the paragraph that follows it as they are.
+EXIT_CODES = """\b
+Exit codes:
+  0    done, also when the reader of standard output closed it early
+  1    an error in the data, the files or the names of columns; one line says what
+  2    wrong usage of the command line
+  130  stopped by Ctrl-C; no output file is left
+"""
+
+HELP = f"""Join event tables by key and time: Parquet, CSV and Arrow in and out.
+
+\b
+Examples:
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -5s --upper 0s -o pairs.parquet
+  tidegate join --help
+  tidegate doctor
+
+{EXIT_CODES}"""
+
+JOIN_HELP = f"""Write every pair of rows of LEFT and RIGHT with equal keys and near in time.
+
+A pair is written when its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and
+WHERE, if given, is true. The order is that of LEFT's rows, then of RIGHT's. The result is written
+as it comes, so it may be larger than memory, and appears under its name only when it is whole.
+
+LEFT, RIGHT and OUT are file names, or - for the standard streams, where the format is Arrow
+(stream layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv
+.csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
+
+A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
+unit; or none for no bound.
+
+\b
+Examples:
+  # the quotes of the five seconds before each trade
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -5s --upper 0s -o pairs.parquet
+
+\b
+  # columns of different names; flights without weather are kept
+  tidegate join flights.csv weather.csv --on departure=observed \\
+      --by origin=airport --lower -1h --upper 0s --how left -o delays.csv
+
+\b
+  # a condition on the pair, and only some columns
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -1m --upper 0s --where "left.price < right.bid" \\
+      --columns ts,symbol,price,bid -o cheap.arrow
+
+\b
+  # from standard input to standard output
+  cat flights.csv | tidegate join - weather.csv --left-format csv \\
+      --on departure=observed --by origin=airport --lower -1h --upper 0s \\
+      --format csv | head
+
+\b
+  # what would be done
+  tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
+      --how anti --explain
+
+{EXIT_CODES}"""
+
+DOCTOR_HELP = f"""Print what is installed and what the machine offers, for a report of a problem.
+
+\b
+Examples:
+  tidegate doctor
+
+{EXIT_CODES}"""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    # Plain text: examples can be copied, and one error is one line.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class How(StrEnum):
+    """Which rows without a partner are kept, with SQL's meaning."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+
+class Closed(StrEnum):
+    """Which ends of the interval belong to it."""
+
+    BOTH = "both"
+    LEFT = "left"
+    RIGHT = "right"
+    NEITHER = "neither"
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        typer.echo(f"tidegate {version('tidegate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+@app.command(help=JOIN_HELP, short_help="Join two files into a third.")
+def join(  # noqa: PLR0913 - a parameter for each option
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="The file with the left rows, or -.")],
+    right: Annotated[
+        str, typer.Argument(metavar="RIGHT", help="The file with the right rows, or -.")
+    ],
+    *,
+    on: Annotated[
+        str, typer.Option(metavar="COLUMN|LEFT=RIGHT", help="The time column of both sides.")
+    ],
+    lower: Annotated[
+        str, typer.Option(metavar="DURATION", help="Start of the interval, from the left row on.")
+    ],
+    upper: Annotated[
+        str, typer.Option(metavar="DURATION", help="End of the interval, from the left row on.")
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN|LEFT=RIGHT", help="A key column; repeat it for several columns."
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help='Such as "left.price < right.bid".'),
+    ] = None,
+    how: Annotated[How, typer.Option(help="Which rows without a partner are kept.")] = How.INNER,
+    closed: Annotated[
+        Closed, typer.Option(help="Which ends of the interval belong to it.")
+    ] = Closed.BOTH,
+    suffix: Annotated[
+        str, typer.Option(help="Added to a right column whose name the left side has, too.")
+    ] = "_right",
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Write these columns only, in this order."),
+    ] = None,
+    out: Annotated[
+        str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
+    ] = STANDARD_STREAM,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    left_format: Annotated[
+        Format | None, typer.Option(help="Format of LEFT.", show_default="by its ending")
+    ] = None,
+    right_format: Annotated[
+        Format | None, typer.Option(help="Format of RIGHT.", show_default="by its ending")
+    ] = None,
+    out_format: Annotated[
+        Format | None,
+        typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
+    ] = None,
+    csv_null: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Unquoted text that means null in CSV input; repeatable.",
+            show_default="the empty text",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the plan; join and write nothing.")
+    ] = False,
+    progress: Annotated[
+        bool | None,
+        typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the program an error arose.")
+    ] = False,
+) -> None:
+    """Parse the options into a job and run it."""
+    if left == right == STANDARD_STREAM:
+        _misused("RIGHT", "only one of LEFT and RIGHT can be -")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    job = joining.Job(
+        left=joining.Input(left, _format(left, left_format, "--left-format"), nulls),
+        right=joining.Input(right, _format(right, right_format, "--right-format"), nulls),
+        arguments=joining.Arguments(
+            on=_pair(on, "--on"),
+            by=_keys(by or []) or None,
+            lower=_bound(lower),
+            upper=_bound(upper),
+            where=where,
+            how=how.value,
+            closed=closed.value,
+            suffix=suffix,
+            columns=None if columns is None else columns.split(","),
+            threads=threads,
+            max_rows=max_rows,
+        ),
+    )
+    if explain:
+        with _failures_in_one_line(traceback=traceback):
+            typer.echo(joining.plan(job))
+        return
+    layout = _format(out, out_format, "--format")
+    _check_terminal(out, layout)
+    shown = sys.stderr.isatty() if progress is None else progress
+    with _failures_in_one_line(traceback=traceback):
+        counts = joining.run(
+            job, joining.Output(out, layout, force=force), show_progress=shown and not quiet
+        )
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+@app.command("doctor", help=DOCTOR_HELP, short_help="Print versions and what the machine has.")
+def _doctor() -> None:
+    """Print the report."""
+    for label, text in doctor.report():
+        typer.echo(f"{label:<14}{text}")
+
+
+def _format(name: str, given: Format | None, option: str) -> Format:
+    layout = given or format_of(name)
+    if layout is None:
+        _misused(option, f"the ending of {name} tells no format; give parquet, csv or arrow")
+    return layout
+
+
+def _check_terminal(out: str, layout: Format) -> None:
+    if out == STANDARD_STREAM and layout is not Format.CSV and sys.stdout.isatty():
+        _misused("OUT", f"{layout} is not for a terminal; give a file, or --format csv")
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    """Read `column` or `left=right`."""
+    names = text.split("=")
+    if len(names) > 2 or not all(names):
+        _misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r}")
+    return names[0], names[-1]
+
+
+def _keys(given: list[str]) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for left, right in (_pair(text, "--by") for text in given):
+        if left in keys:
+            _misused("--by", f"column {left!r} is given twice")
+        keys[left] = right
+    return keys
+
+
+def _bound(text: str) -> str | int | None:
+    """Read a duration: a whole number is in the column's unit, other texts are tidegate's."""
+    if text.lower() in {"none", "unbounded"}:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _misused(option: str, reason: str) -> NoReturn:
+    raise typer.BadParameter(reason, param_hint=option)
+
+
+@contextmanager
+def _failures_in_one_line(*, traceback: bool) -> Iterator[None]:
+    """Turn what ends a command early into a line on standard error and an exit code."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise typer.Exit(0) from error
+    except KeyboardInterrupt as error:
+        typer.echo("tidegate: stopped", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    except Exception as error:  # whatever it is, the shell gets a line and a code
+        if traceback:
+            tracebacks.print_exc()
+        message = " ".join(str(error).split()) or type(error).__name__
+        typer.echo(f"tidegate: error: {message}", err=True)
+        raise typer.Exit(1) from error

@@ -1,0 +1,150 @@
+"""What `tidegate join` does with its options: read, join, write, count."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import pyarrow as pa
+from tqdm import tqdm
+
+import tidegate
+from tidegate.files import EventFile, Format, batch_writer, open_events, writes_in_place
+
+
+class Arguments(TypedDict):
+    """The arguments of `tidegate.interval_join`, as the command line gives them."""
+
+    on: tuple[str, str]
+    by: dict[str, str] | None
+    lower: str | int | None
+    upper: str | int | None
+    where: str | None
+    how: str
+    closed: str
+    suffix: str
+    columns: list[str] | None
+    threads: int | None
+    max_rows: int | None
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table to read."""
+
+    name: str
+    layout: Format
+    csv_nulls: tuple[str, ...]
+
+    def open(self) -> EventFile:
+        """Open the file; its rows are read later."""
+        return open_events(self.name, self.layout, csv_nulls=self.csv_nulls)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A table to write."""
+
+    name: str
+    layout: Format
+    force: bool
+
+    def check(self) -> None:
+        """Raise before the work begins if the result could not be put in its place."""
+        path = Path(self.name)
+        if writes_in_place(self.name):
+            return
+        if path.exists() and not self.force:
+            message = f"{self.name} exists; give --force to replace it, or another -o"
+            raise tidegate.TidegateError(message)
+        if not path.resolve().parent.is_dir():
+            message = f"{self.name}: the folder {path.parent} does not exist"
+            raise tidegate.TidegateError(message)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Two tables and how to join them."""
+
+    left: Input
+    right: Input
+    arguments: Arguments
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a join read and wrote; its text is the last line of the command."""
+
+    left: int
+    right: int
+    out: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Tell the counts and the speed in input rows per second."""
+        speed = (self.left + self.right) / max(self.seconds, 1e-9)
+        return (
+            f"{self.left:,} rows left, {self.right:,} rows right, {self.out:,} rows out, "
+            f"{self.seconds:.2f} s, {speed:,.0f} input rows/s"
+        )
+
+
+def plan(job: Job) -> str:
+    """Tell how the join would be done; the files are read, nothing is joined."""
+    left, right = _tables(job)
+    return tidegate.explain(tidegate.interval_join, left, right, **job.arguments)
+
+
+def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+    """Join two files into a third, a batch at a time."""
+    start = time.perf_counter()
+    output.check()
+    left, right = _tables(job)
+    rows = 0
+    with (
+        tidegate.interval_join_batches(left, right, **job.arguments) as batches,
+        batch_writer(output.name, output.layout, batches.schema) as writer,
+        tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+            bar.update(batch.num_rows)
+    return Counts(left.num_rows, right.num_rows, rows, time.perf_counter() - start)
+
+
+def _tables(job: Job) -> tuple[pa.Table, pa.Table]:
+    """Read the columns that the join needs, once its arguments are known to fit the files."""
+    if job.arguments["threads"] is not None:
+        pa.set_cpu_count(job.arguments["threads"])
+    left, right = job.left.open(), job.right.open()
+    # Without rows the join takes no time and finds what is wrong with names, types and bounds.
+    tidegate.interval_join(left.schema.empty_table(), right.schema.empty_table(), **job.arguments)
+    left_needed, right_needed = needed_columns(left.schema, right.schema, job.arguments)
+    return left.read(left_needed), right.read(right_needed)
+
+
+def needed_columns(
+    left: pa.Schema, right: pa.Schema, arguments: Arguments
+) -> tuple[list[str] | None, list[str] | None]:
+    """Tell which columns of each side a join reads; None stands for all of them."""
+    wanted = arguments["columns"]
+    if wanted is None:
+        return None, None
+    by, suffix = arguments["by"] or {}, arguments["suffix"]
+    # A column of both sides is needed on the left when only the right one is wanted, too:
+    # without it the right one would not get its suffix.
+    shared = {name for name in left.names if name in right.names and by.get(name) != name}
+    renamed = {name for name in shared if name + suffix in wanted}
+    left_used = {arguments["on"][0], *by, *wanted, *renamed}
+    right_used = {arguments["on"][1], *by.values(), *(set(wanted) - shared), *renamed}
+    condition = (arguments["where"] or "").casefold()
+    return (
+        [name for name in left.names if name in left_used or _is_named(name, condition)],
+        [name for name in right.names if name in right_used or _is_named(name, condition)],
+    )
+
+
+def _is_named(column: str, condition: str) -> bool:
+    """Tell whether a condition may use a column; a word that only contains its name counts too."""
+    return column.casefold().replace('"', '""') in condition

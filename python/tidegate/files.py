@@ -1,0 +1,361 @@
+"""Event tables in files: Parquet, CSV and Arrow IPC, read whole and written batch by batch."""
+
+import gzip
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from tidegate import TidegateError
+
+STANDARD_STREAM = "-"
+
+# Large enough that a reader can skip and compress well, small enough to hold while it fills.
+ROW_GROUP_ROWS = 1 << 18
+
+
+class Format(StrEnum):
+    """How a table is laid out in a file."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    ARROW = "arrow"
+    """Arrow IPC: the file layout in a file, the stream layout on standard output."""
+
+
+ENDINGS = {
+    ".parquet": Format.PARQUET,
+    ".pq": Format.PARQUET,
+    ".csv": Format.CSV,
+    ".csv.gz": Format.CSV,
+    ".arrow": Format.ARROW,
+    ".ipc": Format.ARROW,
+    ".feather": Format.ARROW,
+    ".arrows": Format.ARROW,
+}
+
+
+def format_of(name: str) -> Format | None:
+    """Tell the format from the ending of a file's name; None when the ending is not known.
+
+    Example:
+        >>> format_of("trades.csv.gz")
+        <Format.CSV: 'csv'>
+    """
+    if name == STANDARD_STREAM:
+        return Format.ARROW
+    lowered = name.lower()
+    return next((known for ending, known in ENDINGS.items() if lowered.endswith(ending)), None)
+
+
+@contextmanager
+def _naming(name: str, failure: str) -> Iterator[None]:
+    """Turn an error of pyarrow or of the operating system into one that names the file."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Who reads the result has enough of it: not a failure, and not for this file to judge.
+        raise
+    except OSError as error:
+        # pyarrow's text repeats the file's name and the number; the number's own text is enough.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        message = f"{name}: {failure}: {reason}"
+        raise TidegateError(message) from error
+    except pa.ArrowException as error:
+        message = f"{name}: {failure}: {error}"
+        raise TidegateError(message) from error
+
+
+# Reading
+
+
+@dataclass(frozen=True)
+class EventFile:
+    """A table in a file: its columns are known, `read` brings those named, or all for None."""
+
+    schema: pa.Schema
+    read: Callable[[list[str] | None], pa.Table]
+
+
+def open_events(name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)) -> EventFile:
+    """Open the table in file `name`, or on standard input when the name is `-`.
+
+    Args:
+        name: A file, a named pipe, or `-`.
+        layout: The format; Arrow IPC is recognised as file or stream by its first bytes.
+        csv_nulls: The unquoted texts that mean "no value" in a CSV file.
+
+    Raises:
+        TidegateError: The file cannot be read as what it is said to be; the text names it.
+    """
+    with _reading(name, layout):
+        content = _content(name)
+        if layout is Format.PARQUET:
+            return _guarded(name, layout, _open_parquet(content))
+        if layout is Format.CSV:
+            return _open_csv(content, csv_nulls)
+        return _guarded(name, layout, _open_arrow(content))
+
+
+def _reading(name: str, layout: Format) -> AbstractContextManager[None]:
+    label = "standard input" if name == STANDARD_STREAM else name
+    return _naming(label, f"cannot be read as {layout}")
+
+
+def _content(name: str) -> pa.NativeFile:
+    """Map a file into memory; what cannot be mapped, a pipe or an empty file, is read whole."""
+    if name == STANDARD_STREAM:
+        return pa.BufferReader(sys.stdin.buffer.read())
+    path = Path(name)
+    if path.is_file() and path.stat().st_size > 0:
+        return pa.memory_map(name)
+    return pa.BufferReader(path.read_bytes())
+
+
+def _open_parquet(content: pa.NativeFile) -> EventFile:
+    file = pq.ParquetFile(content)
+    return EventFile(file.schema_arrow, lambda columns: file.read(columns=columns))
+
+
+def _open_arrow(content: pa.NativeFile) -> EventFile:
+    is_file = _starts_with(content, b"ARROW1")
+    reader = pa.ipc.open_file(content) if is_file else pa.ipc.open_stream(content)
+    return EventFile(reader.schema, lambda columns: _selected(reader.read_all(), columns))
+
+
+def _open_csv(content: pa.NativeFile, nulls: Sequence[str]) -> EventFile:
+    """Read a CSV file at once: a column's type is known only when all of its values are."""
+    if _starts_with(content, b"\x1f\x8b"):
+        content = pa.CompressedInputStream(content, "gzip")
+    table = pyarrow.csv.read_csv(
+        content,
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            null_values=list(nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+    return EventFile(table.schema, lambda columns: _selected(table, columns))
+
+
+def _selected(table: pa.Table, columns: list[str] | None) -> pa.Table:
+    return table if columns is None else table.select(columns)
+
+
+def _starts_with(content: pa.NativeFile, magic: bytes) -> bool:
+    head = content.read(len(magic))
+    content.seek(0)
+    return bool(head == magic)
+
+
+def _guarded(name: str, layout: Format, file: EventFile) -> EventFile:
+    """Name the file in the errors of a later `read`, too."""
+
+    def read(columns: list[str] | None) -> pa.Table:
+        with _reading(name, layout):
+            return file.read(columns)
+
+    return EventFile(file.schema, read)
+
+
+# Writing
+
+
+class BatchWriter(Protocol):
+    """Writes record batches one after the other; the result is whole once it is closed."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add the rows of a batch."""
+
+    def close(self) -> None:
+        """Write what ends the format, such as the footer of a Parquet file."""
+
+
+@contextmanager
+def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[BatchWriter]:
+    """Write a table to file `name`, or to standard output when the name is `-`.
+
+    A file appears under its name only when the block ends without an error, with all of its rows
+    on the disk; until then, and after an error, there is the old file or none. A pipe or a device
+    is written directly.
+
+    Raises:
+        TidegateError: The format cannot hold a column, or the file cannot be written; the text
+            names it.
+    """
+    label = "standard output" if name == STANDARD_STREAM else name
+    with _naming(label, f"cannot be written as {layout}"), _sink(name) as file:
+        writer = _open_writer(file, name, layout, schema)
+        try:
+            yield writer
+            writer.close()
+            file.flush()
+        except BaseException:
+            # Closing adds an end mark, which would make a result that was cut off look whole.
+            _send_to_nowhere(file)
+            with suppress(Exception):
+                writer.close()
+            raise
+
+
+def _open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -> BatchWriter:
+    if layout is Format.PARQUET:
+        return _ParquetWriter(file, schema)
+    if layout is Format.CSV:
+        return _CsvWriter(file, schema, compress=name.lower().endswith(".gz"))
+    streamed = name == STANDARD_STREAM or name.lower().endswith(".arrows")
+    writer: BatchWriter = (
+        pa.ipc.new_stream(file, schema) if streamed else pa.ipc.new_file(file, schema)
+    )
+    return writer
+
+
+class _ParquetWriter:
+    """Gathers batches into row groups of a good size."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._schema = _without_views(schema)
+        self._writer = pq.ParquetWriter(file, self._schema)
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(_converted(batch, self._schema))
+        self._rows += batch.num_rows
+        if self._rows >= ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def close(self) -> None:
+        if self._batches:
+            self._write_row_group()
+        self._writer.close()
+
+    def _write_row_group(self) -> None:
+        self._writer.write_table(pa.Table.from_batches(self._batches), self._rows)
+        self._batches, self._rows = [], 0
+
+
+class _CsvWriter:
+    """Writes CSV, through gzip when asked to."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, *, compress: bool) -> None:
+        self._schema = _without_views(schema)
+        _check_csv_columns(self._schema)
+        # No name and no time in the header: equal rows make equal files.
+        self._gzip = gzip.GzipFile("", "wb", 6, file, mtime=0) if compress else None
+        self._writer = pyarrow.csv.CSVWriter(self._gzip or file, self._schema)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(_converted(batch, self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+        if self._gzip is not None:
+            self._gzip.close()
+
+
+def _check_csv_columns(schema: pa.Schema) -> None:
+    for field in schema:
+        try:
+            nothing = pa.Table.from_arrays([pa.nulls(1, field.type)], [field.name])
+            pyarrow.csv.write_csv(nothing, pa.MockOutputStream())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            message = (
+                f"column `{field.name}`: CSV cannot hold {field.type}; "
+                "write Parquet or Arrow, or leave the column out with --columns"
+            )
+            raise TidegateError(message) from error
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """Replace the layouts, such as Polars' strings, that not every writer of pyarrow knows."""
+    for place, field in enumerate(schema):
+        schema = schema.set(place, field.with_type(_without_view(field.type)))
+    return schema
+
+
+def _without_view(given: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(given) and _without_view(given.value_type) != given.value_type:
+        return _without_view(given.value_type)
+    if pa.types.is_string_view(given):
+        return pa.string()
+    if pa.types.is_binary_view(given):
+        return pa.binary()
+    return given
+
+
+def _converted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else _cast(column, field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, plain: pa.DataType) -> pa.Array:
+    if isinstance(column, pa.DictionaryArray):
+        return pc.take(column.dictionary.cast(plain), column.indices)
+    return column.cast(plain)
+
+
+# Where the bytes go
+
+
+def writes_in_place(name: str) -> bool:
+    """Tell whether `name` is standard output, a pipe or a device rather than a file of its own."""
+    path = Path(name)
+    return name == STANDARD_STREAM or (path.exists() and not path.is_file())
+
+
+@contextmanager
+def _sink(name: str) -> Iterator[IO[bytes]]:
+    if name == STANDARD_STREAM:
+        yield sys.stdout.buffer
+    elif writes_in_place(name):
+        with Path(name).open("wb") as file:
+            yield file
+    else:
+        with _replaced_whole(Path(name)) as file:
+            yield file
+
+
+@contextmanager
+def _replaced_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the place of `path` when the block ends without an error."""
+    target = path.resolve()
+    # In the same folder, as a file cannot be renamed into another file system.
+    temporary = target.with_name(f".tidegate-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a loss of power; Windows has no such call."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _send_to_nowhere(file: IO[bytes]) -> None:
+    """Let what is still written to `file`, its buffer included, go to the null device."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), file.fileno())

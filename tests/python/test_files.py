@@ -1,0 +1,326 @@
+"""Event tables in files, pipes and standard streams: every format, and none half written."""
+
+import io
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from command_line import JOIN, PAIRS, QUOTES, TRADES, read, read_pairs, run, shell, write
+from tidegate.files import Format, batch_writer, format_of, open_events
+
+TABLES = ["trades.parquet", "quotes.parquet"]
+ENDINGS = [".parquet", ".pq", ".csv", ".csv.gz", ".arrow", ".ipc", ".feather", ".arrows"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with the two tables."""
+    pq.write_table(TRADES, tmp_path / "trades.parquet")
+    pq.write_table(QUOTES, tmp_path / "quotes.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def names(folder: Path) -> list[str]:
+    """Name the files of a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Formats
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_reads_every_format(folder: Path, ending: str) -> None:
+    write(TRADES, folder / f"left{ending}")
+    write(QUOTES, folder / f"right{ending}")
+
+    result = run("join", f"left{ending}", f"right{ending}", *JOIN, "-o", "out.parquet")
+
+    assert result.exit_code == 0, result.output
+    assert read_pairs(folder / "out.parquet").equals(PAIRS)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_writes_every_format(folder: Path, ending: str) -> None:
+    result = run("join", "trades.parquet", "quotes.parquet", *JOIN, "-o", f"out{ending}")
+
+    assert result.exit_code == 0, result.output
+    assert names(folder) == sorted([f"out{ending}", *TABLES])
+    assert read_pairs(folder / f"out{ending}").equals(PAIRS)
+
+
+def test_option_overrides_the_ending(folder: Path) -> None:
+    write(TRADES, folder / "left.arrows")
+    (folder / "left.arrows").rename(folder / "left.data")
+
+    result = run(
+        *("join", "left.data", "quotes.parquet", *JOIN, "-o", "out.txt"),
+        *("--left-format", "arrow", "--format", "csv"),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert (folder / "out.txt").read_text().startswith('"ts","symbol","price","ts_right","bid"\n')
+
+
+def test_csv_keeps_empty_text_apart_from_null(folder: Path) -> None:
+    (folder / "left.csv").write_text('ts,key\n1,""\n2,\n3,NA\n')
+    (folder / "right.csv").write_text('ts,key,x\n1,"",5\n2,,6\n3,NA,NA\n')
+    join = ["join", "left.csv", "right.csv", "--on", "ts", "--by", "key"]
+    bounds = ["--lower", "0", "--upper", "0", "--columns", "ts,key"]
+
+    assert run(*join, *bounds, "-o", "text.parquet").exit_code == 0
+    assert run(*join, *bounds, "--csv-null", "NA", "-o", "null.parquet").exit_code == 0
+
+    assert read(folder / "text.parquet").to_pylist() == [
+        {"ts": 1, "key": ""},
+        {"ts": 3, "key": "NA"},
+    ]
+    assert [row["ts"] for row in read(folder / "null.parquet").to_pylist()] == [1, 2]
+
+
+def test_csv_text_may_hold_line_ends(folder: Path) -> None:
+    (folder / "left.csv").write_text('ts,note\n1,"two\nlines"\n')
+
+    result = run(
+        *("join", "left.csv", "left.csv", "--on", "ts", "--lower", "0", "--upper", "0"),
+        *("--columns", "note", "-o", "out.csv"),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert (folder / "out.csv").read_text() == '"note"\n"two\nlines"\n'
+
+
+def test_csv_refuses_nested_columns(folder: Path) -> None:
+    nested = pa.table({"ts": [1], "tags": [["a", "b"]]})
+    write(nested, folder / "nested.parquet")
+    join = ["join", "nested.parquet", "nested.parquet", "--on", "ts", "--lower", "0"]
+
+    result = run(*join, "--upper", "0", "-o", "out.csv")
+
+    assert result.exit_code == 1
+    assert "column `tags`: CSV cannot hold list<" in result.stderr
+    assert names(folder) == sorted(["nested.parquet", *TABLES])
+
+
+def test_equal_results_are_equal_gzip_files(folder: Path) -> None:
+    for name in ("a.csv.gz", "b.csv.gz"):
+        assert run("join", "trades.parquet", "quotes.parquet", *JOIN, "-o", name).exit_code == 0
+
+    assert (folder / "a.csv.gz").read_bytes() == (folder / "b.csv.gz").read_bytes()
+
+
+# Standard streams, pipes and devices
+
+
+def test_standard_streams_hold_an_arrow_stream(folder: Path) -> None:
+    write(TRADES, folder / "trades.arrows")
+    write(QUOTES, folder / "quotes.arrows")
+
+    result = shell(
+        *("join", "-", "quotes.arrows", *JOIN), given=(folder / "trades.arrows").read_bytes()
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert pa.ipc.open_stream(result.stdout).read_all().equals(PAIRS)
+
+
+@pytest.mark.parametrize("layout", ["parquet", "csv", "arrow"])
+def test_standard_streams_take_a_format(folder: Path, layout: str) -> None:
+    write(QUOTES, folder / f"quotes.{layout}")
+
+    result = shell(
+        *("join", "trades.parquet", "-", *JOIN, "--right-format", layout, "--format", layout),
+        given=(folder / f"quotes.{layout}").read_bytes(),
+    )
+
+    assert result.returncode == 0, result.stderr
+    out = folder / ("out.arrows" if layout == "arrow" else f"out.{layout}")
+    out.write_bytes(result.stdout)
+    assert read_pairs(out).equals(PAIRS)
+
+
+@pytest.mark.usefixtures("folder")
+def test_only_one_side_can_be_standard_input() -> None:
+    result = run("join", "-", "-", *JOIN)
+
+    assert result.exit_code == 2
+    assert "only one of LEFT and RIGHT can be -" in result.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes are files on POSIX only")
+def test_named_pipes_are_read_and_written_in_place(folder: Path) -> None:
+    os.mkfifo("in.pipe")
+    os.mkfifo("out.pipe")
+    received: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: Path("in.pipe").write_text("t,k,n\n1,a,10\n2,b,20\n")),
+        threading.Thread(target=lambda: received.append(Path("out.pipe").read_bytes())),
+    ]
+    for thread in threads:
+        thread.start()
+
+    (folder / "right.csv").write_text("t,k\n1,a\n2,c\n")
+
+    result = shell(
+        *("join", "in.pipe", "right.csv", "--on", "t", "--by", "k", "--lower", "0"),
+        *("--upper", "0", "--how", "left", "--columns", "n,t_right"),
+        *("--left-format", "csv", "--format", "csv", "-o", "out.pipe"),
+    )
+    for thread in threads:
+        thread.join(60)
+
+    assert result.returncode == 0, result.stderr
+    assert received == [b'"n","t_right"\n10,1\n20,\n']
+    assert stat.S_ISFIFO((folder / "out.pipe").stat().st_mode)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("out", ["/dev/full", "-"])
+def test_full_disk_is_an_error_of_one_line(out: str) -> None:
+    command = [sys.executable, "-m", "tidegate", "join", "trades.parquet", "quotes.parquet", *JOIN]
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [*command, "-o", out, "--format", "csv"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+
+    label = "standard output" if out == "-" else out
+    said = f"tidegate: error: {label}: cannot be written as csv: No space left on device\n"
+    assert (result.returncode, result.stderr.decode()) == (1, said)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX only")
+def test_binary_formats_are_not_sent_to_a_terminal() -> None:
+    terminal, process_side = os.openpty()
+    try:
+        result = subprocess.run(
+            [sys.executable, "-m", "tidegate", "join", "trades.parquet", "quotes.parquet", *JOIN],
+            stdout=process_side,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(terminal)
+        os.close(process_side)
+
+    assert result.returncode == 2
+    assert b"arrow is not for a terminal" in result.stderr
+
+
+# Whole or not at all
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_link_stays_and_its_target_is_replaced(folder: Path) -> None:
+    (folder / "target.csv").write_text("old")
+    (folder / "out.csv").symlink_to("target.csv")
+
+    result = run("join", "trades.parquet", "quotes.parquet", *JOIN, "-o", "out.csv", "--force")
+
+    assert result.exit_code == 0, result.output
+    assert (folder / "out.csv").is_symlink()
+    assert read_pairs(folder / "target.csv").equals(PAIRS)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+def test_new_file_has_the_mode_of_any_new_file(folder: Path) -> None:
+    (folder / "plain").touch()
+
+    assert run("join", "trades.parquet", "quotes.parquet", *JOIN, "-o", "out.csv").exit_code == 0
+
+    assert (folder / "out.csv").stat().st_mode == (folder / "plain").stat().st_mode
+
+
+def test_ending_in_capitals_tells_the_format() -> None:
+    assert format_of("A.PARQUET") is Format.PARQUET
+    assert format_of("a.parquet.txt") is None
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_view_and_dictionary_columns_are_written(tmp_path: Path, ending: str) -> None:
+    views = pa.array(["x", None, "y"], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), pa.array(["p", "q"], views.type))
+    batch = pa.record_batch({"view": views, "coded": coded})
+    out = tmp_path / f"out{ending}"
+
+    with batch_writer(str(out), format_of(out.name), batch.schema) as writer:
+        writer.write_batch(batch)
+
+    assert read(out).to_pydict() == {
+        "view": ["x", None, "y"],
+        "coded": ["q", None, "p"],
+    }
+
+
+def test_parquet_gathers_batches_into_row_groups(tmp_path: Path) -> None:
+    batch = pa.record_batch({"x": pa.array(range(1000))})
+    out = tmp_path / "out.parquet"
+
+    with batch_writer(str(out), Format.PARQUET, batch.schema) as writer:
+        for _ in range(300):
+            writer.write_batch(batch)
+
+    file = pq.ParquetFile(out)
+    groups = [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)]
+    assert groups == [263_000, 37_000]
+    assert file.read()["x"].to_pylist() == list(range(1000)) * 300
+
+
+@pytest.mark.parametrize("layout", Format)
+def test_error_while_writing_leaves_no_file(tmp_path: Path, layout: Format) -> None:
+    batch = pa.record_batch({"x": pa.array([1, 2, 3])})
+
+    def write_half() -> None:
+        with batch_writer(str(tmp_path / "out"), layout, batch.schema) as writer:
+            writer.write_batch(batch)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cut_off_parquet_on_standard_output_does_not_look_whole() -> None:
+    script = """
+import pyarrow as pa
+from tidegate.files import Format, batch_writer
+batch = pa.record_batch({"x": pa.array(range(300_000))})
+with batch_writer("-", Format.PARQUET, batch.schema) as writer:
+    writer.write_batch(batch)
+    raise ZeroDivisionError
+"""
+
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+    assert b"ZeroDivisionError" in result.stderr
+    assert result.stdout.startswith(b"PAR1")
+    with pytest.raises(pa.ArrowInvalid):
+        pq.read_table(io.BytesIO(result.stdout))
+
+
+def test_damaged_file_is_named_when_its_rows_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.parquet"
+    pq.write_table(pa.table({"x": list(range(10_000))}), path, compression="none")
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+
+    file = open_events(str(path), Format.PARQUET)
+
+    with pytest.raises(
+        tidegate.TidegateError, match=r"damaged\.parquet: cannot be read as parquet"
+    ):
+        file.read(["x"])
