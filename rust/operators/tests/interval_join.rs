@@ -4,6 +4,7 @@
 //! `differential_*` can: there a quadratic oracle is replaced by one that searches each key's rows.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -88,11 +89,11 @@ fn join(
     cut: usize,
 ) -> Rows {
     let driver = Driver::new(threads, Stop::default());
-    let found = interval_join(left.side(), right.side(), keys, interval, &driver).unwrap();
+    let found = Arc::new(interval_join(left.side(), right.side(), keys, interval, &driver).unwrap());
     let mut matched = BitSet::new(right.ts.len());
     let mut rows = Vec::new();
-    let mut emit = |page: &Matches| {
-        let output = Output::new(page, how, &driver).unwrap();
+    let mut emit = |page: Arc<Matches>| {
+        let output = Output::new(page.clone(), how, &driver).unwrap();
         let batches = driver.map(output.cut(cut), |range| {
             output.list(range, |pairs| {
                 let right = |at: usize| pairs.right().get(at).copied().unwrap_or(NO_ROW);
@@ -103,11 +104,11 @@ fn join(
         page.mark_matched(&mut matched);
     };
     match keep {
-        None => emit(&found),
+        None => emit(found),
         Some(keep) => {
             for page in found.pages() {
                 let verdicts = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
-                emit(&found.filter::<Infallible>(page, &verdicts, &driver).unwrap().unwrap());
+                emit(Arc::new(found.filter::<Infallible>(page, &verdicts, &driver).unwrap().unwrap()));
             }
         }
     }

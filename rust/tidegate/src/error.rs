@@ -86,6 +86,12 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+impl From<tidegate_operators::driver::Stopped> for Error {
+    fn from(_: tidegate_operators::driver::Stopped) -> Self {
+        Error::stopped("the work was asked to stop")
+    }
+}
+
 impl From<arrow_schema::ArrowError> for Error {
     fn from(error: arrow_schema::ArrowError) -> Self {
         Error::data(error.to_string())

@@ -1,5 +1,23 @@
 //! Deterministic, multicore joins of event streams, Arrow in and Arrow out.
+//!
+//! This crate is the boundary to Arrow: it brings columns into the plain form that [`tidegate_operators`] joins, and
+//! gathers the rows of the result.
+
+#![forbid(unsafe_code)]
 
 mod error;
+pub mod expression;
+mod gather;
+mod interval_join;
+mod keys;
+mod schema;
+mod table;
+mod time;
 
 pub use error::{Error, Result};
+pub use interval_join::{IntervalJoin, JoinReader, Stats};
+pub use table::Table;
+pub use tidegate_operators::driver::{Driver, MAX_THREADS};
+pub use tidegate_operators::interval_join::{Closed, How};
+pub use tidegate_sync::Stop;
+pub use time::Bound;

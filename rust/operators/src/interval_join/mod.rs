@@ -32,6 +32,7 @@ mod output;
 mod sweep;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 pub use tidegate_structures::bits::BitSet;
 use tidegate_structures::pages::Pages;
@@ -116,6 +117,16 @@ const CANDIDATES: usize = 1 << 14;
 const PAGE_CANDIDATES: u64 = 1 << 24;
 
 impl Matches {
+    /// The number of left rows.
+    pub fn left_rows(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The number of right rows.
+    pub fn right_rows(&self) -> usize {
+        self.right_rows
+    }
+
     /// Cuts the left rows so that no page, but one of a single row, has more than a bounded number of pairs.
     pub fn pages(&self) -> Vec<Range<usize>> {
         let mut pages = Vec::new();
@@ -133,12 +144,12 @@ impl Matches {
 
     /// The matches of the left rows of `page` that `keep` keeps, in their order.
     pub fn filter<E: Send>(
-        &self,
+        self: &Arc<Self>,
         page: Range<usize>,
         keep: &Keep<'_, E>,
         driver: &Driver,
     ) -> Result<Result<Matches, E>, Stopped> {
-        let candidates = Output::of_left(self, How::Inner, page.clone(), driver)?;
+        let candidates = Output::of_left(self.clone(), How::Inner, page.clone(), driver)?;
         let kept = driver.map(candidates.cut(CANDIDATES), |block| {
             candidates.list(block, |pairs| -> Result<_, E> {
                 let verdicts = keep(pairs.left(), pairs.right())?;

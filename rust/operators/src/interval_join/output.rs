@@ -1,7 +1,7 @@
 //! Numbers the rows of a result, and lists any range of them.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tidegate_structures::partition::ranges;
 
@@ -20,8 +20,8 @@ const SHORT: usize = 8;
 
 /// The rows of a result, in left row order and, for a left row, in right row order.
 #[derive(Debug)]
-pub struct Output<'a> {
-    matches: &'a Matches,
+pub struct Output {
+    matches: Arc<Matches>,
     how: How,
     /// The left rows listed, as places in `matches`.
     left: Range<usize>,
@@ -53,15 +53,16 @@ impl Pairs {
     }
 }
 
-impl<'a> Output<'a> {
+impl Output {
     /// The result rows of all left rows. Right rows without a match are not among them.
-    pub fn new(matches: &'a Matches, how: How, driver: &Driver) -> Result<Self, Stopped> {
-        Self::of_left(matches, how, 0..matches.runs.len(), driver)
+    pub fn new(matches: Arc<Matches>, how: How, driver: &Driver) -> Result<Self, Stopped> {
+        let left = 0..matches.runs.len();
+        Self::of_left(matches, how, left, driver)
     }
 
     /// The result rows of the left rows at some places of `matches`.
     pub(super) fn of_left(
-        matches: &'a Matches,
+        matches: Arc<Matches>,
         how: How,
         left: Range<usize>,
         driver: &Driver,

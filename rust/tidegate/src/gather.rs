@@ -1,0 +1,257 @@
+//! Gathers rows of table columns, given by row numbers, into new arrays.
+//!
+//! Fixed-width columns, chunked or not, are gathered by the kernels of this file into memory on huge pages: a result is
+//! large and fresh, and its page faults would cost more than the join (see [`tidegate_structures::pages`]). All other
+//! columns go through `arrow-select`.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::interleave::interleave;
+use arrow_select::take::take;
+use bytemuck::{AnyBitPattern, NoUninit};
+use bytes::Bytes;
+use tidegate_operators::interval_join::NO_ROW;
+use tidegate_structures::pages::Pages;
+
+use crate::Result;
+use crate::table::Table;
+
+/// A column of a table, ready to be gathered.
+#[derive(Debug)]
+pub(crate) struct Column {
+    data_type: DataType,
+    chunks: Vec<ArrayRef>,
+    /// Where each chunk starts, with the number of rows as last element.
+    starts: Vec<u32>,
+    /// The width of a value, where all values have the same and this file gathers them.
+    width: Option<usize>,
+    /// Raw values of each chunk, where the width is fixed.
+    values: Vec<Buffer>,
+    has_nulls: bool,
+}
+
+impl Column {
+    pub(crate) fn new(table: &Table, column: usize) -> Self {
+        let data_type = table.schema().field(column).data_type().clone();
+        let chunks = table.chunks(column);
+        let mut starts = vec![0_u32];
+        starts.extend(chunks.iter().scan(0, |rows, chunk| {
+            *rows += chunk.len() as u32;
+            Some(*rows)
+        }));
+        let width = data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width));
+        let values = width.map_or_else(Vec::new, |width| chunks.iter().map(|chunk| raw_values(chunk, width)).collect());
+        let has_nulls = chunks.iter().any(|chunk| chunk.null_count() > 0);
+        Column { data_type, chunks, starts, width, values, has_nulls }
+    }
+
+    /// The bytes a row takes, on average.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let rows = self.starts[self.starts.len() - 1] as usize;
+        self.width.unwrap_or_else(|| {
+            let bytes: usize =
+                self.chunks.iter().map(|chunk| chunk.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+            bytes.div_ceil(rows.max(1))
+        })
+    }
+
+    /// Gathers the rows by `arrow-select`, whatever the type; [`NO_ROW`] gives a null.
+    pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
+        match &self.chunks[..] {
+            [] => Ok(new_null_array(&self.data_type, rows.len())),
+            [chunk] => {
+                let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != NO_ROW));
+                take(chunk, &UInt32Array::new(rows.to_vec().into(), (nulls.null_count() > 0).then_some(nulls)), None)
+            }
+            chunks => {
+                let null = new_null_array(&self.data_type, 1);
+                let mut sources: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+                sources.push(&*null);
+                let mut finder = ChunkFinder::new(&self.starts);
+                let places: Vec<(usize, usize)> =
+                    rows.iter().map(|&row| if row == NO_ROW { (chunks.len(), 0) } else { finder.find(row) }).collect();
+                interleave(&sources, &places)
+            }
+        }
+    }
+
+    /// Which of the rows are valid, if one may not be.
+    fn nulls(&self, rows: &[u32], optional: bool) -> Option<NullBuffer> {
+        if !self.has_nulls && !optional {
+            return None;
+        }
+        let mut finder = ChunkFinder::new(&self.starts);
+        let valid = BooleanBuffer::collect_bool(rows.len(), |at| {
+            let row = rows[at];
+            row != NO_ROW && {
+                let (chunk, place) = finder.find(row);
+                self.chunks[chunk].is_valid(place)
+            }
+        });
+        Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
+    }
+
+    /// Writes the values of the rows to `out`; of rows that are [`NO_ROW`], zeros.
+    fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [u8]) {
+        match self.width {
+            Some(1) => self.gather_as::<u8>(rows, optional, out),
+            Some(2) => self.gather_as::<u16>(rows, optional, out),
+            Some(4) => self.gather_as::<u32>(rows, optional, out),
+            Some(8) => self.gather_as::<u64>(rows, optional, out),
+            Some(16) => self.gather_as::<[u64; 2]>(rows, optional, out),
+            width => unreachable!("a width of {width:?} is not gathered here"),
+        }
+    }
+
+    fn gather_as<T: AnyBitPattern + NoUninit + Default>(&self, rows: &[u32], optional: bool, out: &mut [u8]) {
+        let out: &mut [T] = bytemuck::cast_slice_mut(out);
+        let chunks: Vec<&[T]> = self.values.iter().map(|values| bytemuck::cast_slice(values)).collect();
+        match (&chunks[..], optional) {
+            ([chunk], false) => out.iter_mut().zip(rows).for_each(|(out, &row)| *out = chunk[row as usize]),
+            ([chunk], true) => out.iter_mut().zip(rows).for_each(|(out, &row)| {
+                *out = chunk.get(row as usize).copied().unwrap_or_default();
+            }),
+            (chunks, _) => {
+                let mut finder = ChunkFinder::new(&self.starts);
+                out.iter_mut().zip(rows).for_each(|(out, &row)| {
+                    *out = if row == NO_ROW {
+                        T::default()
+                    } else {
+                        let (chunk, place) = finder.find(row);
+                        chunks[chunk][place]
+                    };
+                });
+            }
+        }
+    }
+}
+
+/// The values of a fixed-width array, without those before its offset.
+fn raw_values(array: &dyn Array, width: usize) -> Buffer {
+    let data = array.to_data();
+    let values = data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width);
+    if values.as_ptr().align_offset(width) == 0 { values } else { Buffer::from(values.as_slice()) }
+}
+
+/// Finds the chunk of a row, soonest when rows of one chunk follow each other.
+struct ChunkFinder<'a> {
+    starts: &'a [u32],
+    chunk: usize,
+}
+
+impl<'a> ChunkFinder<'a> {
+    fn new(starts: &'a [u32]) -> Self {
+        ChunkFinder { starts, chunk: 0 }
+    }
+
+    #[inline]
+    fn find(&mut self, row: u32) -> (usize, usize) {
+        if row < self.starts[self.chunk] || row >= self.starts[self.chunk + 1] {
+            self.chunk = self.starts.partition_point(|&start| start <= row) - 1;
+        }
+        (self.chunk, (row - self.starts[self.chunk]) as usize)
+    }
+}
+
+/// Where a column of the result comes from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A column of the left side.
+    Left(Arc<Column>),
+    /// A column of the right side.
+    Right(Arc<Column>),
+    /// A key column: the left side's value, or the right side's where there is no left row.
+    Either(Arc<Column>, Arc<Column>),
+}
+
+/// What is gathered for a row of the result.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub(crate) sources: Vec<Source>,
+    /// The types of the result's columns.
+    pub(crate) types: Vec<DataType>,
+    /// Whether result rows may be without a left row, and without a right row.
+    pub(crate) optional: [bool; 2],
+}
+
+impl Gather {
+    /// The bytes a result row takes, on average.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let bytes = |source: &Source| match source {
+            Source::Left(column) | Source::Right(column) => column.row_bytes(),
+            Source::Either(left, right) => left.row_bytes().max(right.row_bytes()),
+        };
+        self.sources.iter().map(bytes).sum()
+    }
+
+    /// The columns of the result rows given by their rows of each side.
+    pub(crate) fn columns(&self, left: &[u32], right: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let rows = left.len();
+        // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's start.
+        let width = |source: &Source| match source {
+            Source::Left(column) | Source::Right(column) => column.width,
+            Source::Either(..) => None,
+        };
+        let padded = |width: usize| (width * rows).next_multiple_of(64);
+        let mut memory = Pages::<u8>::new(self.sources.iter().filter_map(width).map(padded).sum());
+        let mut rest = &mut memory[..];
+        for source in &self.sources {
+            let (column, rows, optional) = match source {
+                Source::Left(column) => (column, left, self.optional[0]),
+                Source::Right(column) => (column, right, self.optional[1]),
+                Source::Either(..) => continue,
+            };
+            let Some(width) = column.width else { continue };
+            let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
+            rest = others;
+            column.gather_values(rows, optional, &mut out[..width * rows.len()]);
+        }
+        // 2. They become arrays; the others are gathered one by one.
+        let memory = Bytes::from_owner(memory);
+        let mut start = 0;
+        let mut fixed = |column: &Column, width: usize, rows: &[u32], optional| {
+            let values = Buffer::from(memory.slice(start..start + width * rows.len()));
+            start += padded(width);
+            let data = ArrayDataBuilder::new(column.data_type.clone())
+                .len(rows.len())
+                .add_buffer(values)
+                .nulls(column.nulls(rows, optional));
+            data.build().map(make_array)
+        };
+        let mut gather = |column: &Column, rows: &[u32], optional| match column.width {
+            Some(width) => fixed(column, width, rows, optional),
+            None => column.take(rows),
+        };
+        let one = |(source, data_type): (&Source, &DataType)| match source {
+            Source::Left(column) => gather(column, left, self.optional[0]),
+            Source::Right(column) => gather(column, right, self.optional[1]),
+            Source::Either(of_left, of_right) => either(of_left, of_right, left, right, data_type),
+        };
+        self.sources.iter().zip(&self.types).map(one).collect()
+    }
+}
+
+/// The left column's value where there is a left row, else the right column's, in one type.
+fn either(
+    of_left: &Column,
+    of_right: &Column,
+    left: &[u32],
+    right: &[u32],
+    data_type: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    let as_common = |array: ArrayRef| match array.data_type() == data_type {
+        true => Ok(array),
+        false => arrow_cast::cast(&array, data_type),
+    };
+    if left.iter().all(|&row| row != NO_ROW) {
+        return as_common(of_left.take(left)?);
+    }
+    let left_values = as_common(of_left.take(left)?)?;
+    let right_values = as_common(of_right.take(right)?)?;
+    let places: Vec<_> = left.iter().enumerate().map(|(at, &row)| (usize::from(row == NO_ROW), at)).collect();
+    interleave(&[&*left_values, &*right_values], &places)
+}

@@ -1,0 +1,379 @@
+//! The interval join of two tables.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval_join::{BitSet, Closed, How, Interval, Matches, NO_ROW, Output, Side, interval_join};
+use tidegate_sync::Stop;
+
+use crate::expression::{self, Expr, Predicate};
+use crate::gather::{Column, Gather};
+use crate::keys::{self, KeyColumn};
+use crate::schema::{OutputColumn, Shape};
+use crate::table::{Table, column};
+use crate::time::{self, Bound, Unit};
+use crate::{Error, Result};
+
+/// The most rows of a batch: 1 MiB for a column of 8 bytes.
+const BATCH_ROWS: usize = 1 << 17;
+
+/// What a batch's columns should take together.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// Batches a thread makes each time the reader runs dry.
+const BATCHES_A_THREAD: usize = 2;
+
+/// An interval join: which pairs of rows of two tables are wanted.
+///
+/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts + upper` (`closed`
+/// says which ends count) and `predicate` holds.
+#[derive(Clone, Debug)]
+pub struct IntervalJoin {
+    /// The time column of each side.
+    pub on: (String, String),
+    /// Pairs of columns that must be equal.
+    pub by: Vec<(String, String)>,
+    /// How far from the left time matches begin; `None` for no bound.
+    pub lower: Option<Bound>,
+    /// How far from the left time matches end; `None` for no bound.
+    pub upper: Option<Bound>,
+    /// Which ends of the interval match.
+    pub closed: Closed,
+    /// A condition on matching pairs.
+    pub predicate: Option<Expr>,
+    /// Which rows the result has.
+    pub how: How,
+    /// What is added to names of right columns that the left side has too.
+    pub suffix: String,
+    /// The columns of the result, or all.
+    pub columns: Option<Vec<String>>,
+    /// The number of threads.
+    pub threads: usize,
+    /// The most rows the result may have.
+    pub max_rows: Option<u64>,
+    /// The most rows of a batch, or what keeps a batch at a few megabytes.
+    pub batch_rows: Option<usize>,
+}
+
+/// A join whose names and types fit two schemas.
+#[derive(Debug)]
+struct Plan {
+    times: (usize, usize),
+    unit: Unit,
+    interval: Interval,
+    keys: Vec<KeyColumn>,
+    predicate: Option<Predicate>,
+    columns: Vec<OutputColumn>,
+    schema: SchemaRef,
+}
+
+impl IntervalJoin {
+    fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+        let times = (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
+        let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
+        let interval = time::interval(self.lower, self.upper, self.closed, unit)?;
+        let key = |(l, r): &(String, String)| {
+            let (l, r) = (column("left", left, l, "by")?, column("right", right, r, "by")?);
+            KeyColumn::new(l, left.field(l), r, right.field(r))
+        };
+        let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let predicate = self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
+        let shape = Shape { how: self.how, keys: &keys, suffix: &self.suffix, columns: self.columns.as_deref() };
+        let (columns, schema) = shape.output(left, right)?;
+        Ok(Plan { times, unit, interval, keys, predicate, columns, schema })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(left, right)?.schema)
+    }
+
+    /// What the join of two tables of these schemas would do, for people.
+    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+        let plan = self.plan(left, right)?;
+        let name = |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
+        let keys: Vec<_> = self.by.iter().map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") }).collect();
+        let (open, close) = match plan.interval.closed {
+            Closed::Both => ('[', ']'),
+            Closed::Left => ('[', ')'),
+            Closed::Right => ('(', ']'),
+            Closed::Neither => ('(', ')'),
+        };
+        let mut lines = vec![
+            format!("interval_join ({:?})", self.how).to_lowercase(),
+            format!(
+                "  time       right.{} - left.{} in {open}{}, {}{close} {}",
+                self.on.1,
+                self.on.0,
+                name(plan.interval.lower, "-"),
+                name(plan.interval.upper, "+"),
+                plan.unit.name()
+            ),
+            match keys.is_empty() {
+                true => "  key        none: all rows are one group".to_owned(),
+                false => format!("  key        {}", keys.join(", ")),
+            },
+        ];
+        if let Some(predicate) = &self.predicate {
+            lines.push(format!("  where      {predicate}, on blocks of candidate pairs"));
+        }
+        lines.extend([
+            "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
+            "  index      right rows grouped by key, in time order".to_owned(),
+            format!("  threads    {}", self.threads),
+            "  memory     inputs + 20 bytes a left row + 24 bytes a right row, at most, + batches not yet taken"
+                .to_owned(),
+            format!("  output     {} columns, in left row order, then right row order", plan.schema.fields().len()),
+        ]);
+        Ok(lines.join("\n"))
+    }
+
+    /// Joins two tables. The pairs are found now; result rows are made as the reader is asked for them.
+    pub fn run(&self, left: &Table, right: &Table, stop: Stop) -> Result<JoinReader> {
+        let driver = Driver::new(self.threads, stop);
+        let plan = self.plan(left.schema(), right.schema())?;
+        let left_ts = time::times(left, plan.times.0, plan.unit)?;
+        let right_ts = time::times(right, plan.times.1, plan.unit)?;
+        let keys = match &plan.keys[..] {
+            [] => None,
+            columns => Some(keys::encode(left, right, columns, &driver)?),
+        };
+        let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
+        let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
+        let key_count = keys.as_ref().map_or(1, |keys| keys.count);
+        let matches = Arc::new(interval_join(left_side, right_side, key_count, &plan.interval, &driver)?);
+        let filter = plan.predicate.map(|predicate| Filter::new(predicate, left, right));
+        let pages = if filter.is_some() { matches.pages() } else { vec![0..matches.left_rows()] };
+        let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, self.how);
+        let batch_rows = self.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
+        let stats = Stats {
+            left_rows: left.rows(),
+            right_rows: right.rows(),
+            key_method: keys.as_ref().map_or("none", |keys| keys.method),
+            threads: driver.threads(),
+            rows: 0,
+            left_rows_done: 0,
+        };
+        Ok(JoinReader {
+            schema: plan.schema,
+            how: self.how,
+            max_rows: self.max_rows,
+            batch_rows,
+            gather,
+            filter,
+            matched: self.how.keeps_right().then(|| BitSet::new(right.rows())),
+            matches,
+            pages: pages.into(),
+            current: None,
+            right_only: None,
+            ready: VecDeque::new(),
+            numbered: 0,
+            driver,
+            stats,
+        })
+    }
+}
+
+/// A predicate and the columns it reads.
+#[derive(Debug)]
+struct Filter {
+    predicate: Predicate,
+    left: Vec<Column>,
+    right: Vec<Column>,
+}
+
+impl Filter {
+    fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
+        let columns = |table, side| predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect();
+        let (left, right) = (columns(left, expression::Side::Left), columns(right, expression::Side::Right));
+        Filter { predicate, left, right }
+    }
+
+    fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
+        let take =
+            |columns: &[Column], rows| columns.iter().map(|column| column.take(rows)).collect::<Result<Vec<_>, _>>();
+        let kept = self.predicate.evaluate(&take(&self.left, left)?, &take(&self.right, right)?, left.len())?;
+        Ok(kept.iter().collect())
+    }
+}
+
+/// Numbers that describe a join while it runs and afterwards.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Rows of the left table.
+    pub left_rows: usize,
+    /// Rows of the right table.
+    pub right_rows: usize,
+    /// How keys were numbered.
+    pub key_method: &'static str,
+    /// The number of threads.
+    pub threads: usize,
+    /// Result rows handed out so far.
+    pub rows: u64,
+    /// Left rows whose result rows have all been made.
+    pub left_rows_done: usize,
+}
+
+/// Makes the record batches of a join's result, in order.
+#[derive(Debug)]
+pub struct JoinReader {
+    schema: SchemaRef,
+    how: How,
+    max_rows: Option<u64>,
+    batch_rows: usize,
+    gather: Gather,
+    filter: Option<Filter>,
+    /// The right rows with a match, where those without one are wanted.
+    matched: Option<BitSet>,
+    matches: Arc<Matches>,
+    /// Left rows not yet numbered.
+    pages: VecDeque<Range<usize>>,
+    current: Option<Page>,
+    /// The right rows without a match, once all pages are done, and the next of them.
+    right_only: Option<(Vec<u32>, usize)>,
+    ready: VecDeque<RecordBatch>,
+    /// Result rows numbered so far, handed out or not.
+    numbered: u64,
+    driver: Driver,
+    stats: Stats,
+}
+
+#[derive(Debug)]
+struct Page {
+    output: Output,
+    ranges: VecDeque<Range<u64>>,
+    end: usize,
+}
+
+impl JoinReader {
+    /// The schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Numbers that describe the join so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The next batch, or `None` after the last. All threads work on the next few batches at once.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.ready.is_empty() {
+            let batches = self.make(self.driver.threads() * BATCHES_A_THREAD)?;
+            if batches.is_empty() {
+                return Ok(None);
+            }
+            self.ready.extend(batches);
+        }
+        let batch = self.ready.pop_front();
+        self.stats.rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+        Ok(batch)
+    }
+
+    /// All batches that are left.
+    pub fn read_all(&mut self) -> Result<Vec<RecordBatch>> {
+        let mut all: Vec<RecordBatch> = self.ready.drain(..).collect();
+        loop {
+            let batches = self.make(usize::MAX)?;
+            if batches.is_empty() {
+                self.stats.rows += all.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+                return Ok(all);
+            }
+            all.extend(batches);
+        }
+    }
+
+    /// Makes up to `count` batches of the next page that has some; none at the end.
+    fn make(&mut self, count: usize) -> Result<Vec<RecordBatch>> {
+        loop {
+            self.driver.check()?;
+            if let Some(page) = &mut self.current {
+                let ranges: Vec<_> = page.ranges.drain(..count.min(page.ranges.len())).collect();
+                if !ranges.is_empty() {
+                    let (gather, schema, output) = (&self.gather, &self.schema, &page.output);
+                    let batches = self.driver.map(ranges, |range| {
+                        output.list(range, |pairs| gather_batches(gather, schema, pairs.left(), pairs.right()))
+                    })?;
+                    return Ok(batches.into_iter().collect::<Result<Vec<_>>>()?.concat());
+                }
+                self.stats.left_rows_done = page.end;
+                self.current = None;
+            }
+            if let Some(page) = self.pages.pop_front() {
+                self.current = Some(self.start(page)?);
+                continue;
+            }
+            return self.make_right_only(count);
+        }
+    }
+
+    /// Filters and numbers the rows of a page.
+    fn start(&mut self, page: Range<usize>) -> Result<Page> {
+        let end = page.end;
+        let matches = match &self.filter {
+            None => self.matches.clone(),
+            Some(filter) => {
+                let keep = |left: &[u32], right: &[u32]| filter.keep(left, right);
+                Arc::new(self.matches.filter(page, &keep, &self.driver)??)
+            }
+        };
+        if let Some(matched) = &mut self.matched {
+            matches.mark_matched(matched);
+        }
+        let output = Output::new(matches, self.how, &self.driver)?;
+        self.count(output.rows())?;
+        let ranges = output.cut(self.batch_rows).into();
+        Ok(Page { output, ranges, end })
+    }
+
+    fn count(&mut self, rows: u64) -> Result<()> {
+        self.numbered += rows;
+        match self.max_rows {
+            Some(most) if self.numbered > most => {
+                let found = if self.pages.is_empty() { "has" } else { "has at least" };
+                Err(Error::memory(format!(
+                    "the result {found} {} rows, more than max_rows = {most}; raise it, narrow the interval, or take the result in batches",
+                    self.numbered
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn make_right_only(&mut self, count: usize) -> Result<Vec<RecordBatch>> {
+        if let Some(matched) = self.matched.take() {
+            let rows: Vec<u32> = matched.missing().map(|row| row as u32).collect();
+            self.count(rows.len() as u64)?;
+            self.right_only = Some((rows, 0));
+        }
+        let Some((rows, next)) = &mut self.right_only else { return Ok(Vec::new()) };
+        let batches: Vec<&[u32]> = rows[*next..].chunks(self.batch_rows).take(count).collect();
+        *next += batches.iter().map(|batch| batch.len()).sum::<usize>();
+        let (gather, schema) = (&self.gather, &self.schema);
+        let made =
+            self.driver.map(batches, |right| gather_batches(gather, schema, &vec![NO_ROW; right.len()], right))?;
+        Ok(made.into_iter().collect::<Result<Vec<_>>>()?.concat())
+    }
+}
+
+/// One batch of result rows, or several where a column's strings are too long for one array's offsets.
+fn gather_batches(gather: &Gather, schema: &SchemaRef, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
+    match gather.columns(left, right) {
+        Ok(columns) => {
+            let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+            Ok(vec![RecordBatch::try_new_with_options(schema.clone(), columns, &options)?])
+        }
+        Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
+            let half = left.len() / 2;
+            let (first, second) = right.split_at(half.min(right.len()));
+            let mut batches = gather_batches(gather, schema, &left[..half], first)?;
+            batches.extend(gather_batches(gather, schema, &left[half..], second)?);
+            Ok(batches)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

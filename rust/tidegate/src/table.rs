@@ -1,0 +1,119 @@
+//! A table as it came in: record batches of one schema, checked.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema, SchemaRef};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval_join::MAX_ROWS;
+
+use crate::{Error, Result};
+
+/// Record batches of one schema whose data has been validated.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What the table is called in messages: `left`, `right`.
+    name: &'static str,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+}
+
+impl Table {
+    /// Checks the batches: offsets in range and rising, strings valid UTF-8, dictionary codes in range.
+    pub fn new(name: &'static str, schema: SchemaRef, batches: Vec<RecordBatch>, driver: &Driver) -> Result<Self> {
+        let batches: Vec<RecordBatch> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows >= MAX_ROWS {
+            return Err(Error::memory(format!(
+                "{name}: {rows} rows are more than the {} a table may have; join it in parts",
+                MAX_ROWS - 1
+            )));
+        }
+        let columns: Vec<(usize, ArrayRef)> = batches
+            .iter()
+            .flat_map(|batch| batch.columns().iter().cloned().enumerate())
+            .filter(|(_, array)| needs_validation(array.data_type()))
+            .collect();
+        let valid = driver.map(columns, |(column, array)| (column, array.to_data().validate_full()))?;
+        if let Some((column, Err(error))) = valid.into_iter().find(|(_, valid)| valid.is_err()) {
+            let column = schema.field(column).name();
+            return Err(Error::data(format!("{name}: column `{column}` holds malformed Arrow data: {error}")));
+        }
+        Ok(Table { name, schema, batches, rows })
+    }
+
+    /// What the table is called in messages.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The batches, none of them empty.
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    /// The chunks of a column.
+    pub fn chunks(&self, column: usize) -> Vec<ArrayRef> {
+        self.batches.iter().map(|batch| batch.column(column).clone()).collect()
+    }
+
+    /// Splits a row number into the batch that holds the row and the row's place there.
+    pub fn locate(&self, row: usize) -> (usize, usize) {
+        let mut place = row;
+        for (at, batch) in self.batches.iter().enumerate() {
+            if place < batch.num_rows() {
+                return (at, place);
+            }
+            place -= batch.num_rows();
+        }
+        panic!("row {row} of a table of {} rows", self.rows)
+    }
+}
+
+/// Fixed-width values are valid whatever their bits.
+fn needs_validation(data_type: &DataType) -> bool {
+    !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
+}
+
+/// The number of the only column called `name`.
+pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Result<usize> {
+    let mut found = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name).map(|(at, _)| at);
+    match (found.next(), found.next()) {
+        (Some(column), None) => Ok(column),
+        (Some(_), Some(_)) => {
+            Err(Error::schema(format!("{table}: there is more than one column `{name}`; rename all but one")))
+        }
+        (None, _) => {
+            let names: Vec<_> = schema.fields().iter().map(|field| format!("`{}`", field.name())).collect();
+            let known = if names.is_empty() { "it has no columns".into() } else { format!("it has {}", list(&names)) };
+            Err(Error::schema(format!("{table}: there is no column `{name}`, which `{role}` names; {known}")))
+        }
+    }
+}
+
+/// The first names of a list, and how many more there are.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        many => format!("{} and {} more", names[..SHOWN].join(", "), many - SHOWN),
+    }
+}
+
+/// An empty table, for tests and for planning.
+impl From<&Schema> for Table {
+    fn from(schema: &Schema) -> Self {
+        Table { name: "table", schema: Arc::new(schema.clone()), batches: Vec::new(), rows: 0 }
+    }
+}
