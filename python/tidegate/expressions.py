@@ -1,0 +1,354 @@
+"""What `where` takes: conditions over the columns of a left row and a right row.
+
+An expression is built with Python's operators from `left` and `right`, and is the same as its SQL
+text, which `where` takes as well:
+
+    >>> from tidegate import left, right
+    >>> (left.price < right.bid * 1.01) & right.size.is_not_null()
+    left.price < right.bid * 1.01 AND right.size IS NOT NULL
+
+Two things differ from plain Python, as in pandas: `&`, `|` and `~` stand for and, or and not, with
+comparisons in parentheses, and `%` has the sign of the dividend, as in SQL.
+"""
+
+# ruff: noqa: SLF001 - the functions below the class are part of it.
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import IntEnum
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+
+    Literal: TypeAlias = (
+        bool | int | float | str | bytes | Decimal | date | timedelta | np.generic | None
+    )
+    Operand: TypeAlias = "Expr | Literal"
+
+__all__ = ["Columns", "Expr", "left", "right"]
+
+
+class _Level(IntEnum):
+    """How tightly a text binds; it gets parentheses where its place asks for more."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    PREDICATE = 4
+    SUM = 5
+    PRODUCT = 6
+    SIGN = 7
+    ATOM = 8
+
+
+# Not equal by `==`, which builds an expression; frozen, so that it can be hashed and shared.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Expr:
+    """An expression over the columns of a left row and a right row.
+
+    Made by operators on `tidegate.left` and `tidegate.right`, never by its constructor. It has no
+    truth value of its own; its types are checked when a join takes it as `where`.
+
+    Literals may be of Python's types (bool, int, float, str, bytes, Decimal, datetime, date,
+    timedelta, None) and numpy scalars of the same kinds.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> from tidegate import left, right
+        >>> late = right.seen - left.sent > timedelta(seconds=90)
+        >>> late | left.kind.is_in(["lost", "returned"])
+        right.seen - left.sent > INTERVAL '90 seconds' OR left.kind IN ('lost', 'returned')
+    """
+
+    _text: str
+    _level: _Level
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __bool__(self) -> NoReturn:
+        message = (
+            f"`{self}` has a value for each pair of rows, none of its own: use & for and, | for "
+            "or, ~ for not, with each comparison in parentheses, and between() for a < x < b"
+        )
+        raise TypeError(message)
+
+    # A numpy scalar on the left leaves the operation to the reflected operators.
+    __array_ufunc__ = None
+
+    def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
+        return _binary(self, "=", other, _Level.PREDICATE)
+
+    def __ne__(self, other: Operand) -> Expr:  # type: ignore[override]
+        return _binary(self, "!=", other, _Level.PREDICATE)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return _binary(self, "<", other, _Level.PREDICATE)
+
+    def __le__(self, other: Operand) -> Expr:
+        return _binary(self, "<=", other, _Level.PREDICATE)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return _binary(self, ">", other, _Level.PREDICATE)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return _binary(self, ">=", other, _Level.PREDICATE)
+
+    def __add__(self, other: Operand) -> Expr:
+        return _binary(self, "+", other, _Level.SUM)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return _binary(other, "+", self, _Level.SUM)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return _binary(self, "-", other, _Level.SUM)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return _binary(other, "-", self, _Level.SUM)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return _binary(self, "*", other, _Level.PRODUCT)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return _binary(other, "*", self, _Level.PRODUCT)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return _binary(self, "/", other, _Level.PRODUCT)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return _binary(other, "/", self, _Level.PRODUCT)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return _binary(self, "%", other, _Level.PRODUCT)
+
+    def __rmod__(self, other: Operand) -> Expr:
+        return _binary(other, "%", self, _Level.PRODUCT)
+
+    def __and__(self, other: Expr | bool) -> Expr:
+        return _binary(self, "AND", _condition("&", other), _Level.AND)
+
+    def __rand__(self, other: Expr | bool) -> Expr:
+        return _binary(_condition("&", other), "AND", self, _Level.AND)
+
+    def __or__(self, other: Expr | bool) -> Expr:
+        return _binary(self, "OR", _condition("|", other), _Level.OR)
+
+    def __ror__(self, other: Expr | bool) -> Expr:
+        return _binary(_condition("|", other), "OR", self, _Level.OR)
+
+    def __invert__(self) -> Expr:
+        return Expr(f"NOT {_at_least(self, _Level.NOT)}", _Level.NOT)
+
+    def __neg__(self) -> Expr:
+        return Expr(f"-{_at_least(self, _Level.ATOM)}", _Level.SIGN)
+
+    def __abs__(self) -> Expr:
+        return Expr(f"abs({self})", _Level.ATOM)
+
+    def is_null(self) -> Expr:
+        """Whether the value is null.
+
+        Example:
+            >>> tidegate.left.size.is_null()
+            left.size IS NULL
+        """
+        return Expr(f"{_at_least(self, _Level.SUM)} IS NULL", _Level.PREDICATE)
+
+    def is_not_null(self) -> Expr:
+        """Whether the value is there.
+
+        Example:
+            >>> tidegate.left.size.is_not_null()
+            left.size IS NOT NULL
+        """
+        return Expr(f"{_at_least(self, _Level.SUM)} IS NOT NULL", _Level.PREDICATE)
+
+    def between(self, low: Operand, high: Operand) -> Expr:
+        """Whether `low <= value <= high`.
+
+        Example:
+            >>> abs(tidegate.left.x - tidegate.right.x).between(0, 5)
+            abs(left.x - right.x) BETWEEN 0 AND 5
+        """
+        value, low, high = (_at_least(_expr(part), _Level.SUM) for part in (self, low, high))
+        return Expr(f"{value} BETWEEN {low} AND {high}", _Level.PREDICATE)
+
+    def is_in(self, values: Iterable[Operand]) -> Expr:
+        """Whether the value is equal to one of `values`; the work grows with their number.
+
+        Example:
+            >>> tidegate.left.venue.is_in(["XPAR", "XAMS"])
+            left.venue IN ('XPAR', 'XAMS')
+        """
+        if isinstance(values, str | bytes):
+            message = f"is_in() takes several values, got {values!r}; write [{values!r}]"
+            raise TypeError(message)
+        items = ", ".join(_expr(value)._text for value in values)
+        if not items:
+            return Expr("FALSE", _Level.ATOM)
+        return Expr(f"{_at_least(self, _Level.SUM)} IN ({items})", _Level.PREDICATE)
+
+
+class Columns:
+    """The columns of one side of a join: `left.price`, or `left["odd name"]` for any other name.
+
+    Example:
+        >>> tidegate.left["odd name"] > tidegate.right.limit
+        left."odd name" > right.limit
+    """
+
+    __slots__ = ("_side",)
+
+    def __init__(self, side: str) -> None:
+        self._side = side
+
+    def __repr__(self) -> str:
+        return f"tidegate.{self._side}"
+
+    def __getattr__(self, name: str) -> Expr:
+        # What copies, pickles or displays an object asks for names that begin so.
+        if name.startswith("_"):
+            message = f"for a column whose name begins with _, write {self!r}[{name!r}]"
+            raise AttributeError(message)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Expr:
+        if not isinstance(name, str):
+            message = f"{self!r}[...] takes the name of a column, got {name!r}"
+            raise TypeError(message)
+        quoted = '"' + name.replace('"', '""') + '"'
+        identifier = name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quoted
+        return Expr(f"{self._side}.{identifier}", _Level.ATOM)
+
+
+left = Columns("left")
+"""The columns of the left table, for `where`."""
+
+right = Columns("right")
+"""The columns of the right table, for `where`."""
+
+
+def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Expr:
+    # `a - b - c` groups to the left; comparisons do not group at all.
+    first_level = _Level.SUM if level is _Level.PREDICATE else level
+    first_text = _at_least(_expr(first), first_level)
+    second_text = _at_least(_expr(second), _Level(level + 1))
+    return Expr(f"{first_text} {operator} {second_text}", level)
+
+
+def _at_least(expr: Expr, level: _Level) -> str:
+    return expr._text if expr._level >= level else f"({expr._text})"
+
+
+def _condition(operator: str, value: object) -> Expr | bool:
+    if isinstance(value, Expr | bool):
+        return value
+    message = (
+        f"{operator} takes conditions on both sides, got {value!r}: put each comparison in "
+        f"parentheses, as in (left.a > 1) {operator} (left.b > 2)"
+    )
+    raise TypeError(message)
+
+
+def _expr(value: Operand) -> Expr:
+    return value if isinstance(value, Expr) else _literal(value)
+
+
+def _literal(value: Literal) -> Expr:  # noqa: C901, PLR0911 - a line for each type
+    if type(value).__module__ == "numpy":
+        return _numpy_literal(value)
+    match value:
+        case None:
+            return Expr("NULL", _Level.ATOM)
+        case bool():
+            return Expr("TRUE" if value else "FALSE", _Level.ATOM)
+        case int():
+            return _number(str(int(value)))
+        case float() if math.isfinite(value):
+            return _number(float.__repr__(value))
+        case float():
+            return Expr(f"DOUBLE '{float.__repr__(value)}'", _Level.ATOM)
+        case Decimal() if value.is_finite():
+            return Expr(f"DECIMAL '{value:f}'", _Level.ATOM)
+        case str():
+            return Expr("'" + value.replace("'", "''") + "'", _Level.ATOM)
+        case bytes():
+            return Expr(f"X'{value.hex()}'", _Level.ATOM)
+        case datetime():
+            return _timestamp(value)
+        case date():
+            return Expr(f"DATE '{value.isoformat()}'", _Level.ATOM)
+        case timedelta():
+            return _interval(value)
+    message = (
+        f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
+        "tidegate.left or tidegate.right columns, or a bool, int, float, str, bytes, finite "
+        "Decimal, datetime, date, timedelta, numpy scalar or None"
+    )
+    raise TypeError(message)
+
+
+def _number(digits: str) -> Expr:
+    return Expr(digits, _Level.SIGN if digits.startswith("-") else _Level.ATOM)
+
+
+def _timestamp(value: datetime) -> Expr:
+    if value != value:  # noqa: PLR0124 - pandas.NaT, the one time that is not equal to itself
+        return Expr("NULL", _Level.ATOM)
+    instant = value if value.tzinfo is None else value.astimezone(UTC)
+    return Expr(f"TIMESTAMP '{instant.isoformat(sep=' ')}'", _Level.ATOM)
+
+
+def _interval(value: timedelta) -> Expr:
+    microseconds = value // timedelta(microseconds=1)
+    # Of a pandas.Timedelta; Python's has none.
+    return _nanoseconds(microseconds * 1000 + int(getattr(value, "nanoseconds", 0)))
+
+
+def _nanoseconds(count: int) -> Expr:
+    for size, unit in ((10**9, "seconds"), (10**6, "milliseconds"), (1000, "microseconds")):
+        if count % size == 0:
+            return Expr(f"INTERVAL '{count // size} {unit}'", _Level.ATOM)
+    return Expr(f"INTERVAL '{count} nanoseconds'", _Level.ATOM)
+
+
+def _numpy_literal(value: object) -> Expr:
+    import numpy as np  # noqa: PLC0415 - loaded already by whoever made the value
+
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return _numpy_time(value)
+    plain = value.item() if isinstance(value, np.generic) else value
+    if type(plain).__module__ == "numpy":
+        message = (
+            f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
+            "a numpy scalar that has a plain Python value"
+        )
+        raise TypeError(message)
+    return _literal(plain)
+
+
+def _numpy_time(value: np.datetime64 | np.timedelta64) -> Expr:
+    import numpy as np  # noqa: PLC0415 - as above
+
+    if np.isnat(value):
+        return Expr("NULL", _Level.ATOM)
+    unit, step = np.datetime_data(value.dtype)
+    if isinstance(value, np.datetime64):
+        seconds = value.astype("M8[s]") if unit in ("Y", "M", "W", "D", "h", "m") else value
+        return Expr(f"TIMESTAMP '{str(seconds).replace('T', ' ')}'", _Level.ATOM)
+    sizes = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+    sizes |= {"D": 24 * sizes["h"], "W": 7 * 24 * sizes["h"]}
+    if unit not in sizes:
+        message = f"{value!r} has no fixed length: expected a unit from weeks to nanoseconds"
+        raise TypeError(message)
+    return _nanoseconds(int(value.astype(np.int64)) * step * sizes[unit])

@@ -1,0 +1,430 @@
+//! Checks an expression against two schemas, once, and fixes the type of every operation.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, NullArray,
+    StringArray, UInt64Array, new_empty_array,
+};
+use arrow_buffer::BooleanBuffer;
+use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
+use arrow_schema::{DataType, Schema, TimeUnit};
+
+use super::evaluate::{Rows, arithmetic_kernel};
+use super::types::{
+    comparison_type, computed, hint, is_text_or_binary, leaf, literal_type, literal_type_beside, nanoseconds_of,
+    operand_types,
+};
+use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
+use crate::{Error, Result};
+
+/// No cast may lose a value: what does not fit is an error.
+pub(super) const EXACT: CastOptions<'static> =
+    CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
+
+/// An expression that was checked against the schemas of two tables and yields a boolean.
+#[derive(Clone, Debug)]
+pub struct Predicate {
+    root: Bound,
+    left: Vec<usize>,
+    right: Vec<usize>,
+    types: Vec<DataType>,
+}
+
+/// An operation whose type is known.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) operation: Operation,
+    pub(super) data_type: DataType,
+    /// What the user wrote, for errors.
+    pub(super) text: String,
+    /// Whether some values make it an error.
+    pub(super) can_fail: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    /// One of the gathered columns: first those of the left side, then those of the right.
+    Column(usize),
+    /// An array of one value.
+    Scalar(ArrayRef),
+    Cast(Box<Bound>),
+    Negate(Box<Bound>),
+    Abs(Box<Bound>),
+    Not(Box<Bound>),
+    IsNull(Box<Bound>),
+    IsNotNull(Box<Bound>),
+    Arithmetic(Arithmetic, Box<[Bound; 2]>),
+    /// A division in `float64`, and whether a divisor of zero is an error.
+    Divide(Box<[Bound; 2]>, ZeroDivisor),
+    Compare(Comparison, Box<[Bound; 2]>),
+    And(Box<[Bound; 2]>),
+    Or(Box<[Bound; 2]>),
+    /// Value, low, high.
+    Between(Box<[Bound; 3]>),
+    /// The value and its items.
+    In(Box<Bound>, Vec<Bound>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ZeroDivisor {
+    IsAnError,
+    FollowsIeee754,
+}
+
+impl Predicate {
+    /// Checks that `expr` reads columns that exist, combines types that go together and yields a boolean.
+    ///
+    /// # Errors
+    ///
+    /// A schema error that names the column or the operation, its types and what was expected.
+    pub fn bind(expr: &Expr, left: &Schema, right: &Schema) -> Result<Self> {
+        let mut binder = Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
+        binder.collect(expr)?;
+        let root = binder.bind(expr)?;
+        let root = binder.boolean(root)?;
+        let of = |schema: &Schema, columns: &[usize]| -> Vec<DataType> {
+            columns.iter().map(|&i| schema.field(i).data_type().clone()).collect()
+        };
+        let types = [of(left, &binder.left_columns), of(right, &binder.right_columns)].concat();
+        Ok(Predicate { root, left: binder.left_columns, right: binder.right_columns, types })
+    }
+
+    /// The columns that it reads of one side: their places in the schema, ascending.
+    pub fn columns(&self, side: Side) -> &[usize] {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    /// Which of `rows` candidate pairs match. The arrays hold, pair by pair, the columns that [`Predicate::columns`]
+    /// names, in that order. Null counts as false.
+    ///
+    /// # Errors
+    ///
+    /// A data error where whole numbers, decimals or times overflow or are divided by zero.
+    pub fn evaluate(&self, left: &[ArrayRef], right: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+        let columns: Vec<ArrayRef> = left.iter().chain(right).cloned().collect();
+        let as_bound = left.len() == self.left.len()
+            && columns.len() == self.types.len()
+            && columns.iter().zip(&self.types).all(|(column, t)| column.data_type() == t && column.len() == rows);
+        if !as_bound {
+            return Err(Error::bug(format!(
+                "where `{}`: expected {rows} rows of {:?}, got {:?}",
+                self.root.text,
+                self.types,
+                columns.iter().map(|column| (column.data_type(), column.len())).collect::<Vec<_>>()
+            )));
+        }
+        let matches = self.root.boolean(&Rows::All { columns: &columns, len: rows })?;
+        let (values, nulls) = matches.into_parts();
+        Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))
+    }
+}
+
+struct Binder<'a> {
+    left: &'a Schema,
+    right: &'a Schema,
+    left_columns: Vec<usize>,
+    right_columns: Vec<usize>,
+}
+
+impl Binder<'_> {
+    /// Finds the columns that the expression reads, before any of them gets its slot.
+    fn collect(&mut self, expr: &Expr) -> Result<()> {
+        match expr {
+            Expr::Column(side, name) => {
+                let index = self.index(*side, name)?;
+                let columns = match side {
+                    Side::Left => &mut self.left_columns,
+                    Side::Right => &mut self.right_columns,
+                };
+                if let Err(place) = columns.binary_search(&index) {
+                    columns.insert(place, index);
+                }
+                Ok(())
+            }
+            Expr::Literal(_) => Ok(()),
+            Expr::Unary(_, x) => self.collect(x),
+            Expr::Binary(left, _, right) => [left, right].into_iter().try_for_each(|x| self.collect(x)),
+            Expr::Between { value, low, high } => [value, low, high].into_iter().try_for_each(|x| self.collect(x)),
+            Expr::In { value, items } => {
+                self.collect(value)?;
+                items.iter().try_for_each(|x| self.collect(x))
+            }
+        }
+    }
+
+    fn schema(&self, side: Side) -> &Schema {
+        match side {
+            Side::Left => self.left,
+            Side::Right => self.right,
+        }
+    }
+
+    fn index(&self, side: Side, name: &str) -> Result<usize> {
+        let fields = self.schema(side).fields();
+        let mut found = fields.iter().enumerate().filter(|(_, field)| field.name() == name);
+        match (found.next(), found.next()) {
+            (Some((index, _)), None) => Ok(index),
+            (Some(_), Some(_)) => {
+                Err(Error::schema(format!("where: the {side} table has more than one column `{name}`; rename one")))
+            }
+            (None, _) => {
+                let mut names: Vec<_> = fields.iter().take(20).map(|field| format!("`{}`", field.name())).collect();
+                if fields.len() > names.len() {
+                    names.push("...".into());
+                }
+                let names = names.join(", ");
+                Err(Error::schema(format!("where: the {side} table has no column `{name}`; it has {names}")))
+            }
+        }
+    }
+
+    fn bind(&self, expr: &Expr) -> Result<Bound> {
+        let text = expr.to_string();
+        match expr {
+            Expr::Column(side, name) => self.column(*side, name, text),
+            Expr::Literal(literal) => scalar(literal, &literal_type(literal)),
+            Expr::Unary(operator, operand) => self.unary(*operator, operand, text),
+            Expr::Binary(left, Binary::Arithmetic(operator), right) => self.arithmetic(*operator, left, right, text),
+            Expr::Binary(left, Binary::Compare(operator), right) => {
+                let operands = self.comparable(&text, &[left, right])?;
+                Ok(boolean(text, Operation::Compare(*operator, boxed(operands))))
+            }
+            Expr::Binary(left, Binary::And, right) => {
+                Ok(boolean(text, Operation::And(Box::new([self.condition(left)?, self.condition(right)?]))))
+            }
+            Expr::Binary(left, Binary::Or, right) => {
+                Ok(boolean(text, Operation::Or(Box::new([self.condition(left)?, self.condition(right)?]))))
+            }
+            Expr::Between { value, low, high } => {
+                let operands = self.comparable(&text, &[value, low, high])?;
+                Ok(boolean(text, Operation::Between(boxed(operands))))
+            }
+            Expr::In { value, items } => {
+                let operands: Vec<&Expr> = std::iter::once(&**value).chain(items).collect();
+                let mut operands = self.comparable(&text, &operands)?.into_iter();
+                let value = operands.next().expect("the value is the first operand");
+                Ok(boolean(text, Operation::In(Box::new(value), operands.collect())))
+            }
+        }
+    }
+
+    fn column(&self, side: Side, name: &str, text: String) -> Result<Bound> {
+        let index = self.index(side, name)?;
+        let found = |columns: &[usize]| columns.binary_search(&index).expect("`collect` found every column");
+        let slot = match side {
+            Side::Left => found(&self.left_columns),
+            Side::Right => self.left_columns.len() + found(&self.right_columns),
+        };
+        let data_type = self.schema(side).field(index).data_type().clone();
+        let column = Bound { operation: Operation::Column(slot), data_type, text, can_fail: false };
+        match &column.data_type {
+            // The kernels compare these without unpacking them.
+            DataType::Dictionary(_, values) if is_text_or_binary(values) => Ok(column),
+            DataType::Dictionary(_, values) => {
+                let values = (**values).clone();
+                cast(column, &values)
+            }
+            DataType::RunEndEncoded(_, values) => {
+                let values = values.data_type().clone();
+                cast(column, &values)
+            }
+            _ => Ok(column),
+        }
+    }
+
+    fn unary(&self, operator: Unary, operand: &Expr, text: String) -> Result<Bound> {
+        match operator {
+            Unary::Not => Ok(boolean(text, Operation::Not(Box::new(self.condition(operand)?)))),
+            Unary::IsNull => Ok(boolean(text, Operation::IsNull(Box::new(self.bind(operand)?)))),
+            Unary::IsNotNull => Ok(boolean(text, Operation::IsNotNull(Box::new(self.bind(operand)?)))),
+            Unary::Negate | Unary::Abs => {
+                let operand = self.bind(operand)?;
+                let data_type = computed(leaf(&operand.data_type)).filter(|t| !matches!(t, DataType::Timestamp(..)));
+                let Some(data_type) = data_type else {
+                    return Err(Error::schema(format!(
+                        "where `{text}`: expected a number or a duration, but `{}` is {}",
+                        operand.text, operand.data_type
+                    )));
+                };
+                let operand = Box::new(cast(operand, &data_type)?);
+                let can_fail = data_type != DataType::Float64 || operand.can_fail;
+                let operation =
+                    if operator == Unary::Abs { Operation::Abs(operand) } else { Operation::Negate(operand) };
+                Ok(Bound { operation, data_type, text, can_fail })
+            }
+        }
+    }
+
+    fn arithmetic(&self, operator: Arithmetic, left: &Expr, right: &Expr, text: String) -> Result<Bound> {
+        let [left, right] = self.side_by_side(left, right)?;
+        let types = operand_types(operator, leaf(&left.data_type), leaf(&right.data_type));
+        let Some((left_type, right_type)) = types else {
+            return Err(mismatch(&text, "compute", &left, &right));
+        };
+        if operator == Arithmetic::Divide {
+            let whole = |bound: &Bound| computed(leaf(&bound.data_type)) != Some(DataType::Float64);
+            let zero = if whole(&left) && whole(&right) { ZeroDivisor::IsAnError } else { ZeroDivisor::FollowsIeee754 };
+            let operands = Box::new([float(cast(left, &left_type)?)?, float(cast(right, &right_type)?)?]);
+            let can_fail = zero == ZeroDivisor::IsAnError || any_can_fail(&*operands);
+            let operation = Operation::Divide(operands, zero);
+            return Ok(Bound { operation, data_type: DataType::Float64, text, can_fail });
+        }
+        let operands = Box::new([cast(left, &left_type)?, cast(right, &right_type)?]);
+        // The kernel itself says what type it gives.
+        let data_type = arithmetic_kernel(operator, &new_empty_array(&left_type), &new_empty_array(&right_type))
+            .map_err(|error| Error::schema(format!("where `{text}`: {error}")))?
+            .data_type()
+            .clone();
+        let can_fail = data_type != DataType::Float64 || any_can_fail(&*operands);
+        Ok(Bound { operation: Operation::Arithmetic(operator, operands), data_type, text, can_fail })
+    }
+
+    /// Two operands, a literal in the type that suits the other.
+    fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[Bound; 2]> {
+        let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
+        Ok(match (left, right) {
+            (Expr::Literal(literal), _) => {
+                [scalar(literal, &literal_type_beside(literal, &right_bound.data_type))?, right_bound]
+            }
+            (_, Expr::Literal(literal)) => {
+                let data_type = literal_type_beside(literal, &left_bound.data_type);
+                [left_bound, scalar(literal, &data_type)?]
+            }
+            _ => [left_bound, right_bound],
+        })
+    }
+
+    /// Operands in one type, in which they compare.
+    fn comparable(&self, text: &str, operands: &[&Expr]) -> Result<Vec<Bound>> {
+        let mut bound = operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>>>()?;
+        let is_literal = |operand: &&Expr| matches!(operand, Expr::Literal(_));
+        if let Some(column) = operands.iter().position(|operand| !is_literal(operand)) {
+            let beside = bound[column].data_type.clone();
+            for (operand, bound) in operands.iter().zip(&mut bound) {
+                if let Expr::Literal(literal) = operand {
+                    *bound = scalar(literal, &literal_type_beside(literal, &beside))?;
+                }
+            }
+        }
+        let mut common = leaf(&bound[0].data_type).clone();
+        for other in &bound[1..] {
+            common = comparison_type(&common, leaf(&other.data_type))
+                .ok_or_else(|| mismatch(text, "compare", &bound[0], other))?;
+        }
+        bound.into_iter().map(|operand| cast(operand, &common)).collect()
+    }
+
+    fn condition(&self, expr: &Expr) -> Result<Bound> {
+        self.boolean(self.bind(expr)?)
+    }
+
+    fn boolean(&self, bound: Bound) -> Result<Bound> {
+        match bound.data_type {
+            DataType::Boolean => Ok(bound),
+            DataType::Null => cast(bound, &DataType::Boolean),
+            _ => Err(Error::schema(format!(
+                "where: expected a condition that is true or false, but `{}` is {}",
+                bound.text, bound.data_type
+            ))),
+        }
+    }
+}
+
+fn mismatch(text: &str, verb: &str, left: &Bound, right: &Bound) -> Error {
+    let hint = hint(leaf(&left.data_type), leaf(&right.data_type));
+    Error::schema(format!(
+        "where `{text}`: cannot {verb} `{}` of type {} with `{}` of type {}{hint}",
+        left.text, left.data_type, right.text, right.data_type
+    ))
+}
+
+fn boxed<const N: usize>(operands: Vec<Bound>) -> Box<[Bound; N]> {
+    Box::new(operands.try_into().expect("as many operands come out as went in"))
+}
+
+fn any_can_fail(operands: &[Bound]) -> bool {
+    operands.iter().any(|operand| operand.can_fail)
+}
+
+fn boolean(text: String, operation: Operation) -> Bound {
+    let can_fail = match &operation {
+        Operation::Not(x) | Operation::IsNull(x) | Operation::IsNotNull(x) => x.can_fail,
+        Operation::Compare(_, operands) | Operation::And(operands) | Operation::Or(operands) => {
+            any_can_fail(&**operands)
+        }
+        Operation::Between(operands) => any_can_fail(&**operands),
+        Operation::In(value, items) => value.can_fail || any_can_fail(items),
+        _ => false,
+    };
+    Bound { operation, data_type: DataType::Boolean, text, can_fail }
+}
+
+/// For a division: durations by way of their whole numbers.
+fn float(operand: Bound) -> Result<Bound> {
+    match operand.data_type {
+        DataType::Duration(_) => cast(cast(operand, &DataType::Int64)?, &DataType::Float64),
+        _ => Ok(operand),
+    }
+}
+
+/// The same values in another type; a scalar is cast here and now.
+fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
+    let encoded = matches!(operand.data_type, DataType::RunEndEncoded(..));
+    if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to) || operand.data_type == *to {
+        return Ok(operand);
+    }
+    if let Operation::Scalar(value) = &operand.operation {
+        let value = cast_with_options(value, to, &EXACT)
+            .map_err(|_| Error::schema(format!("where: the literal {} does not fit {to}", operand.text)))?;
+        return Ok(Bound { operation: Operation::Scalar(value), data_type: to.clone(), ..operand });
+    }
+    if !can_cast_types(&operand.data_type, to) {
+        return Err(Error::schema(format!(
+            "where: `{}` of type {} cannot be read as {to}; convert the column first",
+            operand.text, operand.data_type
+        )));
+    }
+    // A finer unit of time or more decimal digits may not hold the value. Numbers and text always fit.
+    let can_fail = operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
+    let text = operand.text.clone();
+    Ok(Bound { operation: Operation::Cast(Box::new(operand)), data_type: to.clone(), text, can_fail })
+}
+
+fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
+    let text = literal.to_string();
+    let too_large = || Error::schema(format!("where: the literal {text} does not fit {}", literal_type(literal)));
+    let value: ArrayRef = match literal {
+        Literal::Null => Arc::new(NullArray::new(1)),
+        Literal::Boolean(value) => Arc::new(BooleanArray::from(vec![*value])),
+        Literal::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
+            (Ok(value), _) => Arc::new(Int64Array::from(vec![value])),
+            (_, Ok(value)) => Arc::new(UInt64Array::from(vec![value])),
+            _ => return Err(too_large()),
+        },
+        Literal::Float(value) => Arc::new(Float64Array::from(vec![*value])),
+        Literal::Decimal { value, .. } => {
+            Arc::new(Decimal128Array::from(vec![*value]).with_data_type(literal_type(literal)))
+        }
+        Literal::Text(value) => Arc::new(StringArray::from(vec![value.as_str()])),
+        Literal::Binary(value) => Arc::new(BinaryArray::from(vec![value.as_slice()])),
+        Literal::Date(days) => Arc::new(Date32Array::from(vec![*days])),
+        Literal::Timestamp { nanoseconds, .. } | Literal::Duration { nanoseconds } => {
+            let (DataType::Timestamp(unit, _) | DataType::Duration(unit)) = literal_type(literal) else {
+                unreachable!("a timestamp or a duration has such a type")
+            };
+            let value = in_unit(*nanoseconds, unit).ok_or_else(too_large)?;
+            cast_with_options(&Int64Array::from(vec![value]), &literal_type(literal), &EXACT)?
+        }
+    };
+    let data_type_on_its_own = value.data_type().clone();
+    let bound = Bound { operation: Operation::Scalar(value), data_type: data_type_on_its_own, text, can_fail: false };
+    cast(bound, data_type)
+}
+
+fn in_unit(nanoseconds: i128, unit: TimeUnit) -> Option<i64> {
+    i64::try_from(nanoseconds / nanoseconds_of(unit)).ok()
+}

@@ -1,0 +1,191 @@
+//! The text of an expression: what `parse_sql` reads back as the same tree, with no more parentheses than it needs.
+
+use std::fmt::{self, Display, Formatter, Write};
+
+use arrow_array::temporal_conversions::{date32_to_datetime, timestamp_s_to_datetime};
+
+use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
+
+/// How tightly an expression binds: a part is put in parentheses where it binds less than its place asks for.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Level {
+    Or,
+    And,
+    Not,
+    Predicate,
+    Sum,
+    Product,
+    Sign,
+    Atom,
+}
+
+impl Expr {
+    fn level(&self) -> Level {
+        match self {
+            Expr::Binary(_, Binary::Or, _) => Level::Or,
+            Expr::Binary(_, Binary::And, _) => Level::And,
+            Expr::Unary(Unary::Not, _) => Level::Not,
+            Expr::Binary(_, Binary::Compare(_), _)
+            | Expr::Unary(Unary::IsNull | Unary::IsNotNull, _)
+            | Expr::Between { .. }
+            | Expr::In { .. } => Level::Predicate,
+            Expr::Binary(_, Binary::Arithmetic(Arithmetic::Add | Arithmetic::Subtract), _) => Level::Sum,
+            Expr::Binary(_, Binary::Arithmetic(_), _) => Level::Product,
+            Expr::Unary(Unary::Negate, _) => Level::Sign,
+            Expr::Literal(Literal::Integer(value)) if *value < 0 => Level::Sign,
+            Expr::Literal(Literal::Float(value)) if value.is_finite() && value.is_sign_negative() => Level::Sign,
+            Expr::Column(..) | Expr::Literal(_) | Expr::Unary(Unary::Abs, _) => Level::Atom,
+        }
+    }
+
+    fn at_least(&self, level: Level) -> Part<'_> {
+        Part { expr: self, parentheses: self.level() < level }
+    }
+
+    /// What follows a minus sign. A number is put in parentheses, for `-5` is a literal of its own.
+    fn after_sign(&self) -> Part<'_> {
+        let number = matches!(self, Expr::Literal(Literal::Integer(_) | Literal::Float(_)));
+        Part { expr: self, parentheses: number || self.level() < Level::Atom }
+    }
+}
+
+struct Part<'a> {
+    expr: &'a Expr,
+    parentheses: bool,
+}
+
+impl Display for Part<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.parentheses { write!(f, "({})", self.expr) } else { write!(f, "{}", self.expr) }
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Expr::Column(side, name) => write!(f, "{side}.{}", Identifier(name)),
+            Expr::Literal(literal) => literal.fmt(f),
+            Expr::Unary(Unary::Negate, x) => write!(f, "-{}", x.after_sign()),
+            Expr::Unary(Unary::Not, x) => write!(f, "NOT {}", x.at_least(Level::Not)),
+            Expr::Unary(Unary::Abs, x) => write!(f, "abs({x})"),
+            Expr::Unary(Unary::IsNull, x) => write!(f, "{} IS NULL", x.at_least(Level::Sum)),
+            Expr::Unary(Unary::IsNotNull, x) => write!(f, "{} IS NOT NULL", x.at_least(Level::Sum)),
+            Expr::Binary(left, operator, right) => {
+                let (left_level, right_level) = match self.level() {
+                    Level::Or => (Level::Or, Level::And),
+                    Level::And => (Level::And, Level::Not),
+                    Level::Sum => (Level::Sum, Level::Product),
+                    Level::Product => (Level::Product, Level::Sign),
+                    _ => (Level::Sum, Level::Sum),
+                };
+                write!(f, "{} {operator} {}", left.at_least(left_level), right.at_least(right_level))
+            }
+            Expr::Between { value, low, high } => {
+                let [value, low, high] = [value, low, high].map(|part| part.at_least(Level::Sum));
+                write!(f, "{value} BETWEEN {low} AND {high}")
+            }
+            Expr::In { value, items } => {
+                write!(f, "{} IN (", value.at_least(Level::Sum))?;
+                for (i, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_char(')')
+            }
+        }
+    }
+}
+
+impl Display for Side {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Left => "left",
+            Side::Right => "right",
+        })
+    }
+}
+
+struct Identifier<'a>(&'a str);
+
+impl Display for Identifier<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let simple = self.0.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && self.0.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if simple { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0.replace('"', "\"\"")) }
+    }
+}
+
+impl Display for Binary {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Binary::And => "AND",
+            Binary::Or => "OR",
+            Binary::Arithmetic(Arithmetic::Add) => "+",
+            Binary::Arithmetic(Arithmetic::Subtract) => "-",
+            Binary::Arithmetic(Arithmetic::Multiply) => "*",
+            Binary::Arithmetic(Arithmetic::Divide) => "/",
+            Binary::Arithmetic(Arithmetic::Remainder) => "%",
+            Binary::Compare(Comparison::Equal) => "=",
+            Binary::Compare(Comparison::NotEqual) => "!=",
+            Binary::Compare(Comparison::Less) => "<",
+            Binary::Compare(Comparison::LessOrEqual) => "<=",
+            Binary::Compare(Comparison::Greater) => ">",
+            Binary::Compare(Comparison::GreaterOrEqual) => ">=",
+        })
+    }
+}
+
+impl Display for Literal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Literal::Null => f.write_str("NULL"),
+            Literal::Boolean(value) => f.write_str(if *value { "TRUE" } else { "FALSE" }),
+            Literal::Integer(value) => write!(f, "{value}"),
+            Literal::Float(value) if value.is_finite() => write!(f, "{value:?}"),
+            Literal::Float(value) => write!(f, "DOUBLE '{value}'"),
+            Literal::Decimal { value, scale } => write!(f, "DECIMAL '{}'", decimal(*value, *scale)),
+            Literal::Text(text) => write!(f, "'{}'", text.replace('\'', "''")),
+            Literal::Binary(bytes) => {
+                f.write_str("X'")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_char('\'')
+            }
+            Literal::Date(days) => match date32_to_datetime(*days) {
+                Some(midnight) => write!(f, "DATE '{}'", midnight.date()),
+                None => write!(f, "DATE '{days} days from 1970-01-01'"),
+            },
+            Literal::Timestamp { nanoseconds, zoned } => timestamp(f, *nanoseconds, *zoned),
+            Literal::Duration { nanoseconds } => duration(f, *nanoseconds),
+        }
+    }
+}
+
+fn decimal(value: i128, scale: u8) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let scale = usize::from(scale);
+    let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+}
+
+const SECOND: i128 = 1_000_000_000;
+
+fn timestamp(f: &mut Formatter<'_>, nanoseconds: i128, zoned: bool) -> fmt::Result {
+    let seconds = i64::try_from(nanoseconds.div_euclid(SECOND)).ok();
+    let Some(time) = seconds.and_then(timestamp_s_to_datetime) else {
+        return write!(f, "TIMESTAMP '{nanoseconds} nanoseconds from 1970-01-01'");
+    };
+    write!(f, "TIMESTAMP '{time}")?;
+    let fraction = nanoseconds.rem_euclid(SECOND);
+    if fraction != 0 {
+        write!(f, ".{fraction:09}")?;
+    }
+    f.write_str(if zoned { "+00:00'" } else { "'" })
+}
+
+/// In the coarsest unit, up to seconds, that leaves no fraction.
+fn duration(f: &mut Formatter<'_>, nanoseconds: i128) -> fmt::Result {
+    let units = [(SECOND, "seconds"), (1_000_000, "milliseconds"), (1_000, "microseconds"), (1, "nanoseconds")];
+    let fits = |(size, _): &&(i128, &str)| nanoseconds % size == 0;
+    let (size, unit) = units.iter().find(fits).expect("one nanosecond divides every duration");
+    write!(f, "INTERVAL '{} {unit}'", nanoseconds / size)
+}

@@ -1,0 +1,264 @@
+//! Runs a bound expression over a block of pairs with Arrow kernels: one pass an operation, no work a row in between.
+
+use std::sync::Arc;
+
+use arrow_arith::boolean::{and_kleene, is_not_null, is_null, not, or_kleene};
+use arrow_arith::numeric;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+    DurationSecondType, Float64Type, Int64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, Datum, Float64Array, Scalar};
+use arrow_buffer::BooleanBuffer;
+use arrow_cast::cast_with_options;
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_select::filter::{FilterBuilder, FilterPredicate};
+use arrow_select::merge::merge;
+
+use super::bind::{Bound, EXACT, Operation, ZeroDivisor};
+use super::compare::compare;
+use super::{Arithmetic, Comparison};
+use crate::{Error, Result};
+
+/// The pairs that an expression is evaluated on.
+pub(super) enum Rows<'a> {
+    /// A whole block.
+    All { columns: &'a [ArrayRef], len: usize },
+    /// Those of `rows` that a left side of `and` or `or` has not decided.
+    Some { rows: &'a Rows<'a>, undecided: &'a FilterPredicate },
+}
+
+impl Rows<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Rows::All { len, .. } => *len,
+            Rows::Some { undecided, .. } => undecided.count(),
+        }
+    }
+
+    fn column(&self, slot: usize) -> Result<ArrayRef> {
+        match self {
+            Rows::All { columns, .. } => Ok(columns[slot].clone()),
+            Rows::Some { rows, undecided } => Ok(undecided.filter(&rows.column(slot)?)?),
+        }
+    }
+}
+
+/// A value for each pair, or one for all.
+pub(super) enum Value {
+    Array(ArrayRef),
+    Scalar(ArrayRef),
+}
+
+impl Value {
+    pub(super) fn array(&self) -> &ArrayRef {
+        match self {
+            Value::Array(array) | Value::Scalar(array) => array,
+        }
+    }
+
+    /// A boolean for each pair. The Boolean kernels take no scalars; at a bit a pair this costs nothing.
+    fn booleans(&self, rows: usize) -> BooleanArray {
+        match self {
+            Value::Array(array) => array.as_boolean().clone(),
+            Value::Scalar(array) if array.is_null(0) => BooleanArray::new_null(rows),
+            Value::Scalar(array) if array.as_boolean().value(0) => BooleanBuffer::new_set(rows).into(),
+            Value::Scalar(_) => BooleanBuffer::new_unset(rows).into(),
+        }
+    }
+
+    /// The result of a kernel that keeps the number of values.
+    fn like(&self, array: ArrayRef) -> Value {
+        match self {
+            Value::Array(_) => Value::Array(array),
+            Value::Scalar(_) => Value::Scalar(array),
+        }
+    }
+
+    /// The result of a kernel over two values.
+    fn like_both(&self, other: &Value, array: ArrayRef) -> Value {
+        if let Value::Scalar(_) = self { other.like(array) } else { Value::Array(array) }
+    }
+}
+
+impl Datum for Value {
+    fn get(&self) -> (&dyn Array, bool) {
+        (self.array().as_ref(), matches!(self, Value::Scalar(_)))
+    }
+}
+
+/// What `and` and `or` have in common: each is decided by one value of its left side.
+#[derive(Clone, Copy)]
+enum Connective {
+    And,
+    Or,
+}
+
+impl Bound {
+    /// A boolean for each pair.
+    pub(super) fn boolean(&self, rows: &Rows) -> Result<BooleanArray> {
+        Ok(self.evaluate(rows)?.booleans(rows.len()))
+    }
+
+    fn evaluate(&self, rows: &Rows) -> Result<Value> {
+        match &self.operation {
+            Operation::Column(slot) => rows.column(*slot).map(Value::Array),
+            Operation::Scalar(value) => Ok(Value::Scalar(value.clone())),
+            Operation::Cast(x) => self.map(x, rows, |array| cast_with_options(array, &self.data_type, &EXACT)),
+            Operation::Negate(x) => self.map(x, rows, |array| numeric::neg(array)),
+            Operation::Abs(x) => self.map(x, rows, abs),
+            Operation::Not(x) => self.map(x, rows, |array| Ok(Arc::new(not(array.as_boolean())?))),
+            Operation::IsNull(x) => self.map(x, rows, |array| Ok(Arc::new(is_null(array)?))),
+            Operation::IsNotNull(x) => self.map(x, rows, |array| Ok(Arc::new(is_not_null(array)?))),
+            Operation::Arithmetic(operator, operands) => {
+                let (left, right) = both(operands, rows)?;
+                let result = arithmetic_kernel(*operator, &left, &right).map_err(|error| self.failed(&error))?;
+                Ok(left.like_both(&right, result))
+            }
+            Operation::Divide(operands, zero) => self.divide(operands, *zero, rows),
+            Operation::Compare(operator, operands) => {
+                let (left, right) = both(operands, rows)?;
+                let result = compare(*operator, &left, &right)?;
+                Ok(left.like_both(&right, Arc::new(result)))
+            }
+            Operation::And(operands) => connect(Connective::And, operands, rows),
+            Operation::Or(operands) => connect(Connective::Or, operands, rows),
+            Operation::Between(operands) => between(operands, rows),
+            Operation::In(value, items) => any_equal(value, items, rows),
+        }
+    }
+
+    fn map(
+        &self,
+        operand: &Bound,
+        rows: &Rows,
+        kernel: impl FnOnce(&ArrayRef) -> Result<ArrayRef, ArrowError>,
+    ) -> Result<Value> {
+        let value = operand.evaluate(rows)?;
+        let result = kernel(value.array()).map_err(|error| self.failed(&error))?;
+        Ok(value.like(result))
+    }
+
+    fn divide(&self, operands: &[Bound; 2], zero: ZeroDivisor, rows: &Rows) -> Result<Value> {
+        let (left, right) = both(operands, rows)?;
+        let quotient = numeric::div(&left, &right)?;
+        let quotients = quotient.as_primitive::<Float64Type>();
+        if zero == ZeroDivisor::IsAnError && divides_by_zero(quotients, &right) {
+            return Err(self.failed(&ArrowError::DivideByZero));
+        }
+        Ok(left.like_both(&right, quotient))
+    }
+
+    #[cold]
+    fn failed(&self, error: &ArrowError) -> Error {
+        Error::data(format!("where `{}`: {error}", self.text))
+    }
+}
+
+fn both(operands: &[Bound; 2], rows: &Rows) -> Result<(Value, Value)> {
+    Ok((operands[0].evaluate(rows)?, operands[1].evaluate(rows)?))
+}
+
+/// `left operator right`, in types that `operand_types` gave.
+pub(super) fn arithmetic_kernel(
+    operator: Arithmetic,
+    left: &dyn Datum,
+    right: &dyn Datum,
+) -> Result<ArrayRef, ArrowError> {
+    match operator {
+        Arithmetic::Add => numeric::add(left, right),
+        Arithmetic::Subtract => numeric::sub(left, right),
+        Arithmetic::Multiply => numeric::mul(left, right),
+        Arithmetic::Divide => numeric::div(left, right),
+        Arithmetic::Remainder => numeric::rem(left, right),
+    }
+}
+
+/// Whether a quotient that is not null came from a divisor of zero.
+fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
+    let divisors = divisor.array().as_primitive::<Float64Type>().values();
+    match divisor {
+        Value::Scalar(_) => divisors[0] == 0.0 && quotients.null_count() < quotients.len(),
+        // Under a null may lie any value.
+        Value::Array(_) => divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i)),
+    }
+}
+
+fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    fn absolute<T: ArrowPrimitiveType>(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let checked = |x: T::Native| if x.is_lt(T::Native::ZERO) { x.neg_checked() } else { Ok(x) };
+        let result = array.as_primitive::<T>().try_unary::<_, T, _>(checked)?;
+        Ok(Arc::new(result.with_data_type(array.data_type().clone())))
+    }
+    match array.data_type() {
+        DataType::Int64 => absolute::<Int64Type>(array),
+        DataType::Float64 => Ok(Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::abs))),
+        DataType::Decimal128(..) => absolute::<Decimal128Type>(array),
+        DataType::Decimal256(..) => absolute::<Decimal256Type>(array),
+        DataType::Duration(TimeUnit::Second) => absolute::<DurationSecondType>(array),
+        DataType::Duration(TimeUnit::Millisecond) => absolute::<DurationMillisecondType>(array),
+        DataType::Duration(TimeUnit::Microsecond) => absolute::<DurationMicrosecondType>(array),
+        DataType::Duration(TimeUnit::Nanosecond) => absolute::<DurationNanosecondType>(array),
+        other => Err(ArrowError::InvalidArgumentError(format!("abs of {other}"))),
+    }
+}
+
+/// `left and right`, `left or right`. Where the right side can fail, it is evaluated only on the pairs that the left
+/// side leaves open: a guard keeps its promise, and whether a pair is an error does not depend on its block.
+fn connect(connective: Connective, operands: &[Bound; 2], rows: &Rows) -> Result<Value> {
+    let [left, right] = operands;
+    let left = left.boolean(rows)?;
+    let right = if right.can_fail { where_open(connective, &left, right, rows)? } else { right.boolean(rows)? };
+    let result = match connective {
+        Connective::And => and_kleene(&left, &right),
+        Connective::Or => or_kleene(&left, &right),
+    }?;
+    Ok(Value::Array(Arc::new(result)))
+}
+
+/// `right` on the pairs that `left` leaves open, and null on the others, where it does not matter.
+fn where_open(connective: Connective, left: &BooleanArray, right: &Bound, rows: &Rows) -> Result<BooleanArray> {
+    let open = BooleanArray::from(open(connective, left));
+    let undecided = FilterBuilder::new(&open).optimize().build();
+    match undecided.count() {
+        0 => Ok(BooleanArray::new_null(rows.len())),
+        count if count == rows.len() => right.boolean(rows),
+        _ => {
+            let found = right.boolean(&Rows::Some { rows, undecided: &undecided })?;
+            let elsewhere = Scalar::new(BooleanArray::new_null(1));
+            Ok(merge(&open, &found, &elsewhere)?.as_boolean().clone())
+        }
+    }
+}
+
+fn open(connective: Connective, left: &BooleanArray) -> BooleanBuffer {
+    let may_continue = match connective {
+        Connective::And => left.values().clone(),
+        Connective::Or => !left.values(),
+    };
+    match left.nulls() {
+        Some(nulls) => &may_continue | &!nulls.inner(),
+        None => may_continue,
+    }
+}
+
+fn between(operands: &[Bound; 3], rows: &Rows) -> Result<Value> {
+    let [value, low, high] = operands;
+    let (value, low, high) = (value.evaluate(rows)?, low.evaluate(rows)?, high.evaluate(rows)?);
+    let above = value.like_both(&low, Arc::new(compare(Comparison::GreaterOrEqual, &value, &low)?));
+    let below = value.like_both(&high, Arc::new(compare(Comparison::LessOrEqual, &value, &high)?));
+    let (above, below) = (above.booleans(rows.len()), below.booleans(rows.len()));
+    Ok(Value::Array(Arc::new(and_kleene(&above, &below)?)))
+}
+
+fn any_equal(value: &Bound, items: &[Bound], rows: &Rows) -> Result<Value> {
+    let value = value.evaluate(rows)?;
+    let mut found = BooleanArray::from(BooleanBuffer::new_unset(rows.len()));
+    for item in items {
+        let item = item.evaluate(rows)?;
+        let equal = value.like_both(&item, Arc::new(compare(Comparison::Equal, &value, &item)?));
+        found = or_kleene(&found, &equal.booleans(rows.len()))?;
+    }
+    Ok(Value::Array(Arc::new(found)))
+}

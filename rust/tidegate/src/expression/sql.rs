@@ -1,0 +1,333 @@
+//! From SQL text to an [`Expr`].
+
+use arrow_array::timezone::Tz;
+use arrow_array::types::Date32Type;
+use arrow_cast::parse::{Parser as ParseValue, string_to_datetime};
+use sqlparser::ast::{
+    self, BinaryOperator, DataType, ExactNumberInfo, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    UnaryOperator, Value,
+};
+use sqlparser::dialect::Dialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
+use crate::{Error, Result};
+
+/// More operators than anyone writes. The tree is as deep as its longest chain of them, and each level takes stack.
+const MAX_OPERATORS: usize = 1000;
+
+/// How deep parentheses, calls and prefixes may nest, by the parser's own count.
+const MAX_NESTING: usize = 250;
+
+/// Reads a predicate over `left` and `right` columns.
+///
+/// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - * / %`,
+/// `= != < <= > >=`, `AND`, `OR`, `NOT`, `abs(x)`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`, numbers, strings,
+/// `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an
+/// offset for an instant) and `INTERVAL '1 hour 30 minutes'`.
+///
+/// # Errors
+///
+/// An argument error that names what is not understood or not supported.
+pub fn parse_sql(text: &str) -> Result<Expr> {
+    let invalid = |reason: String| Error::argument(format!("where `{text}`: {reason}"));
+    let tokens = tokens(text).map_err(invalid)?;
+    if tokens.is_empty() {
+        return Err(invalid("the text is empty; expected a condition such as `left.price < right.bid`".into()));
+    }
+    let operators = tokens.iter().filter(|token| is_operator(&token.token)).count();
+    if operators > MAX_OPERATORS {
+        // Without the text, which is as long as the problem.
+        return Err(Error::argument(format!(
+            "where: {operators} operators are more than {MAX_OPERATORS}; use IN for a long list of values"
+        )));
+    }
+    let mut parser = Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
+    let tree = parser.parse_expr().map_err(|error| invalid(error.to_string()))?;
+    let rest = parser.next_token();
+    if rest.token != Token::EOF {
+        return Err(invalid(format!("expected the end, found `{}`{}", rest.token, rest.span.start)));
+    }
+    expression(tree).map_err(invalid)
+}
+
+/// Plain SQL, with the parser's defaults.
+#[derive(Debug)]
+struct Where;
+
+impl Dialect for Where {
+    fn is_identifier_start(&self, c: char) -> bool {
+        c.is_alphabetic() || c == '_'
+    }
+
+    fn is_identifier_part(&self, c: char) -> bool {
+        c.is_alphanumeric() || c == '_'
+    }
+}
+
+/// The tokens without spaces and comments. A word after a point, and the one before it, is a name whatever it spells:
+/// `left.case` and `right.date` are columns.
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
+    let tokens = Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
+    let mut tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    for point in 1..tokens.len() {
+        if tokens[point].token == Token::Period {
+            quote(&mut tokens[point - 1].token);
+            if let Some(next) = tokens.get_mut(point + 1) {
+                quote(&mut next.token);
+            }
+        }
+    }
+    Ok(tokens)
+}
+
+fn quote(token: &mut Token) {
+    if let Token::Word(word) = token {
+        word.keyword = Keyword::NoKeyword;
+        word.quote_style.get_or_insert('"');
+    }
+}
+
+fn is_operator(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => word.keyword != Keyword::NoKeyword,
+        Token::Comma | Token::Period | Token::Number(..) | Token::SingleQuotedString(_) => false,
+        _ => true,
+    }
+}
+
+fn expression(tree: ast::Expr) -> Result<Expr, String> {
+    match tree {
+        ast::Expr::Nested(inner) => expression(*inner),
+        ast::Expr::CompoundIdentifier(parts) => column(&parts),
+        ast::Expr::Identifier(name) => Err(format!("`{name}`: say of which side: left.{name} or right.{name}")),
+        ast::Expr::Value(value) => literal(value.value).map(Expr::Literal),
+        ast::Expr::TypedString(typed) => typed_literal(typed).map(Expr::Literal),
+        ast::Expr::Interval(interval) => duration_literal(interval).map(Expr::Literal),
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => negated(*expr),
+        ast::Expr::UnaryOp { op: UnaryOperator::Plus, expr } => expression(*expr),
+        ast::Expr::UnaryOp { op: UnaryOperator::Not, expr } => unary(Unary::Not, *expr),
+        ast::Expr::IsNull(expr) => unary(Unary::IsNull, *expr),
+        ast::Expr::IsNotNull(expr) => unary(Unary::IsNotNull, *expr),
+        ast::Expr::Function(function) => abs(function),
+        ast::Expr::BinaryOp { left, op, right } => {
+            let operator = binary(&op)?;
+            Ok(Expr::Binary(boxed(*left)?, operator, boxed(*right)?))
+        }
+        ast::Expr::Between { expr, negated, low, high } => {
+            let between = Expr::Between { value: boxed(*expr)?, low: boxed(*low)?, high: boxed(*high)? };
+            Ok(not_if(negated, between))
+        }
+        ast::Expr::InList { expr, list, negated } => {
+            let items = list.into_iter().map(expression).collect::<Result<_, _>>()?;
+            Ok(not_if(negated, Expr::In { value: boxed(*expr)?, items }))
+        }
+        other => Err(format!("`{other}` is not supported")),
+    }
+}
+
+fn boxed(tree: ast::Expr) -> Result<Box<Expr>, String> {
+    expression(tree).map(Box::new)
+}
+
+fn unary(operator: Unary, operand: ast::Expr) -> Result<Expr, String> {
+    Ok(Expr::Unary(operator, boxed(operand)?))
+}
+
+fn not_if(negated: bool, expr: Expr) -> Expr {
+    if negated { Expr::Unary(Unary::Not, Box::new(expr)) } else { expr }
+}
+
+fn column(parts: &[Ident]) -> Result<Expr, String> {
+    let written = || parts.iter().map(Ident::to_string).collect::<Vec<_>>().join(".");
+    let [side, name] = parts else {
+        return Err(format!("`{}`: expected a side and a column, such as left.price", written()));
+    };
+    let side = match side.value.to_ascii_lowercase().as_str() {
+        "left" => Side::Left,
+        "right" => Side::Right,
+        other => return Err(format!("`{}`: expected left or right before the point, found `{other}`", written())),
+    };
+    Ok(Expr::Column(side, name.value.clone()))
+}
+
+/// A minus sign directly before a number makes a negative number, so that the smallest `int64` can be written.
+fn negated(operand: ast::Expr) -> Result<Expr, String> {
+    if let ast::Expr::Value(value) = &operand
+        && let Value::Number(digits, false) = &value.value
+    {
+        return number(&format!("-{digits}")).map(Expr::Literal);
+    }
+    unary(Unary::Negate, operand)
+}
+
+fn abs(function: Function) -> Result<Expr, String> {
+    let shown = function.to_string();
+    let unsupported = || format!("`{shown}` is not supported; the one function is abs(x)");
+    let FunctionArguments::List(mut list) = function.args else { return Err(unsupported()) };
+    let plain = list.duplicate_treatment.is_none()
+        && list.clauses.is_empty()
+        && function.over.is_none()
+        && function.filter.is_none()
+        && function.null_treatment.is_none()
+        && function.within_group.is_empty();
+    match list.args.pop() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
+            if plain && list.args.is_empty() && function.name.to_string().eq_ignore_ascii_case("abs") =>
+        {
+            unary(Unary::Abs, argument)
+        }
+        _ => Err(unsupported()),
+    }
+}
+
+fn binary(operator: &BinaryOperator) -> Result<Binary, String> {
+    Ok(match operator {
+        BinaryOperator::And => Binary::And,
+        BinaryOperator::Or => Binary::Or,
+        BinaryOperator::Plus => Binary::Arithmetic(Arithmetic::Add),
+        BinaryOperator::Minus => Binary::Arithmetic(Arithmetic::Subtract),
+        BinaryOperator::Multiply => Binary::Arithmetic(Arithmetic::Multiply),
+        BinaryOperator::Divide => Binary::Arithmetic(Arithmetic::Divide),
+        BinaryOperator::Modulo => Binary::Arithmetic(Arithmetic::Remainder),
+        BinaryOperator::Eq => Binary::Compare(Comparison::Equal),
+        BinaryOperator::NotEq => Binary::Compare(Comparison::NotEqual),
+        BinaryOperator::Lt => Binary::Compare(Comparison::Less),
+        BinaryOperator::LtEq => Binary::Compare(Comparison::LessOrEqual),
+        BinaryOperator::Gt => Binary::Compare(Comparison::Greater),
+        BinaryOperator::GtEq => Binary::Compare(Comparison::GreaterOrEqual),
+        other => return Err(format!("the operator `{other}` is not supported")),
+    })
+}
+
+fn literal(value: Value) -> Result<Literal, String> {
+    match value {
+        Value::Null => Ok(Literal::Null),
+        Value::Boolean(value) => Ok(Literal::Boolean(value)),
+        Value::Number(digits, false) => number(&digits),
+        Value::SingleQuotedString(text) => Ok(Literal::Text(text)),
+        Value::HexStringLiteral(digits) => bytes(&digits).map(Literal::Binary),
+        other => Err(format!("the literal `{other}` is not supported")),
+    }
+}
+
+fn number(digits: &str) -> Result<Literal, String> {
+    if digits.contains(['.', 'e', 'E']) {
+        return match digits.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(Literal::Float(value)),
+            _ => Err(format!("the number `{digits}` does not fit float64")),
+        };
+    }
+    match digits.parse::<i128>() {
+        Ok(value) if (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value) => Ok(Literal::Integer(value)),
+        _ => Err(format!("the number `{digits}` fits neither int64 nor uint64; write DECIMAL '{digits}'")),
+    }
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>, String> {
+    let invalid = || format!("X'{digits}': expected an even number of hexadecimal digits");
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return Err(invalid());
+    }
+    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).map_err(|_| invalid())).collect()
+}
+
+fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
+    let shown = typed.to_string();
+    let Value::SingleQuotedString(text) = typed.value.value else {
+        return Err(format!("`{shown}` is not supported"));
+    };
+    match typed.data_type {
+        DataType::Date => date(&text),
+        DataType::Timestamp(None, _) | DataType::Datetime(None) => timestamp(&text),
+        DataType::Decimal(ExactNumberInfo::None) | DataType::Numeric(ExactNumberInfo::None) => decimal(&text),
+        DataType::Double(ExactNumberInfo::None) | DataType::DoublePrecision => text.parse().ok().map(Literal::Float),
+        _ => return Err(format!("`{shown}` is not supported; expected DATE, TIMESTAMP, DECIMAL or DOUBLE")),
+    }
+    .ok_or_else(|| {
+        format!("`{shown}` is not valid; expected such as DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'")
+    })
+}
+
+fn date(text: &str) -> Option<Literal> {
+    // The parser takes a time as well, and would drop it.
+    let days = Date32Type::parse(text)?;
+    (text.len() == "2024-01-31".len()).then_some(Literal::Date(days))
+}
+
+fn timestamp(text: &str) -> Option<Literal> {
+    let utc: Tz = "+00:00".parse().ok()?;
+    let time = string_to_datetime(&utc, text).ok()?;
+    let nanoseconds = i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos());
+    let after_date = text.get("2024-01-31T".len()..).unwrap_or_default();
+    let zoned = after_date.contains(|c: char| c.is_alphabetic() || c == '+' || c == '-');
+    Some(Literal::Timestamp { nanoseconds, zoned })
+}
+
+fn decimal(text: &str) -> Option<Literal> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = whole.trim_start_matches('-').len() + fraction.len();
+    if digits > 38 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let value = format!("{whole}{fraction}").parse().ok()?;
+    Some(Literal::Decimal { value, scale: u8::try_from(fraction.len()).ok()? })
+}
+
+fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
+    let shown = interval.to_string();
+    let invalid =
+        || format!("`{shown}`: expected such as INTERVAL '1 hour 30 minutes', in units from nanoseconds to weeks");
+    let amount = match *interval.value {
+        ast::Expr::Value(value) => match value.value {
+            Value::SingleQuotedString(text) | Value::Number(text, false) => text,
+            _ => return Err(invalid()),
+        },
+        _ => return Err(invalid()),
+    };
+    if interval.last_field.is_some() || interval.leading_precision.is_some() {
+        return Err(invalid());
+    }
+    let unit = interval.leading_field.map(|field| field.to_string()).unwrap_or_default();
+    let nanoseconds = duration(&format!("{amount} {unit}")).ok_or_else(invalid)?;
+    Ok(Literal::Duration { nanoseconds })
+}
+
+/// `1h30m`, `-5 seconds`, `1 hour 30 minutes`, `0.5 s`: amounts with units, all under the sign of the first.
+fn duration(text: &str) -> Option<i128> {
+    let text = text.trim();
+    let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest.trim_start()));
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let (amount, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+        let after = after.trim_start();
+        let (unit, after) = after.split_at(after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len()));
+        total = total.checked_add(scaled(amount, unit_nanoseconds(unit)?)?)?;
+        rest = after.trim_start();
+    }
+    (!text.is_empty()).then_some(sign * total)
+}
+
+/// `amount * size`, where that is whole.
+fn scaled(amount: &str, size: i128) -> Option<i128> {
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
+    let parts_of_one = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let product = format!("{whole}{fraction}").parse::<i128>().ok()?.checked_mul(size)?;
+    (product % parts_of_one == 0).then_some(product / parts_of_one)
+}
+
+fn unit_nanoseconds(unit: &str) -> Option<i128> {
+    Some(match unit.to_lowercase().as_str() {
+        "ns" | "nanosecond" | "nanoseconds" => 1,
+        "us" | "µs" | "microsecond" | "microseconds" => 1_000,
+        "ms" | "millisecond" | "milliseconds" => 1_000_000,
+        "s" | "sec" | "second" | "seconds" => 1_000_000_000,
+        "m" | "min" | "minute" | "minutes" => 60 * 1_000_000_000,
+        "h" | "hour" | "hours" => 3600 * 1_000_000_000,
+        "d" | "day" | "days" => 86_400 * 1_000_000_000,
+        "w" | "week" | "weeks" => 7 * 86_400 * 1_000_000_000,
+        _ => return None,
+    })
+}
