@@ -102,9 +102,9 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     left, right = _tables(job)
     rows = 0
     with (
+        tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
         tidegate.interval_join_batches(left, right, **job.arguments) as batches,
         batch_writer(output.name, output.layout, batches.schema) as writer,
-        tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
     ):
         for batch in batches:
             writer.write_batch(batch)
