@@ -3,6 +3,7 @@
 import gzip
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -101,10 +102,12 @@ def open_events(name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)) 
     with _reading(name, layout):
         content = _content(name)
         if layout is Format.PARQUET:
-            return _guarded(name, layout, _open_parquet(content))
-        if layout is Format.CSV:
-            return _open_csv(content, csv_nulls)
-        return _guarded(name, layout, _open_arrow(content))
+            file = _open_parquet(content)
+        elif layout is Format.CSV:
+            file = _open_csv(content, csv_nulls)
+        else:
+            file = _open_arrow(content)
+    return _guarded(name, layout, file)
 
 
 def _reading(name: str, layout: Format) -> AbstractContextManager[None]:
@@ -115,11 +118,23 @@ def _reading(name: str, layout: Format) -> AbstractContextManager[None]:
 def _content(name: str) -> pa.NativeFile:
     """Map a file into memory; what cannot be mapped, a pipe or an empty file, is read whole."""
     if name == STANDARD_STREAM:
-        return pa.BufferReader(sys.stdin.buffer.read())
+        return _read_whole(sys.stdin.buffer)
     path = Path(name)
     if path.is_file() and path.stat().st_size > 0:
         return pa.memory_map(name)
-    return pa.BufferReader(path.read_bytes())
+    with path.open("rb") as stream:
+        return _read_whole(stream)
+
+
+def _read_whole(stream: IO[bytes]) -> pa.NativeFile:
+    """Copy a stream into Arrow's own memory.
+
+    Arrow's threads may let go of a file after Python has begun to exit, and a thread that then
+    needs the interpreter, to free Python's memory, aborts the process.
+    """
+    memory = pa.BufferOutputStream()
+    shutil.copyfileobj(stream, memory, 1 << 20)
+    return pa.BufferReader(memory.getvalue())
 
 
 def _open_parquet(content: pa.NativeFile) -> EventFile:
@@ -162,9 +177,17 @@ def _guarded(name: str, layout: Format, file: EventFile) -> EventFile:
 
     def read(columns: list[str] | None) -> pa.Table:
         with _reading(name, layout):
-            return file.read(columns)
+            return _with_one_dictionary_each(file.read(columns))
 
     return EventFile(file.schema, read)
+
+
+def _with_one_dictionary_each(table: pa.Table) -> pa.Table:
+    """Give each dictionary column one dictionary, as an Arrow file can hold no second one."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field, table.column(place).combine_chunks())
+    return table
 
 
 # Writing
