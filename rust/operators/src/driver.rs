@@ -1,7 +1,8 @@
 //! Threads: the only place of tidegate that starts one.
 
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use tidegate_sync::{Stop, Tickets};
 
@@ -93,6 +94,30 @@ impl Driver {
         });
         results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped)
     }
+}
+
+/// Runs `work` on a thread of its own and returns where its outcome arrives.
+///
+/// For a caller that has to notice other things while it waits, and may leave before the work has ended.
+pub fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<Receiver<std::thread::Result<T>>> {
+    let (sender, receiver) = sync_channel(1);
+    let run = move || {
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // Nobody receives when the caller has left.
+        let _ = sender.send(outcome);
+    };
+    std::thread::Builder::new().name("tidegate".into()).spawn(run)?;
+    Ok(receiver)
+}
+
+/// The number of threads to use when the caller does not say: what this process may use by affinity and quota, and no
+/// more than `OMP_NUM_THREADS`, by which hosts such as Spark tell a task its share.
+pub fn default_threads() -> usize {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let told = std::env::var("OMP_NUM_THREADS").ok().and_then(|text| text.parse().ok()).filter(|&told| told > 0);
+    available.min(told.unwrap_or(available)).min(MAX_THREADS)
 }
 
 #[cfg(test)]

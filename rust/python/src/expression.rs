@@ -1,11 +1,12 @@
 //! `where` as Python gives it.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
-use tidegate::Error;
 use tidegate::expression::{Expr, parse_sql};
+
+use crate::error::raise;
 
 /// Reads SQL text or a `tidegate.Expr`, which is its own SQL text: one parser serves both.
 pub(crate) fn extract(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
@@ -17,8 +18,4 @@ pub(crate) fn extract(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
         )));
     }
     parse_sql(ob.str()?.to_str()?).map_err(raise)
-}
-
-fn raise(error: Error) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }

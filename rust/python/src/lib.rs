@@ -1,1 +1,24 @@
-//! placeholder
+//! The Python module `tidegate._tidegate`: registration only.
+
+mod error;
+mod expression;
+mod input;
+mod interrupt;
+mod join;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _tidegate {
+    use super::*;
+
+    #[pymodule_export]
+    use super::join::{BatchReader, default_threads, explain_interval_join, interval_join, interval_join_batches};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("BUILD_PROFILE", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+        error::register(module)
+    }
+}

@@ -1,5 +1,7 @@
 //! The atomics of tidegate. Every other crate reaches them through the small types of this one.
 
+#![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -147,7 +147,7 @@ impl IntervalJoin {
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = Arc::new(interval_join(left_side, right_side, key_count, &plan.interval, &driver)?);
         let filter = plan.predicate.map(|predicate| Filter::new(predicate, left, right));
-        let pages = if filter.is_some() { matches.pages() } else { vec![0..matches.left_rows()] };
+        let pages = if filter.is_some() { matches.pages().into() } else { VecDeque::from([0..matches.left_rows()]) };
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, self.how);
         let batch_rows = self.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
         let stats = Stats {
@@ -167,7 +167,7 @@ impl IntervalJoin {
             filter,
             matched: self.how.keeps_right().then(|| BitSet::new(right.rows())),
             matches,
-            pages: pages.into(),
+            pages,
             current: None,
             right_only: None,
             ready: VecDeque::new(),

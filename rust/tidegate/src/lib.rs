@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod duration;
 mod error;
 pub mod expression;
 mod gather;
@@ -14,10 +15,11 @@ mod schema;
 mod table;
 mod time;
 
+pub use duration::parse_duration;
 pub use error::{Error, Result};
 pub use interval_join::{IntervalJoin, JoinReader, Stats};
 pub use table::Table;
-pub use tidegate_operators::driver::{Driver, MAX_THREADS};
+pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, in_background};
 pub use tidegate_operators::interval_join::{Closed, How};
 pub use tidegate_sync::Stop;
 pub use time::Bound;

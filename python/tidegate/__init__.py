@@ -1,0 +1,45 @@
+"""Deterministic, multicore joins of event streams, Arrow in and Arrow out.
+
+Pairs of rows that share a key and lie within a time interval of each other:
+
+    >>> import pyarrow as pa
+    >>> import tidegate as tg
+    >>> trades = pa.table({"ts": [10, 20, 30], "sym": ["A", "B", "A"], "price": [1.0, 2.0, 3.0]})
+    >>> quotes = pa.table({"ts": [8, 19, 29, 31], "sym": ["A", "B", "A", "A"], "bid": [9, 8, 7, 6]})
+    >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pylist()[0]
+    {'ts': 10, 'sym': 'A', 'price': 1.0, 'ts_right': 8, 'bid': 9}
+"""
+
+from tidegate._explain import explain
+from tidegate._tidegate import (
+    BatchReader,
+    ClosedError,
+    MemoryLimitError,
+    OrderError,
+    SchemaError,
+    StateError,
+    TidegateError,
+    __version__,
+    default_threads,
+    interval_join,
+    interval_join_batches,
+)
+from tidegate.expressions import Expr, left, right
+
+__all__ = [
+    "BatchReader",
+    "ClosedError",
+    "Expr",
+    "MemoryLimitError",
+    "OrderError",
+    "SchemaError",
+    "StateError",
+    "TidegateError",
+    "__version__",
+    "default_threads",
+    "explain",
+    "interval_join",
+    "interval_join_batches",
+    "left",
+    "right",
+]

@@ -1,0 +1,50 @@
+"""What a call would do, without doing it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate import _tidegate
+from tidegate.types import ArrowSource
+
+_PLANNERS: dict[object, Callable[..., str]] = {
+    _tidegate.interval_join: _tidegate.explain_interval_join,
+    _tidegate.interval_join_batches: _tidegate.explain_interval_join,
+}
+
+
+def explain(
+    function: Callable[..., Any], left: ArrowSource, right: ArrowSource, **arguments: object
+) -> str:
+    """Say what a join would do: the algorithm and why, the index, the threads, the memory bound.
+
+    Only the schemas of the inputs are read. A reader that does not tell its schema otherwise is
+    consumed by asking for it.
+
+    Args:
+        function: `tidegate.interval_join` or `tidegate.interval_join_batches`.
+        left: The left input.
+        right: The right input.
+        **arguments: As for the function.
+
+    Returns:
+        A few lines of text.
+
+    Raises:
+        TypeError: If `function` is another function.
+        TidegateError: If the function would raise because of its arguments or the schemas.
+
+    Example:
+        >>> import pyarrow as pa, tidegate as tg
+        >>> table = pa.table({"ts": [1, 2], "k": [1, 1]})
+        >>> plan = tg.explain(
+        ...     tg.interval_join, table, table, on="ts", by="k", lower=0, upper=1, threads=2
+        ... )
+        >>> print(plan.splitlines()[1])
+          time       right.ts - left.ts in [0, 1] integer
+    """
+    planner = _PLANNERS.get(function)
+    if planner is None:
+        names = ", ".join(getattr(known, "__name__", str(known)) for known in _PLANNERS)
+        msg = f"function: expected one of {names}, got {function!r}"
+        raise TypeError(msg)
+    return planner(left, right, **arguments)

@@ -1,0 +1,51 @@
+"""Types of arguments."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+__all__ = [
+    "ArrowArrayExportable",
+    "ArrowSource",
+    "ArrowStreamExportable",
+    "Bound",
+    "Closed",
+    "How",
+    "KeyNames",
+    "Names",
+]
+
+
+@runtime_checkable
+class ArrowStreamExportable(Protocol):
+    """An object that hands out an Arrow C stream: a table, a reader, a data frame."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401, D105
+
+
+@runtime_checkable
+class ArrowArrayExportable(Protocol):
+    """An object that hands out an Arrow C array: a record batch."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...  # noqa: D105
+
+
+ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
+"""Anything that hands out Arrow data."""
+
+Names: TypeAlias = str | tuple[str, str]
+"""A column's name on both sides, or its names on the left and the right."""
+
+KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
+"""Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
+
+Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
+"""An end of an interval: a duration, an integer in the column's unit, or None for no bound."""
+
+How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
+"""Which rows a join returns, as in SQL."""
+
+Closed: TypeAlias = Literal["both", "left", "right", "neither"]
+"""Which ends of an interval belong to it."""

@@ -1,0 +1,54 @@
+//! The exceptions, and which of them an error becomes.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use tidegate::Error;
+
+create_exception!(tidegate, TidegateError, PyValueError, "Anything that tidegate refuses.");
+create_exception!(
+    tidegate,
+    SchemaError,
+    TidegateError,
+    "A column is missing, doubled, or of a type that does not fit."
+);
+create_exception!(tidegate, OrderError, TidegateError, "Rows break a promised order.");
+create_exception!(
+    tidegate,
+    MemoryLimitError,
+    TidegateError,
+    "A limit on rows or memory was reached; no memory was taken."
+);
+create_exception!(tidegate, StateError, TidegateError, "A snapshot cannot be restored.");
+create_exception!(tidegate, ClosedError, TidegateError, "A handle was used after it was closed.");
+
+/// Adds the exceptions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("TidegateError", py.get_type::<TidegateError>())?;
+    module.add("SchemaError", py.get_type::<SchemaError>())?;
+    module.add("OrderError", py.get_type::<OrderError>())?;
+    module.add("MemoryLimitError", py.get_type::<MemoryLimitError>())?;
+    module.add("StateError", py.get_type::<StateError>())?;
+    module.add("ClosedError", py.get_type::<ClosedError>())
+}
+
+/// The exception of an error, with its text unchanged.
+pub(crate) fn raise(error: Error) -> PyErr {
+    let text = error.message().to_owned();
+    if error.is_schema() {
+        SchemaError::new_err(text)
+    } else if error.is_order() {
+        OrderError::new_err(text)
+    } else if error.is_memory() {
+        MemoryLimitError::new_err(text)
+    } else if error.is_state() {
+        StateError::new_err(text)
+    } else if error.is_closed() {
+        ClosedError::new_err(text)
+    } else if error.is_stopped() {
+        PyKeyboardInterrupt::new_err(text)
+    } else {
+        TidegateError::new_err(text)
+    }
+}

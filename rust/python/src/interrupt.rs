@@ -1,0 +1,45 @@
+//! Runs native work without the GIL, such that Ctrl-C ends the wait for it.
+
+use std::any::Any;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use tidegate::{Error, Result, Stop, in_background};
+
+use crate::error::raise;
+
+/// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Calls `work` on another thread and waits for it, looking for signals meanwhile.
+///
+/// When a signal handler raises, `stop` is requested and the exception returned at once; the thread ends by itself.
+pub(crate) fn run<T: Send + 'static>(
+    py: Python<'_>,
+    stop: &Stop,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let mut outcome = in_background(work)?;
+    loop {
+        // The receiver moves through the closure, since it cannot be shared with the thread that waits.
+        let (receiver, received) = py.detach(move || {
+            let received = outcome.recv_timeout(PATIENCE);
+            (outcome, received)
+        });
+        outcome = receiver;
+        match received {
+            Ok(Ok(result)) => return result.map_err(raise),
+            Ok(Err(panic)) => return Err(raise(bug(&*panic))),
+            Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| stop.request())?,
+            Err(RecvTimeoutError::Disconnected) => return Err(raise(bug(&"a thread ended without an answer"))),
+        }
+    }
+}
+
+/// The error that a panic becomes.
+pub(crate) fn bug(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
+}

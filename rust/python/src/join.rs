@@ -1,0 +1,299 @@
+//! `interval_join` and the reader of its batches.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrow_array::{ArrayRef, RecordBatch, StructArray};
+use arrow_schema::{ArrowError, Field, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyType};
+use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
+use pyo3_arrow::{PyRecordBatch, PySchema, PyTable};
+use tidegate::{Closed, Driver, Error, How, IntervalJoin, JoinReader, MAX_THREADS, Stop, Table};
+
+use crate::error::raise;
+use crate::input::{Input, bound, name_pair, name_pairs, schema, table};
+use crate::{expression, interrupt};
+
+/// The number of threads of a call that does not say.
+#[pyfunction]
+pub(crate) fn default_threads() -> usize {
+    tidegate::default_threads()
+}
+
+#[pyfunction]
+#[pyo3(signature = (
+    left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
+    columns=None, threads=None, max_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn interval_join<'py>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    on: &Bound<'py, PyAny>,
+    lower: &Bound<'py, PyAny>,
+    upper: &Bound<'py, PyAny>,
+    by: Option<&Bound<'py, PyAny>>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    how: &str,
+    closed: &str,
+    suffix: &str,
+    columns: Option<Vec<String>>,
+    threads: Option<i64>,
+    max_rows: Option<i64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let join =
+        Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows: None };
+    let join = join.read()?;
+    let (left, right) = (table("left", left)?, table("right", right)?);
+    let stop = Stop::default();
+    let running = stop.clone();
+    let (batches, schema) = interrupt::run(py, &stop, move || {
+        let mut reader = start(&join, left, right, running)?;
+        Ok((reader.read_all()?, reader.schema().clone()))
+    })?;
+    PyTable::try_new(batches, schema)?.into_pyarrow(py)
+}
+
+#[pyfunction]
+#[pyo3(signature = (
+    left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
+    columns=None, threads=None, max_rows=None, batch_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn interval_join_batches<'py>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    on: &Bound<'py, PyAny>,
+    lower: &Bound<'py, PyAny>,
+    upper: &Bound<'py, PyAny>,
+    by: Option<&Bound<'py, PyAny>>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    how: &str,
+    closed: &str,
+    suffix: &str,
+    columns: Option<Vec<String>>,
+    threads: Option<i64>,
+    max_rows: Option<i64>,
+    batch_rows: Option<i64>,
+) -> PyResult<BatchReader> {
+    let join = Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
+    let join = join.read()?;
+    let (left, right) = (table("left", left)?, table("right", right)?);
+    let stop = Stop::default();
+    let running = stop.clone();
+    let reader = interrupt::run(py, &stop, move || start(&join, left, right, running))?;
+    Ok(BatchReader::new(reader, stop))
+}
+
+#[pyfunction]
+#[pyo3(signature = (
+    left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
+    columns=None, threads=None, max_rows=None, batch_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn explain_interval_join<'py>(
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    on: &Bound<'py, PyAny>,
+    lower: &Bound<'py, PyAny>,
+    upper: &Bound<'py, PyAny>,
+    by: Option<&Bound<'py, PyAny>>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    how: &str,
+    closed: &str,
+    suffix: &str,
+    columns: Option<Vec<String>>,
+    threads: Option<i64>,
+    max_rows: Option<i64>,
+    batch_rows: Option<i64>,
+) -> PyResult<String> {
+    let join = Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
+    join.read()?.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
+}
+
+/// The keyword arguments as they came.
+struct Arguments<'a, 'py> {
+    on: &'a Bound<'py, PyAny>,
+    lower: &'a Bound<'py, PyAny>,
+    upper: &'a Bound<'py, PyAny>,
+    by: Option<&'a Bound<'py, PyAny>>,
+    r#where: Option<&'a Bound<'py, PyAny>>,
+    how: &'a str,
+    closed: &'a str,
+    suffix: &'a str,
+    columns: Option<Vec<String>>,
+    threads: Option<i64>,
+    max_rows: Option<i64>,
+    batch_rows: Option<i64>,
+}
+
+impl Arguments<'_, '_> {
+    fn read(self) -> PyResult<IntervalJoin> {
+        Ok(IntervalJoin {
+            on: name_pair("on", self.on)?,
+            by: name_pairs("by", self.by)?,
+            lower: bound("lower", self.lower)?,
+            upper: bound("upper", self.upper)?,
+            closed: word("closed", self.closed, &CLOSED)?,
+            predicate: self.r#where.map(expression::extract).transpose()?,
+            how: word("how", self.how, &HOW)?,
+            suffix: self.suffix.to_owned(),
+            columns: self.columns,
+            threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
+                .map_or_else(tidegate::default_threads, |threads| threads as usize),
+            max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
+            batch_rows: count("batch_rows", self.batch_rows, 1, i64::MAX)?.map(|rows| rows as usize),
+        })
+    }
+}
+
+const HOW: [(&str, How); 6] = [
+    ("inner", How::Inner),
+    ("left", How::Left),
+    ("right", How::Right),
+    ("full", How::Full),
+    ("semi", How::Semi),
+    ("anti", How::Anti),
+];
+
+const CLOSED: [(&str, Closed); 4] =
+    [("both", Closed::Both), ("left", Closed::Left), ("right", Closed::Right), ("neither", Closed::Neither)];
+
+fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
+    words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        raise(Error::argument(format!("{argument} must be one of {}, got `{given}`", known.join(", "))))
+    })
+}
+
+fn count(argument: &str, given: Option<i64>, least: i64, most: i64) -> PyResult<Option<i64>> {
+    match given {
+        Some(given) if given < least || given > most => {
+            let range = if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+            Err(raise(Error::argument(format!("{argument} must be {range}, got {given}"))))
+        }
+        _ => Ok(given),
+    }
+}
+
+fn start(join: &IntervalJoin, left: Input, right: Input, stop: Stop) -> tidegate::Result<JoinReader> {
+    let driver = Driver::new(join.threads, stop.clone());
+    let left = Table::new("left", left.schema, left.batches, &driver)?;
+    let right = Table::new("right", right.schema, right.batches, &driver)?;
+    join.run(&left, &right, stop)
+}
+
+/// The batches of a join's result, in order.
+#[pyclass(frozen, module = "tidegate")]
+pub(crate) struct BatchReader {
+    /// `None` once the reader is closed.
+    reader: Arc<Mutex<Option<JoinReader>>>,
+    schema: SchemaRef,
+    stop: Stop,
+    /// The process that the reader belongs to.
+    process: u32,
+}
+
+impl BatchReader {
+    fn new(reader: JoinReader, stop: Stop) -> Self {
+        let schema = reader.schema().clone();
+        BatchReader { reader: Arc::new(Mutex::new(Some(reader))), schema, stop, process: std::process::id() }
+    }
+
+    fn check_process(&self) -> PyResult<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        Err(raise(Error::closed(
+            "this reader was made before the process forked; call interval_join_batches in the child",
+        )))
+    }
+}
+
+/// The reader's state, which stays whole if a call panics: the batches made before are still in order.
+fn lock(reader: &Mutex<Option<JoinReader>>) -> MutexGuard<'_, Option<JoinReader>> {
+    reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn next(reader: &Mutex<Option<JoinReader>>) -> tidegate::Result<Option<RecordBatch>> {
+    lock(reader).as_mut().ok_or_else(|| Error::closed("the reader is closed")).and_then(JoinReader::next_batch)
+}
+
+#[pymethods]
+impl BatchReader {
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PySchema::new(self.schema.clone()).into_pyarrow(py)
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.check_process()?;
+        let reader = self.reader.clone();
+        let stats = py.detach(move || lock(&reader).as_ref().map(|reader| reader.stats().clone()));
+        let stats = stats.ok_or_else(|| raise(Error::closed("the reader is closed")))?;
+        let dict = PyDict::new(py);
+        dict.set_item("left_rows", stats.left_rows)?;
+        dict.set_item("right_rows", stats.right_rows)?;
+        dict.set_item("rows", stats.rows)?;
+        dict.set_item("left_rows_done", stats.left_rows_done)?;
+        dict.set_item("threads", stats.threads)?;
+        dict.set_item("keys", stats.key_method)?;
+        Ok(dict)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process()?;
+        self.stop.request();
+        let reader = self.reader.clone();
+        py.detach(move || *lock(&reader) = None);
+        Ok(())
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.check_process()?;
+        let reader = self.reader.clone();
+        let batch = interrupt::run(py, &self.stop, move || next(&reader))?;
+        batch.map(|batch| PyRecordBatch::new(batch).into_pyarrow(py)).transpose()
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _type: Option<&Bound<'_, PyType>>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.check_process()?;
+        let reader = self.reader.clone();
+        let batches = std::iter::from_fn(move || {
+            // The consumer is C code, which a panic must not reach.
+            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next(&reader)));
+            let batch = batch.unwrap_or_else(|panic| Err(interrupt::bug(&*panic))).transpose()?;
+            let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
+            Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+        });
+        let field =
+            Field::new_struct("", self.schema.fields().clone(), false).with_metadata(self.schema.metadata().clone());
+        let stream = ArrayIterator::new(batches, Arc::new(field));
+        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+    }
+}
