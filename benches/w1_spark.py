@@ -1,0 +1,229 @@
+"""W1 on Spark: keyed interval joins by tidegate, by hand-made time bins, and by Spark's own join.
+
+Every system's row count and checksum are compared before anything is timed, then each is timed with
+a sink that takes all rows and keeps none. Times are the best of `--repeat`, planning included.
+
+    python benches/w1_spark.py --rows 1000000 --keys 10 1000 100000 --keys-skewed 1000
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import tidegate.spark
+
+SPAN = 1_000_000_000  # microseconds that the rows are spread over
+MATCHES = 4  # right rows that a left row meets, on average
+SKEW = 0.35  # of the keys have 1 - SKEW of the rows, and so again among them
+
+
+@dataclass(frozen=True)
+class Case:
+    """Rows a side, keys, how the keys are drawn, and the half width of the interval."""
+
+    rows: int
+    keys: int
+    skewed: bool
+    hot: bool
+    half: int
+
+    @property
+    def name(self) -> str:
+        """The case as the table shows it."""
+        kind = "half on one key" if self.hot else "skewed" if self.skewed else "uniform"
+        return f"{self.rows:,} rows, {self.keys:,} keys, {kind}"
+
+
+def draw_keys(rng: np.random.Generator, case: Case) -> np.ndarray:
+    """Keys, uniform or self-similar, and half of them 0 if one is to be hot."""
+    uniform = rng.random(case.rows)
+    power = math.log(SKEW) / math.log(1 - SKEW) if case.skewed else 1.0
+    keys = (case.keys * uniform**power).astype(np.int64)
+    if case.hot:
+        keys[rng.random(case.rows) < 0.5] = 0  # noqa: PLR2004
+    return keys
+
+
+def side(rng: np.random.Generator, case: Case, names: tuple[str, str, str, str]) -> pa.Table:
+    """A table in time order: key, time, an integer and a float."""
+    steps = rng.random(case.rows)
+    times = (np.cumsum(steps) * (SPAN / steps.sum())).astype(np.int64)
+    payload = rng.integers(0, 1 << 30, case.rows), rng.random(case.rows)
+    return pa.table(dict(zip(names, (draw_keys(rng, case), times, *payload), strict=True)))
+
+
+def make(rows: int, keys: int, *, skewed: bool, hot: bool, folder: Path) -> Case:
+    """Write both sides as Parquet, and choose the interval that gives `MATCHES` pairs a row."""
+    rng = np.random.default_rng(42)
+    case = Case(rows, keys, skewed, hot, 0)
+    shares = np.bincount(draw_keys(rng, case)) / rows
+    # A left row of key k meets rows * share(k) * 2 * half / SPAN right rows.
+    half = MATCHES * SPAN / (2 * rows * float((shares**2).sum()))
+    for name, columns in (("left", ("key", "ts", "a", "b")), ("right", ("rkey", "rts", "c", "d"))):
+        pq.write_table(side(rng, case, columns), folder / f"{name}.parquet", row_group_size=1 << 18)
+    return Case(rows, keys, skewed, hot, max(1, round(half)))
+
+
+def plain(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+    """Spark's own join: equal keys and a residual predicate."""
+    near = F.col("rts").between(F.col("ts") - case.half, F.col("ts") + case.half)
+    return left.join(right, (F.col("key") == F.col("rkey")) & near)
+
+
+def bins(left: DataFrame, right: DataFrame, case: Case, hint: str) -> DataFrame:
+    """By hand: left rows repeated for every time bin that their interval meets, then equal bins."""
+    width = 2 * case.half
+    first, last = (F.floor((F.col("ts") + end) / width) for end in (-case.half, case.half))
+    binned = left.withColumn("bin", F.explode(F.sequence(first, last)))
+    right = right.withColumn("rbin", F.floor(F.col("rts") / width))
+    near = F.col("rts").between(F.col("ts") - case.half, F.col("ts") + case.half)
+    equal = (F.col("key") == F.col("rkey")) & (F.col("bin") == F.col("rbin"))
+    return binned.join(right.hint(hint), equal & near).drop("bin", "rbin")
+
+
+def tide(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+    """`tidegate.spark.interval_join` with its defaults."""
+    return tidegate.spark.interval_join(
+        left, right, on=("ts", "rts"), by={"key": "rkey"}, lower=-case.half, upper=case.half
+    )
+
+
+def summed(pairs: DataFrame) -> DataFrame:
+    """An aggregate after the join: pairs and a sum for each key."""
+    return pairs.groupBy("key").agg(F.count("*").alias("pairs"), F.sum("c").alias("total"))
+
+
+def tide_summed(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+    """The same aggregate, begun inside the native call."""
+
+    def partial(batch: pa.RecordBatch) -> pa.RecordBatch:
+        groups = pa.table(batch).group_by("key").aggregate([("c", "count"), ("c", "sum")])
+        return groups.combine_chunks().to_batches()[0].rename_columns(["key", "pairs", "total"])
+
+    partials = tidegate.spark.interval_join(
+        left,
+        right,
+        on=("ts", "rts"),
+        by={"key": "rkey"},
+        lower=-case.half,
+        upper=case.half,
+        columns=["key", "c"],
+        then=partial,
+        then_schema="key bigint, pairs bigint, total bigint",
+    )
+    return partials.groupBy("key").agg(F.sum("pairs").alias("pairs"), F.sum("total").alias("total"))
+
+
+def fingerprint(rows: DataFrame) -> tuple[int, int]:
+    """Number of rows, and a sum of their hashes that does not depend on their order."""
+    columns = sorted(rows.columns)
+    row = rows.select(F.pmod(F.xxhash64(*columns), F.lit(1 << 24)).alias("h"))
+    count, total = row.agg(F.count("*"), F.sum("h")).first()
+    return count, total
+
+
+def seconds(query: Callable[[], DataFrame], repeat: int) -> float:
+    """Best time to plan and run the query and take all its rows."""
+    times = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        query().write.format("noop").mode("overwrite").save()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
+    """A line of the table; raises if two systems disagree."""
+    left, right = (session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right"))
+    systems: dict[str, Callable[[], DataFrame]] = {
+        "tidegate": lambda: tide(left, right, case),
+        "bins": lambda: bins(left, right, case, "shuffle_hash"),
+        "bins, sort-merge": lambda: bins(left, right, case, "merge"),
+    }
+    if case.rows <= arguments.plain_up_to:
+        systems["plain"] = lambda: plain(left, right, case)
+    sums: dict[str, Callable[[], DataFrame]] = {
+        "tidegate": lambda: tide_summed(left, right, case),
+        "bins": lambda: summed(bins(left, right, case, "shuffle_hash")),
+    }
+    for group in (systems, sums):
+        prints = {name: fingerprint(query()) for name, query in group.items() if name != "plain"}
+        if len(set(prints.values())) > 1:
+            message = f"{case.name}: the results differ: {prints}"
+            raise RuntimeError(message)
+    found = {name: seconds(query, arguments.repeat) for name, query in systems.items()}
+    found_sums = {name: seconds(query, arguments.repeat) for name, query in sums.items()}
+    rival = min(found["bins"], found["bins, sort-merge"])
+    plain_ratio = f"{found['plain'] / found['tidegate']:.2f}" if "plain" in found else "-"
+    cells = [
+        case.name,
+        f"{found['tidegate']:.2f}",
+        f"{found['bins']:.2f}",
+        f"{found['bins, sort-merge']:.2f}",
+        f"{found['plain']:.2f}" if "plain" in found else "-",
+        f"{rival / found['tidegate']:.2f}",
+        plain_ratio,
+        f"{found_sums['tidegate']:.2f}",
+        f"{found_sums['bins']:.2f}",
+        f"{found_sums['bins'] / found_sums['tidegate']:.2f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+HEADER = """\
+| case | tidegate, s | bins, hash, s | bins, sort-merge, s | plain, s | best bins / tidegate \
+| plain / tidegate | sum in the call, s | bins + sum, s | ratio |
+| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |"""
+
+
+def main() -> None:
+    """Run the cases that the command line asks for, and print their table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--keys", type=int, nargs="*", default=[10, 1_000, 100_000])
+    parser.add_argument("--keys-skewed", type=int, nargs="*", default=[])
+    parser.add_argument("--keys-hot", type=int, nargs="*", default=[], help="half on one key")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--shuffle-partitions", type=int, default=8)
+    parser.add_argument("--plain-up-to", type=int, default=0, help="rows for Spark's own join")
+    parser.add_argument("--memory", default="8g")
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master(f"local[{arguments.threads}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", arguments.memory)
+        .config("spark.sql.shuffle.partitions", arguments.shuffle_partitions)
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    lines = [HEADER]
+    for rows in arguments.rows:
+        kinds = [(keys, False, False) for keys in arguments.keys]
+        kinds += [(keys, True, False) for keys in arguments.keys_skewed]
+        kinds += [(keys, False, True) for keys in arguments.keys_hot]
+        for keys, skewed, hot in kinds:
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                case = make(rows, keys, skewed=skewed, hot=hot, folder=folder)
+                lines.append(measure(session, case, folder, arguments))
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The text that tells how a join is divided and sent."""
+
+from __future__ import annotations
+
+import tidegate
+from tidegate.spark._join import places_rows
+from tidegate.spark._layout import Layout
+from tidegate.spark._plan import Plan
+
+
+def described(plan: Plan) -> str:
+    """The native join's own account, then what Spark does around it."""
+    session = plan.left.sparkSession
+    threads = int(session.conf.get("spark.task.cpus", "1") or "1")
+    native = tidegate.explain(
+        tidegate.interval_join, *plan.columns.empty, **plan.query.arguments, threads=threads
+    )
+    layout = plan.layout
+    placed = "by partition number (repartitionById)"
+    if not places_rows():
+        placed = "by hash of the partition number, which travels with the row"
+    lines = [
+        f"  sent       left {', '.join(plan.columns.left)}; right {', '.join(plan.columns.right)}",
+        f"  divided    {_division(layout)}",
+    ]
+    if layout.rows:
+        share = layout.fullest * layout.partitions / layout.rows
+        lines += [
+            f"  rows       about {layout.rows:,.0f}, of which "
+            f"{max(0.0, layout.sent - layout.rows):,.0f} sent again as copies",
+            f"  fullest    partition: {share:.2f} of an even share, copies included",
+        ]
+    return "\n".join([native, *lines, f"  placed     {placed}"])
+
+
+def _division(layout: Layout) -> str:
+    slices = [len(bucket.partitions) for bucket in layout.buckets]
+    cut = [count for count in slices if count > 1]
+    if len(slices) == 1:
+        return f"by time: {slices[0]} slices in {layout.partitions} partitions"
+    text = f"by key: {len(slices)} buckets in {layout.partitions} partitions"
+    if not cut:
+        return f"{text}, none cut"
+    return f"{text}, {len(cut)} of them cut by time into {sum(cut)} slices"

@@ -1,0 +1,312 @@
+"""The plan of a join: the columns that travel, and the layout that a sample of the rows asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import DateType, IntegralType, StructField, StructType
+
+import tidegate
+from tidegate.spark import _bounds, _layout, _schema
+from tidegate.spark._layout import Copied, Layout, Reach, Sample
+from tidegate.spark._schema import KeyPairs, Origin
+from tidegate.spark._send import Input, key_hash, routing_time
+from tidegate.types import Bound, Closed, How, KeyNames, Names
+
+Parallelism = Literal["auto", "key", "time", "hybrid"]
+
+# Rows sampled from both sides together: a partition's share is then known within a few percent.
+_SAMPLED = 20_000
+
+# Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
+_PARTITION_CELLS = 16_000_000
+
+_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Query:
+    """The arguments of the native join, their names made uniform."""
+
+    on: tuple[str, str]
+    by: KeyPairs
+    lower: Bound
+    upper: Bound
+    where: tidegate.Expr | str | None
+    how: How
+    closed: Closed
+    suffix: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as `tidegate.interval_join` takes them."""
+        return {
+            "on": self.on,
+            "by": list(self.by) or None,
+            "lower": self.lower,
+            "upper": self.upper,
+            "where": self.where,
+            "how": self.how,
+            "closed": self.closed,
+            "suffix": self.suffix,
+        }
+
+    def schema(self, left: pa.Table, right: pa.Table, columns: Sequence[str] | None) -> pa.Schema:
+        """The native result's schema; raises what the native join raises for bad arguments."""
+        arguments = {**self.arguments, "columns": columns}
+        with tidegate.interval_join_batches(left, right, **arguments) as joined:
+            schema: pa.Schema = joined.schema
+        return schema
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What travels of each side, and what comes out under which name and Spark type."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    native: tuple[str, ...]
+    result: StructType
+    empty: tuple[pa.Table, pa.Table]
+
+    @classmethod
+    def of(
+        cls, left: DataFrame, right: DataFrame, query: Query, columns: Sequence[str] | None
+    ) -> Columns:
+        """Check the query against both schemas, and drop the columns that nobody asks for."""
+        empty = _empty(left, "left"), _empty(right, "right")
+        native = query.schema(*empty, columns)
+        origins = _schema.output(left.columns, right.columns, query.by, query.how, query.suffix)
+        asked = {name: origins[name] for name in native.names}
+        if not asked:
+            message = "`columns` is empty: name at least one column of the result"
+            raise tidegate.SchemaError(message)
+        used = set(asked.values()) | _used_by_where(query, *empty)
+        used |= {Origin("left", name) for name in (query.on[0], *(pair[0] for pair in query.by))}
+        used |= {Origin("right", name) for name in (query.on[1], *(pair[1] for pair in query.by))}
+        sent_left = tuple(name for name in left.columns if Origin("left", name) in used)
+        sent_right = tuple(name for name in right.columns if Origin("right", name) in used)
+        # Without the left column of its name, a right column needs no suffix in the native call.
+        pruned = _schema.output(sent_left, sent_right, query.by, query.how, query.suffix)
+        native_name = {origin: name for name, origin in pruned.items()}
+        result = _schema.spark_schema(asked, left.schema, right.schema, query.by, query.how)
+        return cls(
+            sent_left,
+            sent_right,
+            tuple(native_name[origin] for origin in asked.values()),
+            _widened(left.sparkSession, result, native, asked, empty),
+            empty,
+        )
+
+
+def _empty(frame: DataFrame, side: str) -> pa.Table:
+    """No rows of `frame`, as Arrow."""
+    if frame.isStreaming:
+        message = f"{side}: expected a batch DataFrame, found a streaming one"
+        raise tidegate.TidegateError(message)
+    names = frame.columns
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = f"{side}: columns {twice} are there twice: rename or drop one of each"
+        raise tidegate.SchemaError(message)
+    return frame.limit(0).toArrow()
+
+
+def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]:
+    """Columns without which the predicate cannot be read."""
+    if query.where is None:
+        return set()
+    used = set()
+    for name in left.column_names:
+        if not _works(query, left.drop_columns([name]), right):
+            used.add(Origin("left", name))
+    for name in right.column_names:
+        if not _works(query, left, right.drop_columns([name])):
+            used.add(Origin("right", name))
+    return used
+
+
+def _works(query: Query, left: pa.Table, right: pa.Table) -> bool:
+    try:
+        query.schema(left, right, None)
+    except tidegate.TidegateError:
+        return False
+    return True
+
+
+def _widened(
+    session: SparkSession,
+    result: StructType,
+    native: pa.Schema,
+    origins: dict[str, Origin],
+    empty: tuple[pa.Table, pa.Table],
+) -> StructType:
+    """The result's schema with the wider type of keys whose sides differ in width."""
+    fields = []
+    for field in result:
+        origin = origins[field.name]
+        source = empty[0] if origin.side == "left" else empty[1]
+        kind = native.field(field.name).type
+        if kind == source.schema.field(origin.name).type:
+            fields.append(field)
+            continue
+        table = pa.table({"widened": pa.array([], kind)})
+        wider = session.createDataFrame(table).schema["widened"].dataType
+        fields.append(StructField(field.name, wider, field.nullable, field.metadata))
+    return StructType(fields)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A join of two DataFrames, ready to be laid out and sent."""
+
+    query: Query
+    left: DataFrame
+    right: DataFrame
+    columns: Columns
+    partitions: int | None
+    parallelism: Parallelism
+
+    @classmethod
+    def of(  # noqa: PLR0913 - the arguments of the public function
+        cls,
+        left: DataFrame,
+        right: DataFrame,
+        *,
+        on: Names,
+        lower: Bound,
+        upper: Bound,
+        by: KeyNames | None = None,
+        where: tidegate.Expr | str | None = None,
+        how: How = "inner",
+        closed: Closed = "both",
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        partitions: int | None = None,
+        parallelism: Parallelism = "auto",
+    ) -> Plan:
+        """Check the arguments of `tidegate.spark.interval_join`."""
+        query = Query(_schema.pair(on), _schema.pairs(by), lower, upper, where, how, closed, suffix)
+        if partitions is not None and partitions < 1:
+            message = f"partitions: expected at least 1, got {partitions}"
+            raise tidegate.TidegateError(message)
+        if parallelism not in get_args(Parallelism):
+            names = ", ".join(get_args(Parallelism))
+            message = f"parallelism: expected one of {names}, got {parallelism!r}"
+            raise tidegate.TidegateError(message)
+        if parallelism in ("key", "hybrid") and not query.by:
+            message = f"parallelism {parallelism!r} divides by key: give `by`, or choose 'time'"
+            raise tidegate.TidegateError(message)
+        sent = Columns.of(left, right, query, columns)
+        return cls(query, left, right, sent, partitions, parallelism)
+
+    @cached_property
+    def left_input(self) -> Input:
+        """The left rows and columns that travel."""
+        return Input.of(
+            self.left, self.columns.left, self.query.on[0], [pair[0] for pair in self.query.by]
+        )
+
+    @cached_property
+    def right_input(self) -> Input:
+        """The right rows and columns that travel."""
+        return Input.of(
+            self.right, self.columns.right, self.query.on[1], [pair[1] for pair in self.query.by]
+        )
+
+    @property
+    def in_days(self) -> bool:
+        """Whether both times are dates."""
+        return all(
+            isinstance(side.type(side.on), DateType) for side in (self.left_input, self.right_input)
+        )
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The interval in the unit of the time that rows are sent by."""
+        integers = isinstance(self.left_input.type(self.left_input.on), IntegralType)
+        unit = None if integers else _DAY if self.in_days else 1
+        return _bounds.reach(self.query.lower, self.query.upper, unit=unit)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout. Reading it runs the sampling jobs, unless they are not needed."""
+        if self.parallelism == "key":
+            partitions = self.partitions or _shuffle_partitions(self.left.sparkSession)
+            return _layout.by_key(partitions, self._copied(None), self.reach)
+        rows = _count(self.left_input, self.right_input)
+        partitions = self.partitions or self._default_partitions(rows)
+        if partitions == 1:
+            return _layout.by_key(1, self._copied(None), self.reach)
+        sample = self._sample(min(1.0, _SAMPLED / max(rows, 1)))
+        return self._chosen(sample, partitions, self._copied(sample))
+
+    def _chosen(self, sample: Sample, partitions: int, copied: Copied) -> Layout:
+        by_time = _layout.by_time(sample, partitions, copied, self.reach)
+        if self.parallelism == "time" or not self.query.by:
+            return by_time
+        hybrid = _layout.hybrid(sample, partitions, copied, self.reach, most=partitions)
+        if self.parallelism == "hybrid":
+            return hybrid
+        uncut = _layout.hybrid(sample, partitions, copied, self.reach, most=1)
+        return min(uncut, hybrid, by_time, key=lambda layout: layout.cost)
+
+    def _copied(self, sample: Sample | None) -> Copied:
+        """The side whose rows go to more than one slice: one whose rows need not be kept."""
+        if self.query.how == "full":
+            return "both"
+        if self.query.how == "right":
+            return "left"
+        if self.query.how != "inner" or sample is None or self.reach.upper is None:
+            return "right"
+        return "left" if len(sample.left_hash) < len(sample.right_hash) else "right"
+
+    def _default_partitions(self, rows: int) -> int:
+        """A whole number of partitions a core, none above what a worker should hold."""
+        cores = _cores(self.left.sparkSession)
+        columns = max(len(self.columns.left), len(self.columns.right))
+        rounds = -(-rows * columns // (_PARTITION_CELLS * cores))
+        return cores * max(1, rounds)
+
+    def _sample(self, fraction: float) -> Sample:
+        frames = [
+            side.without_unmatchable().select(
+                F.lit(number).alias("side"),
+                (key_hash(side, other) if side.by else F.lit(0).cast("long")).alias("hash"),
+                routing_time(side, days=self.in_days).alias("time"),
+            )
+            for number, (side, other) in enumerate(
+                [(self.left_input, self.right_input), (self.right_input, self.left_input)]
+            )
+        ]
+        if fraction < 1:
+            frames = [frame.sample(fraction=fraction, seed=0) for frame in frames]
+        rows = frames[0].union(frames[1]).toArrow()
+        side, hashes, time = (rows.column(name).to_numpy() for name in ("side", "hash", "time"))
+        left, right = side == 0, side == 1
+        return Sample(hashes[left], time[left], hashes[right], time[right], weight=1 / fraction)
+
+
+def _count(left: Input, right: Input) -> int:
+    nothing = F.lit(0).alias("nothing")
+    return left.frame.select(nothing).union(right.frame.select(nothing)).count()
+
+
+def _cores(session: SparkSession) -> int:
+    """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in."""
+    try:
+        return session.sparkContext.defaultParallelism
+    except PySparkException:
+        return _shuffle_partitions(session)
+
+
+def _shuffle_partitions(session: SparkSession) -> int:
+    return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")

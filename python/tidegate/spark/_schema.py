@@ -1,0 +1,74 @@
+"""Which columns travel, which come out, and their Spark types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql.types import StructField, StructType
+
+from tidegate.types import How, KeyNames, Names
+
+Side = Literal["left", "right"]
+
+# Columns that must be equal, left and right.
+KeyPairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The input column that an output column is made of."""
+
+    side: Side
+    name: str
+
+
+def pairs(by: KeyNames | None) -> KeyPairs:
+    """`by` as pairs of a left and a right name."""
+    if by is None:
+        return ()
+    if isinstance(by, str):
+        return ((by, by),)
+    if isinstance(by, Mapping):
+        return tuple(by.items())
+    return tuple(pair(names) for names in by)
+
+
+def pair(names: Names) -> tuple[str, str]:
+    """A left and a right name."""
+    return (names, names) if isinstance(names, str) else names
+
+
+def output(
+    left: Sequence[str], right: Sequence[str], by: KeyPairs, how: How, suffix: str
+) -> dict[str, Origin]:
+    """The result's columns, in order, and where each comes from."""
+    columns = {name: Origin("left", name) for name in left}
+    if how in ("semi", "anti"):
+        return columns
+    shared = {name for name, other in by if name == other}
+    for name in right:
+        if name not in shared:
+            columns[name + suffix if name in left else name] = Origin("right", name)
+    return columns
+
+
+def spark_schema(
+    columns: Mapping[str, Origin], left: StructType, right: StructType, by: KeyPairs, how: How
+) -> StructType:
+    """The result's Spark schema: types and metadata of the inputs, nullable where a side may lack.
+
+    A key column that both sides share has a value in every row, so it is nullable only where an
+    input is.
+    """
+    lacking = {"left": how in ("right", "full"), "right": how in ("left", "full")}
+    shared = {name for name, other in by if name == other}
+    fields = []
+    for name, origin in columns.items():
+        field = (left if origin.side == "left" else right)[origin.name]
+        nullable = field.nullable or lacking[origin.side]
+        if origin.side == "left" and origin.name in shared and lacking["left"]:
+            nullable = field.nullable or right[origin.name].nullable
+        fields.append(StructField(name, field.dataType, nullable, field.metadata))
+    return StructType(fields)
