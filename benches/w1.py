@@ -1,0 +1,198 @@
+"""Workload W1: the keyed interval join, tidegate against what else one could use.
+
+Prints two Markdown tables and writes them, with every figure as JSON, into benches/results/:
+tidegate's lead over the fastest rival of each sort, then all forms one by one.
+
+    python benches/w1.py --rows 1000000 --keys 10,1000,100000 --skew uniform,skewed \
+        --threads 1,2 --systems all --repeat 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+from measure import MISMATCH, NOT_INSTALLED, Job, Measurement, environment
+from report import Result, markdown
+from systems import FORMS, SYSTEMS, Form
+from workload import (
+    Case,
+    Fingerprint,
+    Inputs,
+    generate,
+    pairs_of_close_times,
+    pairs_of_equal_keys,
+    reference,
+)
+
+HERE = Path(__file__).parent
+# Pairs that a form may visit beyond the matches: 5 to 20 s in the systems compared here.
+MOST_VISITS = {"equal keys": 3_000_000_000, "close times": 200_000_000}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    cases: list[Case]
+    threads: list[int]
+    forms: list[Form]
+    repeat: int
+    budget_s: float
+    timeout_s: float
+    python: dict[str, str]
+    name: str
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = _options()
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in options.cases:
+            results += _measure_case(case, options, Path(folder))
+    text = markdown(results)
+    print(text)
+    _write(options.name, text, results)
+
+
+def _measure_case(case: Case, options: Options, folder: Path) -> list[Result]:
+    _say(f"{case.name}: generating")
+    inputs = generate(case)
+    expected = reference(inputs)
+    visits = {
+        "matches": 0,
+        "equal keys": pairs_of_equal_keys(inputs.left, inputs.right),
+        "close times": pairs_of_close_times(inputs),
+    }
+    job = _job(inputs, expected, options, folder)
+    del inputs
+    results = []
+    for form in options.forms:
+        for threads in [min(options.threads)] if form.single else options.threads:
+            result = Result(case, form.system, form.name, threads)
+            if visits[form.visits] > MOST_VISITS.get(form.visits, 0):
+                result = dataclasses.replace(result, skipped=f"{visits[form.visits]:.0e} pairs")
+            else:
+                result = _run(result, dataclasses.replace(job, threads=threads), options, folder)
+            _say(f"{case.name}: {result.line()}")
+            results.append(result)
+    return results
+
+
+def _job(inputs: Inputs, expected: Fingerprint, options: Options, folder: Path) -> Job:
+    """The job of this case, with its inputs on disk; system, form and threads come later."""
+    for name, table in (("left", inputs.left), ("right", inputs.right)):
+        with pa.ipc.new_file(folder / name, table.schema) as file:
+            file.write_table(table)
+    return Job(
+        system="",
+        form="",
+        threads=0,
+        left=str(folder / "left"),
+        right=str(folder / "right"),
+        upper=inputs.upper,
+        rows=expected.rows,
+        checksum=expected.checksum,
+        repeat=options.repeat,
+        budget_s=options.budget_s,
+        result=str(folder / "result.json"),
+    )
+
+
+def _run(result: Result, job: Job, options: Options, folder: Path) -> Result:
+    job = dataclasses.replace(job, system=result.system, form=result.form)
+    job_file = folder / "job.json"
+    job_file.write_text(json.dumps(dataclasses.asdict(job)))
+    python = options.python.get(result.system, sys.executable)
+    try:
+        done = subprocess.run(  # noqa: S603  (our own script, in an interpreter the user named)
+            [python, HERE / "measure.py", job_file],
+            env=environment(job.threads),
+            capture_output=True,
+            text=True,
+            timeout=options.timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return dataclasses.replace(result, skipped=f"> {options.timeout_s:.0f} s")
+    if done.returncode == NOT_INSTALLED:
+        return dataclasses.replace(result, skipped="not installed")
+    if done.returncode != 0:
+        why = "gave another result" if done.returncode == MISMATCH else "failed"
+        sys.exit(f"{result.title} {why} on {result.case.name}:\n{done.stderr}")
+    measurement = Measurement(**json.loads(Path(job.result).read_text()))
+    return dataclasses.replace(result, measurement=measurement)
+
+
+def _write(name: str, text: str, results: list[Result]) -> None:
+    folder = HERE / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.md").write_text(text)
+    values = [dataclasses.asdict(result) for result in results]
+    (folder / f"{name}.json").write_text(json.dumps(values, indent=1))
+
+
+def _options() -> Options:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--rows", default="1000000", help="rows a side, comma-separated")
+    add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
+    add("--skew", default="uniform,skewed", help="uniform, skewed or both")
+    add("--threads", default="1,2", help="thread counts, comma-separated")
+    add("--systems", default="all", help=f"all, or some of {','.join(SYSTEMS)}")
+    add("--forms", default="all", help="all, or some form names such as table,buckets")
+    add("--repeat", type=int, default=3, help="timed runs after the first; the median counts")
+    add("--budget", type=float, default=30, help="seconds a form may spend on timed runs")
+    add("--timeout", type=float, default=120, help="seconds after which a form is given up")
+    add("--python", action="append", default=[], metavar="SYSTEM=PATH", help="its interpreter")
+    add("--name", default="w1", help="name of the files in benches/results")
+    given = parser.parse_args()
+    return Options(
+        cases=[
+            Case(int(rows), int(keys), skew)
+            for rows in given.rows.split(",")
+            for keys in given.keys.split(",")
+            for skew in _chosen(parser, "--skew", given.skew, ("uniform", "skewed"))
+        ],
+        threads=[int(threads) for threads in given.threads.split(",")],
+        forms=_forms(parser, given.systems, given.forms),
+        repeat=given.repeat,
+        budget_s=given.budget,
+        timeout_s=given.timeout,
+        python=dict(entry.split("=", 1) for entry in given.python),
+        name=given.name,
+    )
+
+
+def _forms(parser: argparse.ArgumentParser, systems: str, names: str) -> list[Form]:
+    chosen = _chosen(parser, "--systems", systems, SYSTEMS)
+    allowed = _chosen(parser, "--forms", names, tuple(form.name for form in FORMS))
+    return [form for form in FORMS if form.system in chosen and form.name in allowed]
+
+
+def _chosen(
+    parser: argparse.ArgumentParser, option: str, given: str, known: tuple[str, ...]
+) -> tuple[str, ...]:
+    if given == "all":
+        return known
+    names = tuple(given.split(","))
+    for name in names:
+        if name not in known:
+            parser.error(f"{option}: expected some of {', '.join(known)}, found {name!r}")
+    return names
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
