@@ -4,14 +4,14 @@ import sys
 import traceback as tracebacks
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from importlib.metadata import version
 from typing import Annotated, NoReturn
 
 import typer
 
+import tidegate
 from tidegate.cli import INTERRUPTED, doctor, joining
 from tidegate.files import STANDARD_STREAM, Format, format_of
+from tidegate.types import Closed, How
 
 # "\b" keeps the lines of the paragraph that follows it as they are.
 EXIT_CODES = """\b
@@ -95,29 +95,9 @@ app = typer.Typer(
 )
 
 
-class How(StrEnum):
-    """Which rows without a partner are kept, with SQL's meaning."""
-
-    INNER = "inner"
-    LEFT = "left"
-    RIGHT = "right"
-    FULL = "full"
-    SEMI = "semi"
-    ANTI = "anti"
-
-
-class Closed(StrEnum):
-    """Which ends of the interval belong to it."""
-
-    BOTH = "both"
-    LEFT = "left"
-    RIGHT = "right"
-    NEITHER = "neither"
-
-
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
     if asked:
-        typer.echo(f"tidegate {version('tidegate')}")
+        typer.echo(f"tidegate {tidegate.__version__}")
         raise typer.Exit
 
 
@@ -145,10 +125,10 @@ def join(  # noqa: PLR0913 - a parameter for each option
         str, typer.Option(metavar="COLUMN|LEFT=RIGHT", help="The time column of both sides.")
     ],
     lower: Annotated[
-        str, typer.Option(metavar="DURATION", help="Start of the interval, from the left row on.")
+        str, typer.Option(metavar="DURATION", help="Earliest right time, from the left row's on.")
     ],
     upper: Annotated[
-        str, typer.Option(metavar="DURATION", help="End of the interval, from the left row on.")
+        str, typer.Option(metavar="DURATION", help="Latest right time, from the left row's on.")
     ],
     by: Annotated[
         list[str] | None,
@@ -160,10 +140,10 @@ def join(  # noqa: PLR0913 - a parameter for each option
         str | None,
         typer.Option(metavar="CONDITION", help='Such as "left.price < right.bid".'),
     ] = None,
-    how: Annotated[How, typer.Option(help="Which rows without a partner are kept.")] = How.INNER,
+    how: Annotated[How, typer.Option(help="Which rows without a partner are kept.")] = "inner",
     closed: Annotated[
         Closed, typer.Option(help="Which ends of the interval belong to it.")
-    ] = Closed.BOTH,
+    ] = "both",
     suffix: Annotated[
         str, typer.Option(help="Added to a right column whose name the left side has, too.")
     ] = "_right",
@@ -227,8 +207,8 @@ def join(  # noqa: PLR0913 - a parameter for each option
             lower=_bound(lower),
             upper=_bound(upper),
             where=where,
-            how=how.value,
-            closed=closed.value,
+            how=how,
+            closed=closed,
             suffix=suffix,
             columns=None if columns is None else columns.split(","),
             threads=threads,

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.files import EventFile, Format, batch_writer, open_events, writes_in_place
+from tidegate.types import Closed, How
 
 
 class Arguments(TypedDict):
@@ -20,8 +21,8 @@ class Arguments(TypedDict):
     lower: str | int | None
     upper: str | int | None
     where: str | None
-    how: str
-    closed: str
+    how: How
+    closed: Closed
     suffix: str
     columns: list[str] | None
     threads: int | None
@@ -90,9 +91,13 @@ class Counts:
 
 
 def plan(job: Job) -> str:
-    """Tell how the join would be done; the files are read, nothing is joined."""
-    left, right = _tables(job)
-    return tidegate.explain(tidegate.interval_join, left, right, **job.arguments)
+    """Tell how the join would be done; of files that say so, only the columns' types are read."""
+    return _plan(job.left.open(), job.right.open(), job.arguments)
+
+
+def _plan(left: EventFile, right: EventFile, arguments: Arguments) -> str:
+    columns = left.schema.empty_table(), right.schema.empty_table()
+    return tidegate.explain(tidegate.interval_join, *columns, **arguments)
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
@@ -102,14 +107,21 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     left, right = _tables(job)
     rows = 0
     with (
-        tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
+        tqdm(
+            desc="join",
+            total=left.num_rows,
+            unit=" left rows",
+            unit_scale=True,
+            disable=not show_progress,
+        ) as bar,
         tidegate.interval_join_batches(left, right, **job.arguments) as batches,
         batch_writer(output.name, output.layout, batches.schema) as writer,
     ):
         for batch in batches:
             writer.write_batch(batch)
             rows += batch.num_rows
-            bar.update(batch.num_rows)
+            bar.set_postfix_str(f"{rows:,} rows out", refresh=False)
+            bar.update(batches.stats()["left_rows_done"] - bar.n)
     return Counts(left.num_rows, right.num_rows, rows, time.perf_counter() - start)
 
 
@@ -118,8 +130,8 @@ def _tables(job: Job) -> tuple[pa.Table, pa.Table]:
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
     left, right = job.left.open(), job.right.open()
-    # Without rows the join takes no time and finds what is wrong with names, types and bounds.
-    tidegate.interval_join(left.schema.empty_table(), right.schema.empty_table(), **job.arguments)
+    # What is wrong with names, types and bounds is found before the rows are read.
+    _plan(left, right, job.arguments)
     left_needed, right_needed = needed_columns(left.schema, right.schema, job.arguments)
     return left.read(left_needed), right.read(right_needed)
 
