@@ -107,21 +107,17 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     left, right = _tables(job)
     rows = 0
     with (
-        tqdm(
-            desc="join",
-            total=left.num_rows,
-            unit=" left rows",
-            unit_scale=True,
-            disable=not show_progress,
-        ) as bar,
+        tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
         tidegate.interval_join_batches(left, right, **job.arguments) as batches,
         batch_writer(output.name, output.layout, batches.schema) as writer,
     ):
         for batch in batches:
             writer.write_batch(batch)
             rows += batch.num_rows
-            bar.set_postfix_str(f"{rows:,} rows out", refresh=False)
-            bar.update(batches.stats()["left_rows_done"] - bar.n)
+            # Known in steps only, and in one step for a join without a condition.
+            if done := batches.stats()["left_rows_done"]:
+                bar.set_postfix_str(f"{done / left.num_rows:.0%} of left rows", refresh=False)
+            bar.update(batch.num_rows)
     return Counts(left.num_rows, right.num_rows, rows, time.perf_counter() - start)
 
 
