@@ -125,12 +125,13 @@ def pairs_of_equal_keys(left: pa.Table, right: pa.Table) -> int:
     left_counts = np.bincount(left.column(0).to_numpy())
     right_counts = np.bincount(right.column(0).to_numpy())
     shared = min(len(left_counts), len(right_counts))
-    return int(np.dot(left_counts[:shared], right_counts[:shared]))
+    return int(left_counts[:shared] @ right_counts[:shared])
 
 
 def pairs_of_close_times(inputs: Inputs) -> int:
     """What a range join on time alone visits, nearly: ends of the span are not counted apart."""
-    return inputs.left.num_rows * inputs.right.num_rows * 2 * inputs.upper // SPAN_US
+    pairs_of_rows: int = inputs.left.num_rows * inputs.right.num_rows
+    return pairs_of_rows * 2 * inputs.upper // SPAN_US
 
 
 def _codes(table: pa.Table) -> NDArray[np.int64]:
