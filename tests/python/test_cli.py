@@ -428,6 +428,7 @@ def test_signal_stops_a_join_and_leaves_no_file(
     assert leftovers(folder) == []
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows calls a closed pipe an invalid argument")
 def test_closed_pipe_ends_quietly(many: int) -> None:
     command = [sys.executable, "-m", "tidegate", *MANY, "--format", "csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -457,5 +458,5 @@ def test_missing_library_is_told_in_one_line(library: str) -> None:
 
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
 
-    said = f"tidegate: {library} is not installed: run pip install 'tidegate[cli]'\n"
-    assert (result.returncode, result.stderr.decode()) == (1, said)
+    said = f"tidegate: {library} is not installed: run pip install 'tidegate[cli]'"
+    assert (result.returncode, result.stderr.decode().splitlines()) == (1, [said])

@@ -87,7 +87,7 @@ def test_csv_keeps_empty_text_apart_from_null(folder: Path) -> None:
 
 
 def test_csv_text_may_hold_line_ends(folder: Path) -> None:
-    (folder / "left.csv").write_text('ts,note\n1,"two\nlines"\n')
+    (folder / "left.csv").write_bytes(b'ts,note\n1,"two\nlines"\n')
 
     result = run(
         *("join", "left.csv", "left.csv", "--on", "ts", "--lower", "0", "--upper", "0"),
@@ -95,7 +95,7 @@ def test_csv_text_may_hold_line_ends(folder: Path) -> None:
     )
 
     assert result.exit_code == 0, result.output
-    assert (folder / "out.csv").read_text() == '"note"\n"two\nlines"\n'
+    assert (folder / "out.csv").read_bytes() == b'"note"\n"two\nlines"\n'
 
 
 def test_csv_refuses_nested_columns(folder: Path) -> None:
