@@ -33,8 +33,8 @@ from workload import (
 )
 
 HERE = Path(__file__).parent
-# Pairs that a form may visit beyond the matches: 5 to 20 s in the systems compared here.
-MOST_VISITS = {"equal keys": 3_000_000_000, "close times": 200_000_000}
+# Pairs that a form may visit beyond its matches: 5 to 20 s in the systems compared here.
+EQUAL_KEYS, CLOSE_TIMES = 3_000_000_000, 200_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Options:
     repeat: int
     budget_s: float
     timeout_s: float
+    most_visits: dict[str, float]
     python: dict[str, str]
     name: str
 
@@ -67,7 +68,7 @@ def _measure_case(case: Case, options: Options, folder: Path) -> list[Result]:
     _say(f"{case.name}: generating")
     inputs = generate(case)
     expected = reference(inputs)
-    visits = {
+    visits: dict[str, int] = {
         "matches": 0,
         "equal keys": pairs_of_equal_keys(inputs.left, inputs.right),
         "close times": pairs_of_close_times(inputs),
@@ -78,7 +79,7 @@ def _measure_case(case: Case, options: Options, folder: Path) -> list[Result]:
     for form in options.forms:
         for threads in [min(options.threads)] if form.single else options.threads:
             result = Result(case, form.system, form.name, threads)
-            if visits[form.visits] > MOST_VISITS.get(form.visits, 0):
+            if visits[form.visits] > options.most_visits[form.visits]:
                 result = dataclasses.replace(result, skipped=f"{visits[form.visits]:.0e} pairs")
             else:
                 result = _run(result, dataclasses.replace(job, threads=threads), options, folder)
@@ -152,6 +153,8 @@ def _options() -> Options:
     add("--repeat", type=int, default=3, help="timed runs after the first; the median counts")
     add("--budget", type=float, default=30, help="seconds a form may spend on timed runs")
     add("--timeout", type=float, default=120, help="seconds after which a form is given up")
+    add("--equal-keys", type=float, default=EQUAL_KEYS, help="pairs a plain form may visit")
+    add("--close-times", type=float, default=CLOSE_TIMES, help="pairs a join on time may visit")
     add("--python", action="append", default=[], metavar="SYSTEM=PATH", help="its interpreter")
     add("--name", default="w1", help="name of the files in benches/results")
     given = parser.parse_args()
@@ -167,6 +170,11 @@ def _options() -> Options:
         repeat=given.repeat,
         budget_s=given.budget,
         timeout_s=given.timeout,
+        most_visits={
+            "matches": 0,
+            "equal keys": given.equal_keys,
+            "close times": given.close_times,
+        },
         python=dict(entry.split("=", 1) for entry in given.python),
         name=given.name,
     )
