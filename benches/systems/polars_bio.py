@@ -23,7 +23,7 @@ def overlap(inputs: Inputs, threads: int) -> Query[pl.DataFrame]:
 
 
 def superintervals(inputs: Inputs, threads: int) -> Query[pl.DataFrame]:
-    """The index that was fastest here, and contigs that are hashed once."""
+    """The fastest of three indexes here, and contigs that are hashed once."""
     return _overlap(inputs, threads, contig=pl.Categorical(), algorithm="SuperIntervals")
 
 
