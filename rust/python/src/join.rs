@@ -258,7 +258,11 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         let reader = self.reader.clone();
-        let batch = interrupt::run(py, &self.stop, move || next(&reader))?;
+        let ready = py.detach(|| lock(&reader).as_mut().and_then(JoinReader::ready_batch));
+        let batch = match ready {
+            Some(batch) => Some(batch),
+            None => interrupt::run(py, &self.stop, move || next(&reader))?,
+        };
         batch.map(|batch| PyRecordBatch::new(batch).into_pyarrow(py)).transpose()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The rows are cut into chunks. Each chunk counts its rows a bucket ([`Chunk::count`]); from all counts together every
 //! chunk knows, for each bucket, the places that are its own ([`writers`]); then all chunks write at the same time, no
-//! two to one place ([`Writer::run`]). Rows of one bucket keep their order, since chunks follow each other in row order.
+//! two to one place ([`Writer::run`]), or step by step ([`Writer::write_to`]). Rows of one bucket keep their order, since chunks follow each other in row order.
 //!
 //! # Trade-offs
 //!
@@ -14,8 +14,8 @@ use std::fmt;
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// The most buckets one level should have: their open cache lines (two arrays written) still fit a 2 MiB cache with
-/// their counters, and their pages its translation buffers.
+/// The most buckets one level should have when times travel: their open cache lines (two arrays written) still fit a
+/// 2 MiB cache with their counters, and their pages its translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
 /// Rows by column: the row's number, its time, and its key.
@@ -23,8 +23,8 @@ pub const MAX_BUCKETS: usize = 1 << 12;
 pub struct Rows<'a> {
     /// A dense key a row, or [`NO_KEY`].
     pub keys: &'a [u32],
-    /// A time a row.
-    pub ts: &'a [i64],
+    /// A time a row, where it travels with the row.
+    pub ts: Option<&'a [i64]>,
     /// A number a row, or none where a row's number is `first` plus its place.
     pub numbers: Option<&'a [u32]>,
     /// The number of the first row, where numbers are not listed.
@@ -36,20 +36,20 @@ impl<'a> Rows<'a> {
     pub fn slice(&self, range: std::ops::Range<usize>) -> Rows<'a> {
         Rows {
             keys: &self.keys[range.clone()],
-            ts: &self.ts[range.clone()],
+            ts: self.ts.map(|ts| &ts[range.clone()]),
             numbers: self.numbers.map(|numbers| &numbers[range.clone()]),
             first: self.first + range.start as u32,
         }
     }
 }
 
-/// Where partitioned rows go. `keys` may be left empty when the caller does not need them.
+/// Where partitioned rows go: the columns that travel, each as long as there are rows.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// The keys, or an empty slice.
-    pub keys: &'a mut [u32],
-    /// The times.
-    pub ts: &'a mut [i64],
+    /// The keys, if wanted.
+    pub keys: Option<&'a mut [u32]>,
+    /// The times, if the rows have them.
+    pub ts: Option<&'a mut [i64]>,
     /// The row numbers.
     pub numbers: &'a mut [u32],
 }
@@ -81,7 +81,7 @@ impl<'a> Chunk<'a> {
     ///
     /// When a key lies outside the buckets, or the columns differ in length.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
-        assert_eq!(rows.keys.len(), rows.ts.len(), "a time a key");
+        assert!(rows.ts.is_none_or(|ts| ts.len() == rows.keys.len()), "a time a key");
         assert!(rows.numbers.is_none_or(|numbers| numbers.len() == rows.keys.len()), "a number a key");
         let mut counts = vec![0_u32; buckets.count];
         for &key in rows.keys {
@@ -115,17 +115,19 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
     }
     starts.push(next);
     let total = next as usize;
-    assert!(target.ts.len() >= total && target.numbers.len() >= total, "room for every row");
-    assert!(target.keys.is_empty() || target.keys.len() >= total, "room for every key");
+    let Target { mut keys, mut ts, numbers } = target;
+    assert!(numbers.len() >= total, "room for every row");
+    assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "room for every key");
+    assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
+    assert!(chunks.iter().all(|chunk| chunk.rows.ts.is_some() == ts.is_some()), "times travel from all chunks or none");
     let places = Places {
-        keys: (!target.keys.is_empty()).then_some(target.keys.as_mut_ptr()),
-        ts: target.ts.as_mut_ptr(),
-        numbers: target.numbers.as_mut_ptr(),
+        keys: keys.as_deref_mut().map(<[u32]>::as_mut_ptr),
+        ts: ts.as_deref_mut().map(<[i64]>::as_mut_ptr),
+        numbers: numbers.as_mut_ptr(),
         total,
     };
-    let writers =
-        chunks.into_iter().map(|Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, places });
-    (starts, writers.collect())
+    let writer = |Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, written: 0, places };
+    (starts, chunks.into_iter().map(writer).collect())
 }
 
 /// Writes one chunk's rows to their places.
@@ -134,13 +136,15 @@ pub struct Writer<'a> {
     buckets: Buckets,
     /// The next free place of this chunk, a bucket.
     next: Vec<u32>,
+    /// The rows of the chunk that have been written.
+    written: usize,
     places: Places,
 }
 
 #[derive(Clone, Copy)]
 struct Places {
     keys: Option<*mut u32>,
-    ts: *mut i64,
+    ts: Option<*mut i64>,
     numbers: *mut u32,
     total: usize,
 }
@@ -150,41 +154,68 @@ struct Places {
 unsafe impl Send for Writer<'_> {}
 
 impl Writer<'_> {
-    /// Writes all rows of the chunk.
-    ///
-    /// P1: `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
-    /// [`Chunk::count`] counted in `b` from the same immutable columns; so it stays below the place where the next
-    /// chunk begins, and below `total`.
+    /// The next free place of each bucket.
+    #[inline]
+    pub fn next(&self) -> &[u32] {
+        &self.next
+    }
+
+    /// Writes all rows of the chunk that are left.
     pub fn run(mut self) {
-        match (self.rows.numbers, self.places.keys) {
-            (None, None) => self.scatter::<false, false>(),
-            (None, Some(_)) => self.scatter::<false, true>(),
-            (Some(_), None) => self.scatter::<true, false>(),
-            (Some(_), Some(_)) => self.scatter::<true, true>(),
+        let rows = self.rows.keys.len();
+        match (self.rows.ts, self.rows.numbers, self.places.keys) {
+            (None, None, None) => self.scatter::<false, false, false>(rows),
+            (None, None, Some(_)) => self.scatter::<false, false, true>(rows),
+            (None, Some(_), None) => self.scatter::<false, true, false>(rows),
+            (None, Some(_), Some(_)) => self.scatter::<false, true, true>(rows),
+            (Some(_), None, None) => self.scatter::<true, false, false>(rows),
+            (Some(_), None, Some(_)) => self.scatter::<true, false, true>(rows),
+            (Some(_), Some(_), None) => self.scatter::<true, true, false>(rows),
+            (Some(_), Some(_), Some(_)) => self.scatter::<true, true, true>(rows),
         }
     }
 
-    fn scatter<const NUMBERED: bool, const KEYED: bool>(&mut self) {
+    /// Writes the numbers of the chunk's first `rows` rows, as far as they have not been written. Other columns do not
+    /// travel when rows are written step by step.
+    ///
+    /// # Panics
+    ///
+    /// When the rows have other columns, or the chunk fewer rows.
+    #[inline]
+    pub fn write_to(&mut self, rows: usize) {
+        debug_assert!(self.rows.ts.is_none() && self.rows.numbers.is_none() && self.places.keys.is_none());
+        self.scatter::<false, false, false>(rows);
+    }
+
+    /// P1: `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
+    /// [`Chunk::count`] counted in `b` from the same immutable columns, since `written` only rises; so it stays below
+    /// the place where the next chunk begins, and below `total`.
+    #[inline]
+    fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self, end: usize) {
         let Rows { keys, ts, numbers, first } = self.rows;
-        let numbers = numbers.unwrap_or(&[]);
-        for (i, (&key, &ts)) in keys.iter().zip(ts).enumerate() {
+        let (ts, numbers) = (ts.unwrap_or(&[]), numbers.unwrap_or(&[]));
+        let written = self.written.min(end);
+        for (row, &key) in (written..end).zip(&keys[written..end]) {
             if key == NO_KEY {
                 continue;
             }
-            let number = if NUMBERED { numbers[i] } else { first + i as u32 };
+            let number = if NUMBERED { numbers[row] } else { first + row as u32 };
             let next = &mut self.next[((key - self.buckets.first) >> self.buckets.shift) as usize];
             let place = *next as usize;
             *next += 1;
             debug_assert!(place < self.places.total);
             // SAFETY: `place < total`, which the slices' lengths cover, and no other writer has this place (P1).
             unsafe {
-                self.places.ts.add(place).write(ts);
                 self.places.numbers.add(place).write(number);
-                if KEYED && let Some(keys) = self.places.keys {
-                    keys.add(place).write(key);
+                if TIMED && let Some(to) = self.places.ts {
+                    to.add(place).write(ts[row]);
+                }
+                if KEYED && let Some(to) = self.places.keys {
+                    to.add(place).write(key);
                 }
             }
         }
+        self.written = written.max(end);
     }
 }
 
@@ -222,11 +253,11 @@ mod tests {
         fn oracle_stable_sort(keys in prop::collection::vec(prop_oneof![9 => 0_u32..50, 1 => Just(NO_KEY)], 0..300),
                               parts in 1_usize..9, shift in 0_u32..3) {
             let ts: Vec<i64> = (0..keys.len() as i64).map(|row| row * 3 - 7).collect();
-            let rows = Rows { keys: &keys, ts: &ts, numbers: None, first: 0 };
+            let rows = Rows { keys: &keys, ts: Some(&ts), numbers: None, first: 0 };
             let buckets = Buckets { first: 0, shift, count: (50 >> shift) + 1 };
             let chunks = ranges(keys.len(), parts).into_iter().map(|r| Chunk::count(rows.slice(r), buckets)).collect();
             let (mut out_keys, mut out_ts, mut numbers) = (keys.clone(), ts.clone(), vec![0; keys.len()]);
-            let target = Target { keys: &mut out_keys, ts: &mut out_ts, numbers: &mut numbers };
+            let target = Target { keys: Some(&mut out_keys), ts: Some(&mut out_ts), numbers: &mut numbers };
             let (starts, writers) = writers(chunks, target);
             std::thread::scope(|scope| writers.into_iter().for_each(|writer| { scope.spawn(|| writer.run()); }));
 

@@ -269,9 +269,14 @@ impl JoinReader {
             }
             self.ready.extend(batches);
         }
+        Ok(self.ready_batch())
+    }
+
+    /// The next batch, if it has been made already.
+    pub fn ready_batch(&mut self) -> Option<RecordBatch> {
         let batch = self.ready.pop_front();
         self.stats.rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-        Ok(batch)
+        batch
     }
 
     /// All batches that are left.

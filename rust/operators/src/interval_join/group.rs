@@ -103,17 +103,17 @@ fn partition(
     out_numbers: &mut [u32],
     driver: &Driver,
 ) -> Result<Vec<u32>, Stopped> {
-    let rows = Rows { keys, ts, numbers: None, first: 0 };
+    let rows = Rows { keys, ts: Some(ts), numbers: None, first: 0 };
     if key_count <= MAX_BUCKETS {
         let buckets = Buckets { first: 0, shift: 0, count: key_count };
-        return scatter(rows, buckets, Target { keys: &mut [], ts: out_ts, numbers: out_numbers }, driver);
+        return scatter(rows, buckets, Target { keys: None, ts: Some(out_ts), numbers: out_numbers }, driver);
     }
     // 1. By the high bits of the key, into temporary columns.
     let shift = (key_count.div_ceil(MAX_BUCKETS)).next_power_of_two().trailing_zeros();
     let coarse = Buckets { first: 0, shift, count: key_count.div_ceil(1 << shift) };
     let (mut tmp_keys, mut tmp_ts, mut tmp_numbers) =
         (Pages::<u32>::new(keys.len()), Pages::<i64>::new(keys.len()), Pages::<u32>::new(keys.len()));
-    let target = Target { keys: &mut tmp_keys, ts: &mut tmp_ts, numbers: &mut tmp_numbers };
+    let target = Target { keys: Some(&mut tmp_keys), ts: Some(&mut tmp_ts), numbers: &mut tmp_numbers };
     let coarse_starts = scatter(rows, coarse, target, driver)?;
     // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone would keep a thread
     //    busy longer than its share is cut like the whole was; the others are a task each.
@@ -126,9 +126,13 @@ fn partition(
     let (mut large, mut small) = (Vec::new(), Vec::new());
     for (bucket, (ts, numbers)) in slices.enumerate() {
         let at = coarse_starts[bucket] as usize..coarse_starts[bucket + 1] as usize;
-        let rows =
-            Rows { keys: &tmp_keys[at.clone()], ts: &tmp_ts[at.clone()], numbers: Some(&tmp_numbers[at]), first: 0 };
-        let target = Target { keys: &mut [], ts, numbers };
+        let rows = Rows {
+            keys: &tmp_keys[at.clone()],
+            ts: Some(&tmp_ts[at.clone()]),
+            numbers: Some(&tmp_numbers[at]),
+            first: 0,
+        };
+        let target = Target { keys: None, ts: Some(ts), numbers };
         let list = if rows.keys.len() > share { &mut large } else { &mut small };
         list.push((bucket, rows, target));
     }

@@ -79,8 +79,9 @@ impl Interval {
         (first <= last).then_some((first, last))
     }
 
+    /// The first matching time; `None` when it would be beyond all times.
     #[inline]
-    fn first(&self, ts: i64) -> Option<i64> {
+    pub(super) fn first(&self, ts: i64) -> Option<i64> {
         let Some(lower) = self.lower else { return Some(i64::MIN) };
         match ts.checked_add(lower) {
             Some(first) if matches!(self.closed, Closed::Both | Closed::Left) => Some(first),
@@ -90,8 +91,9 @@ impl Interval {
         }
     }
 
+    /// The last matching time; `None` when it would be before all times.
     #[inline]
-    fn last(&self, ts: i64) -> Option<i64> {
+    pub(super) fn last(&self, ts: i64) -> Option<i64> {
         let Some(upper) = self.upper else { return Some(i64::MAX) };
         match ts.checked_add(upper) {
             Some(last) if matches!(self.closed, Closed::Both | Closed::Right) => Some(last),

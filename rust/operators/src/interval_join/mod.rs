@@ -12,6 +12,8 @@
 //!    are not. The matches of a left row are then one run of neighbours.
 //! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise while the left rows of a
 //!    key come in time order, so the sweep follows them instead of searching.
+//!
+//!    Where both sides come in time order, one pass does both ([`merge`]).
 //! 3. *Filter* ([`Matches::filter`]), when there is a predicate: the runs are replaced by runs of what is left of them.
 //! 4. *Output* ([`output`]): output rows are numbered by the runs' lengths, and any range of them can be listed by
 //!    itself. Threads take ranges of output rows, so a single key with all rows occupies every thread.
@@ -28,6 +30,7 @@
 
 mod group;
 mod interval;
+mod merge;
 mod output;
 mod sweep;
 
@@ -101,6 +104,10 @@ pub fn interval_join(
 ) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
+    let sorted = group::is_sorted(left.ts, driver)? && group::is_sorted(right.ts, driver)?;
+    if sorted && left.keys.is_some() && merge::is_worthwhile(left.ts.len(), right.ts.len(), key_count, driver) {
+        return merge::merge(left, right, key_count, interval, driver);
+    }
     let groups = Groups::new(right, key_count, driver)?;
     let runs = sweep::sweep(left, &groups, key_count, interval, driver)?;
     let ascending = groups.ascending;

@@ -126,16 +126,17 @@ impl Output {
             place += 1;
         }
         // 2. Left row by left row; only the first and the last may be cut.
+        let (runs, rows) = (&self.matches.runs[..], self.matches.rows.as_deref());
         let mut at = 0;
         while at < pairs.len {
-            let run = self.matches.runs[place];
+            let run = runs[place];
             let wanted = self.how.rows(run.len());
             let count = (wanted - skip).min(pairs.len - at);
             if count > 0 {
                 let row = self.matches.first_left + place as u32;
                 repeat(&mut pairs.left[at..], row, count);
                 if self.how.pairs() {
-                    self.list_run(place, run, skip, count, at, pairs);
+                    self.list_run(rows, place, run, skip, count, at, pairs);
                 }
                 at += count;
             }
@@ -146,9 +147,18 @@ impl Output {
 
     /// Writes `count` right rows of a run, from its `skip`th on, at `at`.
     #[inline]
-    fn list_run(&self, place: usize, run: Run, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
+    fn list_run(
+        &self,
+        rows: Option<&[u32]>,
+        place: usize,
+        run: Run,
+        skip: usize,
+        count: usize,
+        at: usize,
+        pairs: &mut Pairs,
+    ) {
         let start = run.start as usize + skip;
-        match &self.matches.rows {
+        match rows {
             _ if run.len() == 0 => pairs.right[at] = NO_ROW,
             None => pairs.right[at..at + count].iter_mut().zip(start as u32..).for_each(|(out, row)| *out = row),
             Some(rows) if self.matches.ascending => copy(&mut pairs.right[at..], rows, start, count),
