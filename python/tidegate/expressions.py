@@ -264,7 +264,7 @@ def _expr(value: Operand) -> Expr:
     return value if isinstance(value, Expr) else _literal(value)
 
 
-def _literal(value: Literal) -> Expr:  # noqa: C901, PLR0911 - a line for each type
+def _literal(value: object) -> Expr:  # noqa: C901, PLR0911 - a line for each type
     if type(value).__module__ == "numpy":
         return _numpy_literal(value)
     match value:
