@@ -103,6 +103,14 @@ fn floats_compare_as_in_ieee_754() {
 }
 
 #[test]
+fn float32_compares_with_a_literal_in_float64_unless_float32_holds_it() {
+    let left = one_row(Arc::new(Float32Array::from(vec![16_777_216.0, 0.1])));
+    assert_eq!(matches("left.x = 16777217", &left, &vec![]), [false, false]);
+    assert_eq!(matches("left.x = 16777216", &left, &vec![]), [true, false]);
+    assert_eq!(matches("left.x > 0.1", &left, &vec![]), [true, true]);
+}
+
+#[test]
 fn integers_of_any_width_and_sign_compare_exactly() {
     let ends: Vec<(ArrayRef, i128)> = vec![
         (Arc::new(Int8Array::from(vec![i8::MIN])), i8::MIN.into()),
@@ -346,6 +354,23 @@ fn types_that_do_not_go_together_are_a_schema_error_that_names_them() {
     let expr = Expr::Unary(crate::expression::Unary::IsNull, Box::new(Expr::Literal(too_far)));
     let error = evaluate_tree(&expr, &left, &vec![]).expect_err("nanoseconds far from 1970");
     assert!(error.is_schema() && error.message().contains("does not fit"), "{error}");
+}
+
+#[test]
+fn longest_chains_fit_the_stack_of_a_thread() {
+    let chains = [
+        format!("left.x{} = 1000", " + 1".repeat(199)),
+        format!("left.x = 1{}", " and left.x < 2".repeat(99)),
+        format!("left.x + 1 = 2{}", " and left.x + 1 > 0".repeat(65)),
+        format!("{} left.x = 1", "not ".repeat(100)),
+    ];
+    // Half of what Rust gives to its threads.
+    let run = move || {
+        for chain in chains {
+            assert_eq!(matches(&chain, &one_row(int64(&[Some(1), Some(2)])), &vec![]).len(), 2);
+        }
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
 }
 
 #[test]
