@@ -48,7 +48,7 @@ class _Level(IntEnum):
     ATOM = 8
 
 
-# Not equal by `==`, which builds an expression; frozen, so that it can be hashed and shared.
+# Without `eq`, for `==` builds an expression.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expr:
     """An expression over the columns of a left row and a right row.
@@ -73,8 +73,8 @@ class Expr:
     def __repr__(self) -> str:
         return self._text
 
-    def __hash__(self) -> int:
-        return hash(self._text)
+    # By identity: where two hashes are equal, a set would ask `==` for a truth value.
+    __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
         message = (
@@ -218,7 +218,7 @@ class Columns:
     def __getattr__(self, name: str) -> Expr:
         # What copies, pickles or displays an object asks for names that begin so.
         if name.startswith("_"):
-            message = f"for a column whose name begins with _, write {self!r}[{name!r}]"
+            message = f"for a column of this name, write left[{name!r}] or right[{name!r}]"
             raise AttributeError(message)
         return self[name]
 
@@ -264,7 +264,7 @@ def _expr(value: Operand) -> Expr:
     return value if isinstance(value, Expr) else _literal(value)
 
 
-def _literal(value: Literal) -> Expr:  # noqa: C901, PLR0911 - a line for each type
+def _literal(value: object) -> Expr:  # noqa: C901, PLR0911 - a line for each type
     if type(value).__module__ == "numpy":
         return _numpy_literal(value)
     match value:

@@ -117,6 +117,10 @@ impl Predicate {
                 columns.iter().map(|column| (column.data_type(), column.len())).collect::<Vec<_>>()
             )));
         }
+        if rows == 0 {
+            // Not even an error in constants, of which no row would be to blame.
+            return Ok(BooleanBuffer::new_unset(0));
+        }
         let matches = self.root.boolean(&Rows::All { columns: &columns, len: rows })?;
         let (values, nulls) = matches.into_parts();
         Ok(nulls.map_or_else(|| values.clone(), |nulls| &values & nulls.inner()))

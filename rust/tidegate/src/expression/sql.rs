@@ -16,10 +16,10 @@ use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
 use crate::{Error, Result};
 
 /// More operators than anyone writes. The tree is as deep as its longest chain of them, and each level takes stack.
-const MAX_OPERATORS: usize = 1000;
+const MAX_OPERATORS: usize = 200;
 
 /// How deep parentheses, calls and prefixes may nest, by the parser's own count.
-const MAX_NESTING: usize = 250;
+const MAX_NESTING: usize = 120;
 
 /// Reads a predicate over `left` and `right` columns.
 ///
@@ -93,7 +93,8 @@ fn quote(token: &mut Token) {
 fn is_operator(token: &Token) -> bool {
     match token {
         Token::Word(word) => word.keyword != Keyword::NoKeyword,
-        Token::Comma | Token::Period | Token::Number(..) | Token::SingleQuotedString(_) => false,
+        Token::Comma | Token::Period | Token::LParen | Token::RParen => false,
+        Token::Number(..) | Token::SingleQuotedString(_) => false,
         _ => true,
     }
 }
