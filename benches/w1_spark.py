@@ -148,7 +148,9 @@ def seconds(query: Callable[[], DataFrame], repeat: int) -> float:
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
     """A line of the table; raises if two systems disagree."""
-    left, right = (session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right"))
+    left, right = (
+        session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
+    )
     systems: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide(left, right, case),
         "bins": lambda: bins(left, right, case, "shuffle_hash"),

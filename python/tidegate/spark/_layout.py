@@ -36,7 +36,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,17 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Copied = Literal["left", "right", "both"]
 
-# Added to a time for its first and last slice; None reaches to that end of time.
-Span = tuple[int | None, int | None]
+
+class Span(NamedTuple):
+    """What to add to a row's time for its first and its last slice; None is that end of time.
+
+    A row that is not `copied` goes to the first only.
+    """
+
+    first: int | None
+    last: int | None
+    copied: bool
+
 
 # Time is clipped to this on both ends before slices are computed, so that a sum of a time and a
 # bound stays within 64 bits. It is later than the year 140000 in microseconds.
@@ -87,17 +96,15 @@ class Reach:
         return self.upper - self.lower
 
     def left_span(self, *, copied: bool) -> Span:
-        """What to add to a left row's time for its first and its last slice."""
+        """Where a left row goes."""
         if not copied:
-            return 0, 0
-        return None if self.width is None else -self.width, 0
+            return Span(0, 0, copied=False)
+        return Span(None if self.width is None else -self.width, 0, copied=True)
 
     def right_span(self, *, copied: bool) -> Span:
-        """What to add to a right row's time for its first and its last slice."""
+        """Where a right row goes."""
         first = None if self.upper is None else -self.upper
-        if not copied:
-            return first, first
-        return first, None if self.lower is None else -self.lower
+        return Span(first, None if self.lower is None else -self.lower, copied)
 
 
 @dataclass(frozen=True)
@@ -168,12 +175,12 @@ class Layout:
 
     @property
     def left_span(self) -> Span:
-        """What to add to a left row's time for its first and its last slice."""
+        """Where a left row goes."""
         return self.reach.left_span(copied=self.copied != "right")
 
     @property
     def right_span(self) -> Span:
-        """What to add to a right row's time for its first and its last slice."""
+        """Where a right row goes."""
         return self.reach.right_span(copied=self.copied != "left")
 
     @property
@@ -323,8 +330,12 @@ def _spread(bucket: Bucket, times: Integers, span: Span) -> Integers:
     """Rows that each slice of the bucket gets of `times`."""
     count = len(bucket.partitions)
     clipped = np.clip(times, -LIMIT // 2, LIMIT // 2)
-    first = np.zeros_like(times) if span[0] is None else bucket.slice_of(clipped + span[0])
-    last = np.full_like(times, count - 1) if span[1] is None else bucket.slice_of(clipped + span[1])
+    first = np.zeros_like(times) if span.first is None else bucket.slice_of(clipped + span.first)
+    last = np.full_like(times, count - 1)
+    if not span.copied:
+        last = first
+    elif span.last is not None:
+        last = bucket.slice_of(clipped + span.last)
     # Up where a row's slices begin, down after they end: the running sum is the rows of a slice.
     change = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)
     return np.cumsum(change)[:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,9 @@ from tidegate.types import Bound, Closed, How, KeyNames, Names
 Parallelism = Literal["auto", "key", "time", "hybrid"]
 
 # Rows sampled from both sides together: a partition's share is then known within a few percent.
+# They are drawn from this fraction, so that the draw costs little beside the scan.
 _SAMPLED = 20_000
+_FRACTION = 0.02
 
 # Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
 _PARTITION_CELLS = 16_000_000
@@ -242,11 +245,8 @@ class Plan:
         if self.parallelism == "key":
             partitions = self.partitions or _shuffle_partitions(self.left.sparkSession)
             return _layout.by_key(partitions, self._copied(None), self.reach)
-        rows = _count(self.left_input, self.right_input)
-        partitions = self.partitions or self._default_partitions(rows)
-        if partitions == 1:
-            return _layout.by_key(1, self._copied(None), self.reach)
-        sample = self._sample(min(1.0, _SAMPLED / max(rows, 1)))
+        sample = self._sample()
+        partitions = self.partitions or self._default_partitions(sample.rows)
         return self._chosen(sample, partitions, self._copied(sample))
 
     def _chosen(self, sample: Sample, partitions: int, copied: Copied) -> Layout:
@@ -269,35 +269,40 @@ class Plan:
             return "right"
         return "left" if len(sample.left_hash) < len(sample.right_hash) else "right"
 
-    def _default_partitions(self, rows: int) -> int:
+    def _default_partitions(self, rows: float) -> int:
         """A whole number of partitions a core, none above what a worker should hold."""
         cores = _cores(self.left.sparkSession)
         columns = max(len(self.columns.left), len(self.columns.right))
-        rounds = -(-rows * columns // (_PARTITION_CELLS * cores))
-        return cores * max(1, rounds)
+        return cores * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * cores)))
 
-    def _sample(self, fraction: float) -> Sample:
-        frames = [
+    def _sample(self) -> Sample:
+        """Keys and times of at most `_SAMPLED` rows, each row of both sides as likely as another.
+
+        The rows with the smallest random numbers are taken, so that one pass over the inputs does:
+        the largest number taken tells how many rows there are.
+        """
+        sides = self.left_input, self.right_input
+        left, right = (
             side.without_unmatchable().select(
                 F.lit(number).alias("side"),
                 (key_hash(side, other) if side.by else F.lit(0).cast("long")).alias("hash"),
                 routing_time(side, days=self.in_days).alias("time"),
             )
-            for number, (side, other) in enumerate(
-                [(self.left_input, self.right_input), (self.right_input, self.left_input)]
-            )
-        ]
-        if fraction < 1:
-            frames = [frame.sample(fraction=fraction, seed=0) for frame in frames]
-        rows = frames[0].union(frames[1]).toArrow()
+            for number, (side, other) in enumerate(zip(sides, reversed(sides), strict=True))
+        )
+        drawn = left.union(right).sample(fraction=_FRACTION, seed=0)
+        drawn = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(_SAMPLED)
+        rows = drawn.toArrow()
         side, hashes, time = (rows.column(name).to_numpy() for name in ("side", "hash", "time"))
-        left, right = side == 0, side == 1
-        return Sample(hashes[left], time[left], hashes[right], time[right], weight=1 / fraction)
-
-
-def _count(left: Input, right: Input) -> int:
-    nothing = F.lit(0).alias("nothing")
-    return left.frame.select(nothing).union(right.frame.select(nothing)).count()
+        least = 1.0 if rows.num_rows < _SAMPLED else float(rows.column("draw").to_numpy().max())
+        is_left, is_right = side == 0, side == 1
+        return Sample(
+            hashes[is_left],
+            time[is_left],
+            hashes[is_right],
+            time[is_right],
+            weight=1 / (_FRACTION * least),
+        )
 
 
 def _cores(session: SparkSession) -> int:

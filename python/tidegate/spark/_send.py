@@ -180,10 +180,11 @@ class Traveller:
             self._unmatchable.alias("unmatchable"),
         )
         slots = [F.col(f"c{slot}") for slot in range(len(self.columns))]
-        first, last = (self._slice(layout, shift, end) for end, shift in enumerate(self.span))
-        if self.span[0] == self.span[1] or not layout.is_cut:
+        first = self._slice(layout, self.span.first, 0)
+        if not self.span.copied or not layout.is_cut:
             spread = rows.select(*slots, first.alias("slice"), first.alias("home"))
         else:
+            last = self._slice(layout, self.span.last, 1)
             home = last if self.tags[0] == LEFT else first
             spread = rows.select(
                 *slots, F.explode(F.sequence(first, last)).alias("slice"), home.alias("home")

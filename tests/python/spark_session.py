@@ -1,0 +1,40 @@
+"""One Spark session for all tests that need Spark: two cores, small, and in an awkward time zone."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+
+def start() -> SparkSession:
+    """Start the session, or return the one that runs. A task may fail three times."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@contextmanager
+def settings(session: SparkSession, **values: object) -> Iterator[None]:
+    """Set SQL options for a while; `__` stands for a point in their names."""
+    names = {name.replace("__", "."): str(value) for name, value in values.items()}
+    before = {name: session.conf.get(name) for name in names}
+    for name, value in names.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)

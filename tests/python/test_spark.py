@@ -1,0 +1,480 @@
+"""Joins of Spark DataFrames: the rows of `tidegate.interval_join`, and of Spark's own join.
+
+Spark runs here on one machine with two cores; what only a cluster shows is not seen. Warnings of
+PySpark itself are not ours to fix.
+"""
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import spark_session
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import tidegate
+import tidegate.spark
+from tidegate.spark import _join
+from tidegate.spark._plan import Plan
+from tidegate.spark._task import Task
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+KINDS = ["inner", "left", "right", "full", "semi", "anti"]
+SECOND = dt.timedelta(seconds=1)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+def events(seed: int, rows: int, payload: str) -> pa.Table:
+    """Half of the rows on one key, a tenth on none; names that the plan itself might use."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, rows)
+    keys[rng.random(rows) < 0.5] = 1
+    lacking = rng.random(rows) < 0.1
+    seconds = rng.integers(0, 3_000, rows) * 1_000_000
+    return pa.table(
+        {
+            "key": pa.array(keys, mask=lacking),
+            "ts": pa.array(seconds, pa.timestamp("us", "UTC")),
+            "partition": pa.array(range(rows), pa.int64()),
+            payload: pa.array([f"{payload}{row}" for row in range(rows)]),
+        }
+    )
+
+
+LEFT, RIGHT = events(1, 300, "side"), events(2, 250, "pid")
+
+
+@pytest.fixture(scope="module")
+def sides(spark):
+    """Both tables, each in more Spark partitions than there are cores, some of them empty."""
+    return tuple(spark.createDataFrame(t).repartition(5, "key").cache() for t in (LEFT, RIGHT))
+
+
+def counted(table: pa.Table) -> Counter[str]:
+    """The rows with their number of times, in no order."""
+    return Counter(map(repr, table.to_pylist()))
+
+
+def same(found, left=LEFT, right=RIGHT, **arguments) -> None:
+    """Assert that the DataFrame has the native join's columns and rows."""
+    expected = tidegate.interval_join(left, right, **arguments)
+    rows = found.toArrow()
+    assert rows.column_names == expected.column_names
+    assert counted(rows) == counted(expected)
+
+
+def test_the_sides_test_something():
+    pairs = tidegate.interval_join(LEFT, RIGHT, on="ts", by="key", lower="-20s", upper="20s")
+    assert 300 < pairs.num_rows < 3_000
+    assert LEFT["key"].null_count > 10
+    full = tidegate.interval_join(
+        LEFT, RIGHT, on="ts", by="key", lower="-20s", upper="20s", how="full"
+    )
+    assert full["partition"].null_count > 10
+    assert full["partition_right"].null_count > 10
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("parallelism", ["key", "time", "hybrid"])
+def test_rows_are_those_of_the_native_join(sides, how, parallelism):
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": how}
+    found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, **query)
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_rows_are_those_of_sparks_own_join(sides, how):
+    left, right = sides[0], sides[1].toDF("rkey", "rts", "rpartition", "pid")
+    near = F.expr("rts between ts - interval 20 seconds and ts + interval 20 seconds")
+    expected = left.join(right, (F.col("key") == F.col("rkey")) & near, how)
+    found = tidegate.spark.interval_join(
+        left, right, on=("ts", "rts"), by={"key": "rkey"}, lower="-20s", upper="20s", how=how
+    )
+    assert found.columns == expected.columns
+    assert [f.dataType for f in found.schema] == [f.dataType for f in expected.schema]
+    assert counted(found.toArrow()) == counted(expected.toArrow())
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full", "anti"])
+def test_without_a_key_time_alone_divides(sides, how):
+    query = {"on": "ts", "lower": SECOND, "upper": 30 * SECOND, "how": how}
+    same(tidegate.spark.interval_join(*sides, **query, partitions=4), **query)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None), (None, None)],
+)
+@pytest.mark.parametrize("parallelism", ["time", "hybrid"])
+def test_any_bounds(sides, lower, upper, parallelism):
+    query = {"on": "ts", "by": "key", "lower": lower, "upper": upper, "how": "full"}
+    found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=3)
+    same(found, **query)
+
+
+@pytest.mark.parametrize("closed", ["both", "left", "right", "neither"])
+def test_closed(spark, closed):
+    left = pa.table({"ts": [0, 0, 10, 2**63 - 1, -(2**63)]})
+    right = pa.table({"rts": [-1, 0, 1, 5, 10, 11, 2**63 - 1, -(2**63)]})
+    query = {"on": ("ts", "rts"), "lower": -1, "upper": 1, "closed": closed, "how": "full"}
+    frames = (spark.createDataFrame(table) for table in (left, right))
+    found = tidegate.spark.interval_join(*frames, **query, partitions=3)
+    same(found, left, right, **query)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "adaptive", "shuffled"),
+    [(1, True, 2), (2, False, 200), (7, True, 1), (7, False, 7), (200, True, 200)],
+)
+def test_numbers_of_partitions_change_no_row(spark, sides, partitions, adaptive, shuffled):
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": "full"}
+    with spark_session.settings(
+        spark, spark__sql__adaptive__enabled=adaptive, spark__sql__shuffle__partitions=shuffled
+    ):
+        found = tidegate.spark.interval_join(*sides, **query, partitions=partitions)
+        same(found, **query)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_before_spark_4_1_the_partition_number_travels(spark, sides, monkeypatch, how, adaptive):
+    monkeypatch.setattr(_join, "places_rows", lambda: False)
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": how}
+    with spark_session.settings(spark, spark__sql__adaptive__enabled=adaptive):
+        found = tidegate.spark.interval_join(*sides, **query, parallelism="hybrid", partitions=7)
+        same(found, **query)
+    plan = found._sc._jvm.PythonSQLUtils.explainString(found._jdf.queryExecution(), "formatted")
+    assert "REPARTITION" in plan
+
+
+def test_a_retried_task_gives_equal_rows(sides):
+    seen = []
+
+    def fails_at_first(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.append(batch.num_rows)
+        if len(seen) > 1 and TaskContext.get().attemptNumber() < 2:
+            message = "planned failure"
+            raise RuntimeError(message)
+        return batch
+
+    query = {"on": "ts", "lower": None, "upper": None}
+    plain = tidegate.spark.interval_join(*sides, **query, partitions=2)
+    found = tidegate.spark.interval_join(
+        *sides, **query, partitions=2, then=fails_at_first, then_schema=plain.schema
+    )
+    same(found, **query)
+
+
+def test_a_hot_key_is_spread_over_the_partitions(spark):
+    rng = np.random.default_rng(3)
+    keys = rng.integers(0, 1_000, 60_000)
+    keys[::2] = 0
+    table = pa.table({"k": keys, "ts": rng.integers(0, 10_000_000, 60_000)})
+    frame = spark.createDataFrame(table)
+    query = {"on": "ts", "by": "k", "lower": -100, "upper": 100}
+
+    def counting(batch: pa.RecordBatch) -> pa.RecordBatch:
+        task = TaskContext.get().partitionId()
+        return pa.RecordBatch.from_pydict({"task": [task], "rows": [batch.num_rows]})
+
+    tasks = tidegate.spark.interval_join(
+        frame,
+        frame,
+        **query,
+        how="left",
+        where="right.ts is null",
+        parallelism="hybrid",
+        partitions=8,
+        then=counting,
+        then_schema="task int, rows bigint",
+    )
+    # Nothing matches, so that each left row is counted once, in its home.
+    rows = {
+        row.task: row.rows
+        for row in tasks.groupBy("task").agg(F.sum("rows").alias("rows")).collect()
+    }
+    assert sum(rows.values()) == 60_000
+    assert len(rows) == 8
+    assert max(rows.values()) < 1.3 * 60_000 / 8
+    text = tidegate.spark.explain(
+        tidegate.spark.interval_join, frame, frame, **query, parallelism="hybrid", partitions=8
+    )
+    assert "1 of them cut by time" in text
+
+
+MARCH = [dt.datetime(2026, 3, 8, 1, 0) + dt.timedelta(minutes=20 * i) for i in range(12)]  # noqa: DTZ001
+NOVEMBER = [dt.datetime(2026, 11, 1, 4, 0) + dt.timedelta(minutes=20 * i) for i in range(15)]  # noqa: DTZ001
+CLOCKS = {
+    "timestamp": pa.array(MARCH + NOVEMBER, pa.timestamp("us", "UTC")),
+    "timestamp_ntz": pa.array([*MARCH, *NOVEMBER, dt.datetime(1901, 1, 1)], pa.timestamp("us")),  # noqa: DTZ001
+    "date": pa.array([moment.date() for moment in MARCH + NOVEMBER], pa.date32()),
+    "int": pa.array(range(40), pa.int32()),
+}
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Etc/UTC"])
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_clocks_and_zones(spark, clock, zone):
+    table = pa.table({"ts": CLOCKS[clock], "row": range(len(CLOCKS[clock]))})
+    ends = (-1, 2) if clock == "int" else ("-1d", "1d") if clock == "date" else ("-20m", "40m")
+    query = {"on": "ts", "lower": ends[0], "upper": ends[1], "how": "full"}
+    with spark_session.settings(spark, spark__sql__session__timeZone=zone):
+        frame = spark.createDataFrame(table)
+        assert frame.schema["ts"].dataType.typeName() in (clock, "integer")
+        same(
+            tidegate.spark.interval_join(frame, frame, **query, partitions=3), table, table, **query
+        )
+
+
+PAYLOADS = pa.table(
+    {
+        "ts": pa.array([1, 2, 3], pa.int64()),
+        "decimal": pa.array([Decimal("1.50"), None, Decimal("-2.25")], pa.decimal128(20, 2)),
+        "binary": pa.array([b"\x00\xff", b"", None], pa.binary()),
+        "list": pa.array([[1, None], [], None], pa.list_(pa.int32())),
+        "struct": pa.array(
+            [{"a": "x", "b": dt.datetime(2026, 3, 8, 7, 30)}, None, {"a": None, "b": None}],  # noqa: DTZ001
+            pa.struct([("a", pa.string()), ("b", pa.timestamp("us", "UTC"))]),
+        ),
+        "map": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+        "bool": pa.array([True, None, False]),
+        "float": pa.array([1.5, float("inf"), None], pa.float32()),
+        "length": pa.array(
+            [dt.timedelta(seconds=1), None, dt.timedelta(days=-1)], pa.duration("us")
+        ),
+        "day": pa.array([dt.date(2026, 1, 1), None, dt.date(1900, 1, 1)]),
+    }
+)
+
+
+def test_payloads_of_all_types(spark):
+    frame = spark.createDataFrame(PAYLOADS)
+    query = {"on": "ts", "lower": 0, "upper": 1, "how": "full"}
+    found = tidegate.spark.interval_join(frame, frame, **query, partitions=2)
+    same(found, PAYLOADS, PAYLOADS, **query)
+    assert [f.dataType for f in found.schema][10:] == [f.dataType for f in frame.schema]
+
+
+KEYS = {
+    "string": pa.array(["a", "", None, "é", "b"]),
+    "binary": pa.array([b"a", b"", None, b"\xff", b"b"]),
+    "float": pa.array([0.0, -0.0, None, float("nan"), 1.5]),
+    "decimal": pa.array(
+        [Decimal("1.50"), Decimal("0.00"), None, Decimal("-1.00"), Decimal("2.00")]
+    ),
+    "date": pa.array([dt.date(2026, 1, day) for day in (1, 2, 3, 4)] + [None]),
+    "boolean": pa.array([True, False, None, True, False]),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_of_all_types(spark, kind):
+    table = pa.table({"k": KEYS[kind], "j": [1, 2, 3, 4, 5], "ts": [1, 2, 3, 4, 5]})
+    other = pa.table({"k": KEYS[kind][::-1], "j": [5, 4, 3, 2, 1], "ts": [5, 4, 3, 2, 1]})
+    query = {"on": "ts", "by": ["k", "j"], "lower": -9, "upper": 9, "how": "full"}
+    frames = (spark.createDataFrame(side) for side in (table, other))
+    found = tidegate.spark.interval_join(*frames, **query, parallelism="key", partitions=5)
+    same(found, table, other, **query)
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_keys_of_two_widths_meet(spark, how):
+    left = pa.table({"k": pa.array(range(20), pa.int32()), "ts": range(20)})
+    right = pa.table({"k": pa.array(range(10, 30), pa.int64()), "ts": range(10, 30)})
+    query = {"on": "ts", "by": "k", "lower": 0, "upper": 0, "how": how}
+    frames = (spark.createDataFrame(side) for side in (left, right))
+    found = tidegate.spark.interval_join(*frames, **query, parallelism="key", partitions=7)
+    same(found, left, right, **query)
+
+
+def test_no_column_name_clashes_with_the_plans_own(spark):
+    names = ["ts", "partition", "side", "slice", "home", "bucket", "time", "unmatchable"]
+    names += ["u0", "a0", "c0", "l_", "r_", "x.y", "a`b", "draw", "hash", ""]
+    table = pa.table({name: pa.array(range(9), pa.int64()) for name in names})
+    frame = spark.createDataFrame(table)
+    query = {"on": "time", "by": "partition", "lower": -1, "upper": 1, "how": "full"}
+    same(
+        tidegate.spark.interval_join(frame, frame, **query, parallelism="time", partitions=3),
+        table,
+        table,
+        **query,
+    )
+
+
+@pytest.mark.parametrize("empty", ["left", "right", "both"])
+@pytest.mark.parametrize("parallelism", ["auto", "time"])
+def test_empty_sides(spark, sides, empty, parallelism):
+    left = LEFT.slice(0, 0) if empty != "right" else LEFT
+    right = RIGHT.slice(0, 0) if empty != "left" else RIGHT
+    frames = (
+        sides[0].limit(0) if empty != "right" else sides[0],
+        sides[1].limit(0) if empty != "left" else sides[1],
+    )
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": "full"}
+    found = tidegate.spark.interval_join(*frames, **query, parallelism=parallelism, partitions=3)
+    same(found, left, right, **query)
+
+
+def nullable(frame) -> dict[str, bool]:
+    return {field.name: field.nullable for field in frame.schema}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("inner", {"k": False, "ts": False, "a": True, "ts_right": False}),
+        ("left", {"k": False, "ts": False, "a": True, "ts_right": True}),
+        ("right", {"k": False, "ts": True, "a": True, "ts_right": False}),
+        ("full", {"k": False, "ts": True, "a": True, "ts_right": True}),
+        ("semi", {"k": False, "ts": False, "a": True}),
+        ("anti", {"k": False, "ts": False, "a": True}),
+    ],
+)
+def test_nullability(spark, how, expected):
+    left = spark.sql("select 1 as k, 10L as ts, cast(null as int) as a")
+    right = spark.sql("select 1 as k, 10L as ts")
+    found = tidegate.spark.interval_join(
+        left, right, on="ts", by="k", lower=0, upper=0, how=how, parallelism="key"
+    )
+    assert nullable(found) == expected
+
+
+def test_only_needed_columns_travel(sides):
+    query = {
+        "on": "ts",
+        "by": "key",
+        "lower": "-20s",
+        "upper": "20s",
+        "where": "left.side < right.pid and right.partition > 3",
+        "columns": ["partition_right", "key"],
+    }
+    plan = Plan.of(*sides, **query)
+    assert plan.columns.left == ("key", "ts", "side")
+    assert plan.columns.right == ("key", "ts", "partition", "pid")
+    same(tidegate.spark.interval_join(*sides, **query), **query)
+
+
+def test_where_as_an_expression(sides):
+    where = (tidegate.left["partition"] + 3 < tidegate.right["partition"]) & ~tidegate.right[
+        "pid"
+    ].is_null()
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "where": where}
+    for how in ("left", "anti", "full"):
+        same(tidegate.spark.interval_join(*sides, **query, how=how), **query, how=how)
+
+
+def test_then_aggregates_in_the_call(sides):
+    def partial(batch: pa.RecordBatch) -> pa.RecordBatch:
+        groups = pa.table(batch).group_by("key").aggregate([("partition_right", "sum")])
+        return groups.rename_columns(["key", "total"]).combine_chunks().to_batches()[0]
+
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
+    partials = tidegate.spark.interval_join(
+        *sides,
+        **query,
+        columns=["key", "partition_right"],
+        then=partial,
+        then_schema="key bigint, total bigint",
+    )
+    found = partials.groupBy("key").agg(F.sum("total").alias("total")).toArrow()
+    pairs = tidegate.interval_join(LEFT, RIGHT, **query)
+    expected = pairs.group_by("key").aggregate([("partition_right", "sum")])
+    assert counted(found) == counted(expected.rename_columns(["key", "total"]))
+
+
+def test_then_may_return_what_spark_does_not_take(sides):
+    def coded(batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = batch.column("side").dictionary_encode()
+        moments = batch.column("ts").cast(pa.timestamp("ns", "Asia/Tokyo"))
+        return pa.RecordBatch.from_arrays([names, moments], names=["side", "ts"])
+
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "columns": ["side", "ts"]}
+    found = tidegate.spark.interval_join(
+        *sides, **query, then=coded, then_schema="side string, ts timestamp"
+    )
+    same(found, **query)
+
+
+def test_then_that_breaks_its_schema_is_named(sides):
+    found = tidegate.spark.interval_join(
+        *sides,
+        on="ts",
+        by="key",
+        lower="-20s",
+        upper="20s",
+        then=lambda batch: batch,
+        then_schema="other int",
+    )
+    with pytest.raises(PySparkException, match="`then` returned the columns"):
+        found.collect()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"on": "tz"}, "tz"),
+        ({"by": "kee"}, "kee"),
+        ({"by": {"side": "partition"}}, "side"),
+        ({"lower": "1m", "upper": "-1m"}, "lower"),
+        ({"how": "outer"}, "how"),
+        ({"columns": ["none"]}, "none"),
+        ({"columns": []}, "columns"),
+        ({"where": "left.nothing > 1"}, "nothing"),
+        ({"partitions": 0}, "partitions"),
+        ({"parallelism": "random"}, "parallelism"),
+        ({"by": None, "parallelism": "hybrid"}, "by"),
+        ({"then": lambda batch: batch}, "then_schema"),
+        ({"then_schema": "a int"}, "then_schema"),
+    ],
+)
+def test_errors_come_before_any_work(sides, change, message):
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", **change}
+    with pytest.raises(tidegate.TidegateError, match=message):
+        tidegate.spark.interval_join(*sides, **query)
+
+
+def test_unfit_frames(spark, sides):
+    twice = sides[0].select("ts", "key", "key")
+    with pytest.raises(tidegate.SchemaError, match="left: .*key.*twice"):
+        tidegate.spark.interval_join(twice, sides[1], on="ts", lower=0, upper=0)
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(tidegate.TidegateError, match="right: .*streaming"):
+        tidegate.spark.interval_join(sides[0], stream, on="ts", lower=0, upper=0)
+
+
+@pytest.mark.parametrize("parallelism", ["key", "time"])
+def test_a_null_time_is_refused_by_the_task(spark, parallelism):
+    left = spark.createDataFrame([(1, 1), (None, 2)], "k int, ts int")
+    right = spark.createDataFrame([(1, 1), (None, None)], "k int, ts int")
+    found = tidegate.spark.interval_join(
+        left, right, on="ts", by="k", lower=0, upper=0, parallelism=parallelism, partitions=2
+    )
+    with pytest.raises(PySparkException, match="ts"):
+        found.collect()
+
+
+def test_explain_names_the_division(sides):
+    query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
+    join = tidegate.spark.interval_join
+    by_time = tidegate.spark.explain(join, *sides, **query, parallelism="time", partitions=4)
+    assert "by time: 4 slices in 4 partitions" in by_time
+    assert "threads    1" in by_time
+    by_key = tidegate.spark.explain(join, *sides, **query, parallelism="key", partitions=4)
+    assert "by key: 4 buckets in 4 partitions, none cut" in by_key
+    with pytest.raises(TypeError, match="interval_join"):
+        tidegate.spark.explain(tidegate.interval_join, *sides, **query)
+
+
+def test_another_version_on_a_worker_is_refused():
+    task = Task("0.0.0", (), (), 0, None, None, {}, (), None, None)
+    with pytest.raises(tidegate.TidegateError, match=r"0\.0\.0"):
+        next(task.run(iter(())))

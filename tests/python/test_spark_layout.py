@@ -1,0 +1,122 @@
+"""Who gets which row: the halo argument of `tidegate.spark._layout`, checked against brute force.
+
+No Spark here: the layouts are drawn at random and every pair of rows is tried. A mistake in the
+Spark expressions that do the same for real rows is found by test_spark.py, not here.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.spark._layout import Bucket, Layout, Reach, Sample, Span, by_time, hybrid
+
+times = st.lists(st.integers(-50, 50), min_size=0, max_size=30)
+bounds = st.one_of(st.none(), st.integers(-60, 60))
+
+
+def sample_of(left: list[int], right: list[int]) -> Sample:
+    """A sample of one key that is all of the rows."""
+    arrays = [np.array(rows, dtype=np.int64) for rows in (left, right)]
+    return Sample(np.zeros_like(arrays[0]), arrays[0], np.zeros_like(arrays[1]), arrays[1], 1.0)
+
+
+def slices(bucket: Bucket, time: int, span: Span) -> range:
+    """The slices that a row is sent to."""
+    ends = [
+        edge if shift is None else int(bucket.slice_of(np.array([time + shift]))[0])
+        for shift, edge in ((span.first, 0), (span.last, len(bucket.partitions) - 1))
+    ]
+    return range(ends[0], ends[1 if span.copied else 0] + 1)
+
+
+@given(times, times, bounds, bounds, st.integers(1, 5), st.sampled_from(["left", "right", "both"]))
+def test_every_pair_meets_in_the_homes_that_report_it(left, right, low, high, count, copied):
+    if low is not None and high is not None and low > high:
+        low, high = high, low
+    reach = Reach.of(low, high)
+    layout = by_time(sample_of(left, right), count, copied, reach)
+    (bucket,) = layout.buckets
+    for l_time in left:
+        for r_time in right:
+            gap = r_time - l_time
+            if (low is not None and gap < low) or (high is not None and gap > high):
+                continue
+            l_slices = slices(bucket, l_time, layout.left_span)
+            r_slices = slices(bucket, r_time, layout.right_span)
+            if copied != "right":
+                assert r_slices[0] in l_slices, "the right row's home lacks the left row"
+            if copied != "left":
+                assert l_slices[-1] in r_slices, "the left row's home lacks the right row"
+            shared = [s for s in l_slices if s in r_slices]
+            if copied == "both":
+                assert shared.count(l_slices[-1]) == 1
+            else:
+                assert len(shared) == 1, "the pair would be reported by two partitions"
+
+
+@given(times, times, st.integers(1, 5))
+def test_the_sample_is_measured_as_it_is_sent(left, right, count):
+    reach = Reach.of(-7, 3)
+    layout = by_time(sample_of(left, right), count, "right", reach)
+    (bucket,) = layout.buckets
+    sent = [s for time in left for s in slices(bucket, time, layout.left_span)]
+    sent += [s for time in right for s in slices(bucket, time, layout.right_span)]
+    assert layout.sent == len(sent)
+    assert layout.fullest == max((sent.count(s) for s in set(sent)), default=0)
+
+
+@pytest.fixture
+def skewed() -> Sample:
+    """Ten thousand rows a side, half of them on one key."""
+    rng = np.random.default_rng(7)
+    columns = []
+    for _ in range(2):
+        hashes = rng.integers(-(2**63), 2**63 - 1, 10_000)
+        hashes[rng.random(10_000) < 0.5] = 12345
+        columns += [hashes, rng.integers(0, 1_000_000, 10_000)]
+    return Sample(*columns, weight=100.0)
+
+
+@pytest.mark.parametrize("partitions", [2, 4, 16])
+def test_a_hot_key_is_cut_until_no_partition_has_more_than_its_share(skewed, partitions):
+    reach = Reach.of(-50, 50)
+    layout = hybrid(skewed, partitions, "right", reach, most=partitions)
+    assert layout.fullest <= 1.2 * skewed.rows / partitions
+    assert layout.sent <= 1.05 * skewed.rows
+    assert all(len(set(b.partitions)) == len(b.partitions) for b in layout.buckets)
+
+
+def test_a_key_that_is_not_cut_makes_a_heavy_partition(skewed):
+    layout = hybrid(skewed, 8, "right", Reach.of(-50, 50), most=1)
+    assert not layout.is_cut
+    assert layout.fullest > 3 * skewed.rows / 8
+
+
+def test_only_the_hot_bucket_is_cut(skewed):
+    layout = hybrid(skewed, 8, "right", Reach.of(-50, 50), most=8)
+    cut = [number for number, bucket in enumerate(layout.buckets) if len(bucket.partitions) > 1]
+    assert cut == [12345 % len(layout.buckets)]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (None, None),
+        (None, -(2**63)),
+        (2**63 - 1, None),
+        (-(2**63), 2**63 - 1),
+        (-(2**63), -(2**63)),
+        (2**63 - 1, 2**63 - 1),
+        (-(2**62), 2**62),
+        (-1, 1),
+    ],
+)
+def test_bounds_at_the_ends_of_64_bits_leave_sums_within_them(low, high):
+    reach = Reach.of(low, high)
+    extremes = [-(2**63), -(2**62), 0, 2**62, 2**63 - 1]
+    layout: Layout = by_time(sample_of(extremes, extremes), 4, "both", reach)
+    (bucket,) = layout.buckets
+    last = bucket.start + bucket.width * len(bucket.cells) - 1
+    for shift in (*layout.left_span[:2], *layout.right_span[:2]):
+        assert shift is None or -(2**63) <= bucket.start - shift <= last - shift < 2**63
