@@ -14,9 +14,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SPAN = 1_000_000_000  # microseconds that the rows are spread over
 MATCHES = 4  # right rows that a left row meets, on average

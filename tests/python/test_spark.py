@@ -5,17 +5,18 @@ PySpark itself are not ours to fix.
 """
 
 import datetime as dt
+import doctest
 from collections import Counter
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import spark_session
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+import spark_session
 import tidegate
 import tidegate.spark
 from tidegate.spark import _join
@@ -112,13 +113,23 @@ def test_without_a_key_time_alone_divides(sides, how):
 
 @pytest.mark.parametrize(
     ("lower", "upper"),
-    [("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None), (None, None)],
+    [("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None)],
 )
 @pytest.mark.parametrize("parallelism", ["time", "hybrid"])
 def test_any_bounds(sides, lower, upper, parallelism):
     query = {"on": "ts", "by": "key", "lower": lower, "upper": upper, "how": "full"}
     found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=3)
     same(found, **query)
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
+@pytest.mark.parametrize("parallelism", ["time", "hybrid"])
+def test_without_bounds(spark, how, parallelism):
+    tables = [table.select(["key", "ts"]).slice(0, 60) for table in (LEFT, RIGHT)]
+    query = {"on": "ts", "by": "key", "lower": None, "upper": None, "how": how}
+    frames = (spark.createDataFrame(table) for table in tables)
+    found = tidegate.spark.interval_join(*frames, **query, parallelism=parallelism, partitions=3)
+    same(found, *tables, **query)
 
 
 @pytest.mark.parametrize("closed", ["both", "left", "right", "neither"])
@@ -156,22 +167,34 @@ def test_before_spark_4_1_the_partition_number_travels(spark, sides, monkeypatch
     assert "REPARTITION" in plan
 
 
-def test_a_retried_task_gives_equal_rows(sides):
-    seen = []
+def test_a_retried_task_gives_equal_rows(spark):
+    rows = 2_000
+    frame = spark.range(rows, numPartitions=3).selectExpr("id", "id % 10 as ts")
 
-    def fails_at_first(batch: pa.RecordBatch) -> pa.RecordBatch:
-        seen.append(batch.num_rows)
-        if len(seen) > 1 and TaskContext.get().attemptNumber() < 2:
-            message = "planned failure"
+    def fails_twice(batch: pa.RecordBatch) -> pa.RecordBatch:
+        attempt = TaskContext.get().attemptNumber()
+        if attempt < 2 and batches:
+            message = "planned failure after the first batch"
             raise RuntimeError(message)
-        return batch
+        batches.append(batch.num_rows)
+        return batch.append_column("attempt", pa.array([attempt] * batch.num_rows))
 
-    query = {"on": "ts", "lower": None, "upper": None}
-    plain = tidegate.spark.interval_join(*sides, **query, partitions=2)
+    batches: list[int] = []
+    query = {"on": "ts", "lower": None, "upper": None, "columns": ["id", "id_right"]}
     found = tidegate.spark.interval_join(
-        *sides, **query, partitions=2, then=fails_at_first, then_schema=plain.schema
+        frame,
+        frame,
+        **query,
+        partitions=2,
+        then=fails_twice,
+        then_schema="id bigint, id_right bigint, attempt bigint",
     )
-    same(found, **query)
+    pair = F.col("id") * rows + F.col("id_right")
+    counts = found.agg(
+        F.count("*"), F.count_distinct(pair), F.sum(pair), F.min("attempt"), F.max("attempt")
+    )
+    pairs = rows * rows
+    assert tuple(counts.first()) == (pairs, pairs, pairs * (pairs - 1) // 2, 2, 2)
 
 
 def test_a_hot_key_is_spread_over_the_partitions(spark):
@@ -228,8 +251,7 @@ def test_clocks_and_zones(spark, clock, zone):
     ends = (-1, 2) if clock == "int" else ("-1d", "1d") if clock == "date" else ("-20m", "40m")
     query = {"on": "ts", "lower": ends[0], "upper": ends[1], "how": "full"}
     with spark_session.settings(spark, spark__sql__session__timeZone=zone):
-        frame = spark.createDataFrame(table)
-        assert frame.schema["ts"].dataType.typeName() in (clock, "integer")
+        frame = spark.createDataFrame(table, f"ts {clock}, row bigint")
         same(
             tidegate.spark.interval_join(frame, frame, **query, partitions=3), table, table, **query
         )
@@ -444,10 +466,10 @@ def test_errors_come_before_any_work(sides, change, message):
 
 def test_unfit_frames(spark, sides):
     twice = sides[0].select("ts", "key", "key")
-    with pytest.raises(tidegate.SchemaError, match="left: .*key.*twice"):
+    with pytest.raises(tidegate.SchemaError, match=r"left: .*key.*twice"):
         tidegate.spark.interval_join(twice, sides[1], on="ts", lower=0, upper=0)
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(tidegate.TidegateError, match="right: .*streaming"):
+    with pytest.raises(tidegate.TidegateError, match=r"right: .*streaming"):
         tidegate.spark.interval_join(sides[0], stream, on="ts", lower=0, upper=0)
 
 
@@ -478,3 +500,10 @@ def test_another_version_on_a_worker_is_refused():
     task = Task("0.0.0", (), (), 0, None, None, {}, (), None, None)
     with pytest.raises(tidegate.TidegateError, match=r"0\.0\.0"):
         next(task.run(iter(())))
+
+
+def test_the_examples_run(spark):
+    names = {"spark": spark, "tidegate": tidegate}
+    results = doctest.testmod(tidegate.spark, extraglobs=names)
+    assert results.attempted >= 6
+    assert results.failed == 0

@@ -1,11 +1,10 @@
 """Interval joins of Spark DataFrames: one shuffle, then one native call a partition, through Arrow.
 
-On the driver: the arguments are checked against both schemas, rows are counted, a sample of keys and
-times (about 20 000 rows) is taken, and every row's partition is decided as an expression of its key
-and time. These are one or two small jobs over the key and time columns; `parallelism="key"` runs
-none. On the executors: Spark sends both sides in one shuffle, and each task joins its rows in one
-native call with as many threads as `spark.task.cpus` gives it. The package must be installed on
-every node, in one version.
+On the driver: the arguments are checked against both schemas, keys and times of at most 20 000 rows
+are sampled, and every row's partition is decided as an expression of its key and time. That is one
+small job over the key and time columns; `parallelism="key"` runs none. On the executors: Spark
+sends both sides in one shuffle, and each task joins its rows in one native call with as many
+threads as `spark.task.cpus` gives it. The package must be installed on every node, in one version.
 
 Where a row goes depends on nothing but its own values and the plan, so a retried or speculative
 task yields equal rows. Their order is not promised, as in any Spark join.
@@ -19,19 +18,20 @@ changes a session's settings. For data that fits one machine, `tidegate.interval
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import tidegate
 from tidegate.spark import _explain, _join
 from tidegate.spark._plan import Parallelism, Plan
-from tidegate.types import Bound, Closed, How, KeyNames, Names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    import tidegate
     from tidegate.spark._task import Then
+    from tidegate.types import Bound, Closed, How, KeyNames, Names
 
 __all__ = ["explain", "interval_join"]
 
@@ -39,7 +39,7 @@ __all__ = ["explain", "interval_join"]
 _AFTERWARDS = ("then", "then_schema")
 
 
-def interval_join(
+def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: DataFrame,
     right_df: DataFrame,
     *,
@@ -131,7 +131,10 @@ def interval_join(
 
 
 def explain(
-    function: Callable[..., DataFrame], left_df: DataFrame, right_df: DataFrame, **arguments: Any
+    function: Callable[..., DataFrame],
+    left_df: DataFrame,
+    right_df: DataFrame,
+    **arguments: Any,  # noqa: ANN401
 ) -> str:
     """Say what a join would do with the same arguments: how its rows are divided and sent.
 

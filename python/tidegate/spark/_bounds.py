@@ -11,12 +11,15 @@ import math
 import operator
 import re
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import tidegate
 from tidegate.spark._layout import Reach
-from tidegate.types import Bound
+
+if TYPE_CHECKING:
+    from tidegate.types import Bound
 
 _MICROS = {
     "w": Fraction(604_800_000_000),
@@ -27,8 +30,8 @@ _MICROS = {
     "s": Fraction(1_000_000),
     "ms": Fraction(1_000),
     "us": Fraction(1),
-    "µs": Fraction(1),
-    "μs": Fraction(1),  # noqa: RUF001 - the Greek letter, which keyboards also give
+    "\u00b5s": Fraction(1),  # micro sign
+    "\u03bcs": Fraction(1),  # Greek mu
     "ns": Fraction(1, 1_000),
 }
 _PART = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*([^\W\d_]+)")

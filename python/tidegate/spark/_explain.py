@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import tidegate
 from tidegate.spark._join import places_rows
-from tidegate.spark._layout import Layout
-from tidegate.spark._plan import Plan
+
+if TYPE_CHECKING:
+    from tidegate.spark._layout import Layout
+    from tidegate.spark._plan import Plan
 
 
 def described(plan: Plan) -> str:
@@ -26,8 +30,7 @@ def described(plan: Plan) -> str:
     if layout.rows:
         share = layout.fullest * layout.partitions / layout.rows
         lines += [
-            f"  rows       about {layout.rows:,.0f}, of which "
-            f"{max(0.0, layout.sent - layout.rows):,.0f} sent again as copies",
+            f"  rows       about {layout.rows:,.0f}, and {layout.sent - layout.rows:,.0f} copies",
             f"  fullest    partition: {share:.2f} of an even share, copies included",
         ]
     return "\n".join([native, *lines, f"  placed     {placed}"])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from typing import TYPE_CHECKING
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import tidegate
-from tidegate.spark._layout import Layout
-from tidegate.spark._plan import Plan
-from tidegate.spark._send import Slots, Traveller, key_hash, routing_time
+from tidegate.spark._send import Slots, Traveller
 from tidegate.spark._task import LEFT, LEFT_COPY, RIGHT, RIGHT_COPY, Task, Then
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidegate.spark._layout import Layout
+    from tidegate.spark._plan import Plan
 
 
 def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:

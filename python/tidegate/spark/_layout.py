@@ -75,7 +75,7 @@ _ROUNDS = 16
 
 @dataclass(frozen=True)
 class Reach:
-    """Bounds of `r.ts - l.ts` over all pairs, in the unit of the routing time; None is unbounded."""
+    """Bounds of `r.ts - l.ts` over all pairs, in the unit rows are sent by; None is unbounded."""
 
     lower: int | None
     upper: int | None
@@ -128,7 +128,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Sample:
-    """A share of both inputs: hash of the key and time of a row, and how many rows one stands for."""
+    """A share of both inputs: hashes of keys, times, and how many rows each row stands for."""
 
     left_hash: Integers
     left_time: Integers
@@ -156,9 +156,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Layout:
-    """Every bucket's place, and from the sample: rows of the inputs, rows sent, rows of the
-    fullest partition.
-    """
+    """Every bucket's place, and the sample's rows: of both inputs, as sent, in the fullest one."""
 
     partitions: int
     buckets: tuple[Bucket, ...]

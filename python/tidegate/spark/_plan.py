@@ -1,14 +1,12 @@
-"""The plan of a join: the columns that travel, and the layout that a sample of the rows asks for."""
+"""The plan of a join: the columns that travel, and the layout that a sample of rows asks for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +18,11 @@ from tidegate.spark import _bounds, _layout, _schema
 from tidegate.spark._layout import Copied, Layout, Reach, Sample
 from tidegate.spark._schema import KeyPairs, Origin
 from tidegate.spark._send import Input, key_hash, routing_time
-from tidegate.types import Bound, Closed, How, KeyNames, Names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.types import Bound, Closed, How, KeyNames, Names
 
 Parallelism = Literal["auto", "key", "time", "hybrid"]
 

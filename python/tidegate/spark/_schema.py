@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.types import How, KeyNames, Names
+if TYPE_CHECKING:
+    from tidegate.types import How, KeyNames, Names
 
 Side = Literal["left", "right"]
 

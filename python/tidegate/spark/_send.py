@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -18,12 +18,15 @@ from pyspark.sql.types import (
     IntegralType,
     LongType,
     StructField,
-    StructType,
     TimestampNTZType,
 )
 
-from tidegate.spark._layout import Bucket, Layout, Span
-from tidegate.spark._task import LEFT, LEFT_COPY, RIGHT, RIGHT_COPY
+from tidegate.spark._task import LEFT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.spark._layout import Bucket, Layout, Span
 
 _DAY = 86_400_000_000
 
