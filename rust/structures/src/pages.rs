@@ -13,9 +13,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use bytemuck::{AnyBitPattern, NoUninit};
+#[cfg(target_os = "linux")]
+use memmap2::UncheckedAdvice;
 use memmap2::{MmapMut, MmapOptions};
 
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
@@ -24,10 +26,23 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Arrays up to this size come from the heap: less than half a huge page would waste more than it saves.
 pub const SMALL: usize = 1 << 20;
 
-/// What the pool keeps at most: enough for the batches that several threads have in flight.
-pub const POOL_BYTES: usize = 128 << 20;
+/// What the pool keeps at most: a result of a few million rows. On Linux the kernel may take kept memory back whenever
+/// it needs some; elsewhere the pool is smaller.
+pub const POOL_BYTES: usize = if cfg!(target_os = "linux") { 512 << 20 } else { 64 << 20 };
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0 });
+
+/// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before the process forked.
+fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
+    for _ in 0..1000 {
+        match POOL.try_lock() {
+            Ok(pool) => return Some(pool),
+            Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            Err(TryLockError::Poisoned(_)) => return None,
+        }
+    }
+    None
+}
 
 /// An array of `len` values of a plain type.
 pub struct Pages<T> {
@@ -109,8 +124,7 @@ impl Block {
             return Block::Heap(vec![Line([0; 64]); bytes.div_ceil(size_of::<Line>())]);
         }
         let len = bytes.next_multiple_of(HUGE_PAGE);
-        // A pool that is in use elsewhere, or was in use when the process forked, is not waited for.
-        let pooled = POOL.try_lock().ok().and_then(|mut pool| pool.take(len));
+        let pooled = lock_pool().and_then(|mut pool| pool.take(len));
         Block::Mapped(pooled.unwrap_or_else(|| Mapping::new(len)))
     }
 
@@ -129,8 +143,11 @@ impl Block {
     }
 
     fn give_back(self) {
-        if let (Block::Mapped(mapping), Ok(mut pool)) = (self, POOL.try_lock()) {
-            pool.keep(mapping);
+        if let Block::Mapped(mapping) = self {
+            mapping.lend_to_kernel();
+            if let Some(mut pool) = lock_pool() {
+                pool.keep(mapping);
+            }
         }
     }
 }
@@ -146,6 +163,16 @@ impl Mapping {
         let _ = memory.advise(memmap2::Advice::HugePage);
         let start = memory.as_ptr().align_offset(HUGE_PAGE);
         Mapping { memory, start, len }
+    }
+
+    /// Tells the kernel that nobody needs the contents: it takes the pages when it is short of memory, and not before.
+    fn lend_to_kernel(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: pages that the kernel takes read as zeros afterwards, which is a value of every plain type, and
+            // `self` is owned, so that nobody holds a reference into them. A kernel without the advice changes nothing.
+            let _ = unsafe { self.memory.unchecked_advise_range(UncheckedAdvice::Free, self.start, self.len) };
+        }
     }
 }
 

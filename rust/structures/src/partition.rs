@@ -2,7 +2,7 @@
 //!
 //! The rows are cut into chunks. Each chunk counts its rows a bucket ([`Chunk::count`]); from all counts together every
 //! chunk knows, for each bucket, the places that are its own ([`writers`]); then all chunks write at the same time, no
-//! two to one place ([`Writer::run`]), or step by step ([`Writer::write_to`]). Rows of one bucket keep their order, since chunks follow each other in row order.
+//! two to one place ([`Writer::run`]), or step by step ([`Writer::follow`]). Rows of one bucket keep their order, since chunks follow each other in row order.
 //!
 //! # Trade-offs
 //!
@@ -54,7 +54,8 @@ pub struct Target<'a> {
     pub numbers: &'a mut [u32],
 }
 
-/// How keys become buckets: `(key - first) >> shift`, below `count`.
+/// How keys become buckets: `(key - first) >> shift`, below `count`. One more bucket, the last, takes the rows without a
+/// key, so that no loop has to ask which they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     /// The smallest key.
@@ -63,6 +64,13 @@ pub struct Buckets {
     pub shift: u32,
     /// The number of buckets.
     pub count: usize,
+}
+
+impl Buckets {
+    #[inline]
+    fn of(self, key: u32) -> usize {
+        if key == NO_KEY { self.count } else { ((key - self.first) >> self.shift) as usize }
+    }
 }
 
 /// Consecutive rows and their number a bucket.
@@ -75,7 +83,7 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Counts the rows of each bucket; rows without a key are in none.
+    /// Counts the rows of each bucket.
     ///
     /// # Panics
     ///
@@ -83,28 +91,24 @@ impl<'a> Chunk<'a> {
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
         assert!(rows.ts.is_none_or(|ts| ts.len() == rows.keys.len()), "a time a key");
         assert!(rows.numbers.is_none_or(|numbers| numbers.len() == rows.keys.len()), "a number a key");
-        let mut counts = vec![0_u32; buckets.count];
-        for &key in rows.keys {
-            if key != NO_KEY {
-                counts[((key - buckets.first) >> buckets.shift) as usize] += 1;
-            }
-        }
+        let mut counts = vec![0_u32; buckets.count + 1];
+        rows.keys.iter().for_each(|&key| counts[buckets.of(key)] += 1);
         Chunk { rows, buckets, counts }
     }
 }
 
-/// Gives every chunk its places in `target`, and returns where each bucket starts, with the end as last element.
+/// Gives every chunk its places in `target`, and returns where each bucket starts; last, where the rows without a key do.
 ///
-/// The first `starts.last()` places of `target` are written when all writers have run.
+/// Every place is written when all writers have run.
 ///
 /// # Panics
 ///
-/// When the chunks differ in their number of buckets, or `target` is shorter than the rows with a key.
+/// When the chunks differ in their number of buckets, or `target` is shorter than their rows.
 pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<Writer<'a>>) {
     let count = chunks.first().map_or(0, |chunk| chunk.counts.len());
     assert!(chunks.iter().all(|chunk| chunk.counts.len() == count), "chunks of one partitioning");
     let mut chunks = chunks;
-    let mut starts = Vec::with_capacity(count + 1);
+    let mut starts = Vec::with_capacity(count);
     let mut next = 0_u32;
     for bucket in 0..count {
         starts.push(next);
@@ -113,7 +117,6 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
             next = next.checked_add(rows).expect("row numbers fit in 32 bits");
         }
     }
-    starts.push(next);
     let total = next as usize;
     let Target { mut keys, mut ts, numbers } = target;
     assert!(numbers.len() >= total, "room for every row");
@@ -155,7 +158,6 @@ unsafe impl Send for Writer<'_> {}
 
 impl Writer<'_> {
     /// The next free place of each bucket.
-    #[inline]
     pub fn next(&self) -> &[u32] {
         &self.next
     }
@@ -175,16 +177,53 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the numbers of the chunk's first `rows` rows, as far as they have not been written. Other columns do not
-    /// travel when rows are written step by step.
+    /// Writes the numbers of more and more rows of the chunk, and tells where that takes the buckets: when the first
+    /// `written[i]` rows are written, `ends[i]` is the next free place of the bucket of `keys[i]`.
+    ///
+    /// A step of no, one or two rows costs no mispredicted branch, though their number cannot be foreseen: two rows are
+    /// always looked at, and what is not due goes to a place of no meaning. Columns but the number do not travel.
     ///
     /// # Panics
     ///
-    /// When the rows have other columns, or the chunk fewer rows.
-    #[inline]
-    pub fn write_to(&mut self, rows: usize) {
-        debug_assert!(self.rows.ts.is_none() && self.rows.numbers.is_none() && self.places.keys.is_none());
-        self.scatter::<false, false, false>(rows);
+    /// When `written` falls or exceeds the chunk, the slices differ in length, or keys are not themselves the buckets.
+    pub fn follow(&mut self, written: &[usize], keys: &[u32], ends: &mut [u32]) {
+        assert!(self.rows.ts.is_none() && self.rows.numbers.is_none() && self.places.keys.is_none(), "numbers only");
+        assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
+        assert!(written.len() == keys.len() && keys.len() == ends.len(), "a step a key");
+        // The fields are kept in registers, which they are not when reached through `self`.
+        let Writer { rows: Rows { keys: row_keys, first, .. }, places: Places { numbers, total, .. }, .. } = *self;
+        let (buckets, next) = (self.buckets.count, &mut self.next[..]);
+        assert_eq!(next.len(), buckets + 1, "a place a bucket");
+        let enter = |next: &mut [u32], due: bool, key: u32, number: u32| {
+            let bucket = (key as usize).min(buckets);
+            debug_assert!(bucket < next.len());
+            // SAFETY: `bucket <= buckets`, and there are `buckets + 1` of them, as asserted above.
+            let next = unsafe { next.get_unchecked_mut(bucket) };
+            let place = *next as usize;
+            *next += u32::from(due);
+            debug_assert!(!due || place < total);
+            let mut nowhere = 0;
+            // SAFETY: a row that is due has `place < total`, and no other writer has this place (P1).
+            let to = if due { unsafe { numbers.add(place) } } else { &raw mut nowhere };
+            // SAFETY: as above; `nowhere` is a local variable.
+            unsafe { to.write(number) };
+        };
+        let mut row = self.written;
+        for ((&written, &key), end) in written.iter().zip(keys).zip(ends) {
+            assert!(row <= written && written <= row_keys.len(), "rows of the chunk, in order");
+            if let Some(&[one, two]) = row_keys.get(row..).and_then(<[u32]>::first_chunk) {
+                let number = first + row as u32;
+                enter(next, row < written, one, number);
+                enter(next, row + 1 < written, two, number + 1);
+                row = written.min(row + 2);
+            }
+            while row < written {
+                enter(next, true, row_keys[row], first + row as u32);
+                row += 1;
+            }
+            *end = next[(key as usize).min(buckets)];
+        }
+        self.written = row;
     }
 
     /// P1: `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
@@ -196,11 +235,8 @@ impl Writer<'_> {
         let (ts, numbers) = (ts.unwrap_or(&[]), numbers.unwrap_or(&[]));
         let written = self.written.min(end);
         for (row, &key) in (written..end).zip(&keys[written..end]) {
-            if key == NO_KEY {
-                continue;
-            }
             let number = if NUMBERED { numbers[row] } else { first + row as u32 };
-            let next = &mut self.next[((key - self.buckets.first) >> self.buckets.shift) as usize];
+            let next = &mut self.next[self.buckets.of(key)];
             let place = *next as usize;
             *next += 1;
             debug_assert!(place < self.places.total);
@@ -225,7 +261,7 @@ impl fmt::Debug for Writer<'_> {
     }
 }
 
-/// Splits `values` at the ends given by `starts`, one slice a bucket.
+/// Splits `values` at the starts of buckets, one slice a bucket but for the last.
 pub fn split_buckets<'a, T>(mut values: &'a mut [T], starts: &[u32]) -> Vec<&'a mut [T]> {
     let sizes = starts.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
     sizes
@@ -261,16 +297,42 @@ mod tests {
             let (starts, writers) = writers(chunks, target);
             std::thread::scope(|scope| writers.into_iter().for_each(|writer| { scope.spawn(|| writer.run()); }));
 
-            let mut expected: Vec<usize> = (0..keys.len()).filter(|&row| keys[row] != NO_KEY).collect();
-            expected.sort_by_key(|&row| keys[row] >> shift);
-            let total = *starts.last().unwrap() as usize;
-            prop_assert_eq!(total, expected.len());
+            let mut expected: Vec<usize> = (0..keys.len()).collect();
+            expected.sort_by_key(|&row| if keys[row] == NO_KEY { NO_KEY } else { keys[row] >> shift });
+            let with_key = *starts.last().unwrap() as usize;
+            prop_assert_eq!(with_key, keys.iter().filter(|key| **key != NO_KEY).count());
             for (place, &row) in expected.iter().enumerate() {
                 prop_assert_eq!((numbers[place], out_ts[place], out_keys[place]), (row as u32, ts[row], keys[row]));
             }
             for (bucket, pair) in starts.windows(2).enumerate() {
                 prop_assert!((pair[0]..pair[1]).all(|place| out_keys[place as usize] >> shift == bucket as u32));
             }
+        }
+
+        #[test]
+        fn differential_rows_that_enter_step_by_step(
+            keys in prop::collection::vec(prop_oneof![9 => 0_u32..5, 1 => Just(NO_KEY)], 1..60),
+            steps in prop::collection::vec(0_usize..5, 0..60),
+        ) {
+            let rows = Rows { keys: &keys, ts: None, numbers: None, first: 3 };
+            let buckets = Buckets { first: 0, shift: 0, count: 5 };
+            let (mut whole, mut stepped) = (vec![0; keys.len()], vec![0; keys.len()]);
+            let target = |numbers| Target { keys: None, ts: None, numbers };
+            writers(vec![Chunk::count(rows, buckets)], target(&mut whole)).1.into_iter().for_each(Writer::run);
+            let mut writer = writers(vec![Chunk::count(rows, buckets)], target(&mut stepped)).1.remove(0);
+            let mut entered = 0;
+            let mut reached = 0;
+            let steps: Vec<usize> = steps.into_iter().map(|step| { reached = keys.len().min(reached + step); reached }).collect();
+            let of: Vec<u32> = (0..steps.len()).map(|at| keys[at % keys.len()]).collect();
+            let mut ends = vec![0; steps.len()];
+            writer.follow(&steps, &of, &mut ends);
+            for ((written, key), end) in steps.into_iter().zip(of).zip(ends) {
+                let before = keys.iter().filter(|other| buckets.of(**other) < buckets.of(key)).count();
+                let same = keys[..written].iter().filter(|other| **other == key).count();
+                prop_assert_eq!(end as usize, before + same);
+            }
+            writer.run();
+            prop_assert_eq!(whole, stepped);
         }
     }
 }

@@ -15,6 +15,7 @@ use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::interval_join::NO_ROW;
+use tidegate_structures::gather::{Value, gather};
 use tidegate_structures::pages::Pages;
 
 use crate::Result;
@@ -107,11 +108,11 @@ impl Column {
         }
     }
 
-    fn gather_as<T: AnyBitPattern + NoUninit + Default>(&self, rows: &[u32], optional: bool, out: &mut [u8]) {
+    fn gather_as<T: Value + AnyBitPattern + NoUninit + Default>(&self, rows: &[u32], optional: bool, out: &mut [u8]) {
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
         let chunks: Vec<&[T]> = self.values.iter().map(|values| bytemuck::cast_slice(values)).collect();
         match (&chunks[..], optional) {
-            ([chunk], false) => out.iter_mut().zip(rows).for_each(|(out, &row)| *out = chunk[row as usize]),
+            ([chunk], false) => gather(chunk, rows, out),
             ([chunk], true) => out.iter_mut().zip(rows).for_each(|(out, &row)| {
                 *out = chunk.get(row as usize).copied().unwrap_or_default();
             }),
@@ -222,13 +223,13 @@ impl Gather {
                 .nulls(column.nulls(rows, optional));
             data.build().map(make_array)
         };
-        let mut gather = |column: &Column, rows: &[u32], optional| match column.width {
+        let mut array = |column: &Column, rows: &[u32], optional| match column.width {
             Some(width) => fixed(column, width, rows, optional),
             None => column.take(rows),
         };
         let one = |(source, data_type): (&Source, &DataType)| match source {
-            Source::Left(column) => gather(column, left, self.optional[0]),
-            Source::Right(column) => gather(column, right, self.optional[1]),
+            Source::Left(column) => array(column, left, self.optional[0]),
+            Source::Right(column) => array(column, right, self.optional[1]),
             Source::Either(of_left, of_right) => either(of_left, of_right, left, right, data_type),
         };
         self.sources.iter().zip(&self.types).map(one).collect()

@@ -101,33 +101,79 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Works in blocks of left rows, in short loops over each block: one loop for all of it has more values at hand than
+    /// the processor has registers, and took twice as long.
     fn run(self, left_keys: &[u32], left_ts: &[i64], right_keys: &[u32], right_ts: &[i64], interval: &Interval) {
         let Part { left_rows, enters, mut writer, mut leave, mut left_by, runs } = self;
-        let mut enter = enters.start;
-        let rows = left_keys[left_rows.clone()].iter().zip(&left_ts[left_rows]);
-        for ((&key, &ts), run) in rows.zip(runs) {
-            let Some((first, last)) = interval.at(ts) else {
-                *run = Run::default();
-                continue;
-            };
-            let entered = enter;
-            while enter < enters.end && right_ts[enter] <= last {
-                enter += 1;
-            }
-            if enter > entered {
-                writer.write_to(enter - enters.start);
-            }
-            while leave < enter && right_ts[leave] < first {
-                if right_keys[leave] != NO_KEY {
-                    left_by[right_keys[leave] as usize] += 1;
+        let mut last_entered = enters.start;
+        let enterable = &right_ts[..enters.end];
+        let (mut entered, mut gone, mut ends) = ([0; BLOCK], [0; BLOCK], [0; BLOCK]);
+        let blocks = left_keys[left_rows.clone()].chunks(BLOCK).zip(left_ts[left_rows].chunks(BLOCK));
+        for ((keys, ts), runs) in blocks.zip(runs.chunks_mut(BLOCK)) {
+            // 1. How many right rows have entered at each left row, and how many are gone. Neither search waits for the
+            //    other, so that the processor does both at a time.
+            let mut last_gone = leave;
+            for ((entered, gone), &ts) in entered.iter_mut().zip(&mut gone).zip(ts) {
+                if let Some(last) = interval.last(ts) {
+                    last_entered = advance(enterable, last_entered, |ts| ts <= last);
                 }
-                leave += 1;
+                if let Some(first) = interval.first(ts) {
+                    last_gone = advance(right_ts, last_gone, |ts| ts < first);
+                } else {
+                    last_gone = right_ts.len();
+                }
+                *entered = last_entered - enters.start;
+                // An empty interval may begin after rows that have not entered.
+                *gone = last_gone.min(last_entered);
             }
-            *run = match key {
-                NO_KEY => Run::default(),
-                key => Run { start: left_by[key as usize], end: writer.next()[key as usize] },
-            };
+            // 2. They enter their groups, and leave them.
+            writer.follow(&entered[..keys.len()], keys, &mut ends[..keys.len()]);
+            for (((run, &end), &key), &gone) in runs.iter_mut().zip(&ends).zip(keys).zip(&gone) {
+                retire(&mut left_by, right_keys, leave, gone - leave);
+                leave = gone;
+                let start = left_by[group(key, &left_by)];
+                // Rows without a key are in one group, but match nothing.
+                *run = Run { start, end: if key == NO_KEY { start } else { end } };
+            }
         }
         writer.run();
     }
+}
+
+/// Left rows worked on at a time: what is known of them stays in the nearest cache.
+const BLOCK: usize = 256;
+
+/// The group of a key; the last is that of rows without one.
+#[inline]
+fn group(key: u32, groups: &[u32]) -> usize {
+    (key as usize).min(groups.len() - 1)
+}
+
+/// Lets `count` rows leave their groups; as with rows that enter, up to two without a branch that cannot be foreseen.
+#[inline]
+fn retire(left_by: &mut [u32], keys: &[u32], first: usize, count: usize) {
+    for ahead in 0..2 {
+        let key = keys.get(first + ahead).copied().unwrap_or(NO_KEY);
+        left_by[group(key, left_by)] += u32::from(ahead < count);
+    }
+    for &key in keys.get(first + 2..first + count).unwrap_or_default() {
+        left_by[group(key, left_by)] += 1;
+    }
+}
+
+/// The first place from `from` on for whose time `holds` is false; it holds for none after that.
+///
+/// Few steps are usual and their number cannot be foreseen, so four times are tested at once, without a branch between.
+#[inline]
+fn advance(ts: &[i64], from: usize, holds: impl Fn(i64) -> bool) -> usize {
+    const STEP: usize = 4;
+    let mut at = from;
+    while let Some(window) = ts.get(at..at + STEP) {
+        let held: usize = window.iter().map(|&ts| usize::from(holds(ts))).sum();
+        at += held;
+        if held < STEP {
+            return at;
+        }
+    }
+    at + ts[at..].iter().take_while(|ts| holds(**ts)).count()
 }

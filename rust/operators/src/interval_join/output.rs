@@ -128,7 +128,15 @@ impl Output {
         // 2. Left row by left row; only the first and the last may be cut.
         let (runs, rows) = (&self.matches.runs[..], self.matches.rows.as_deref());
         let mut at = 0;
+        let plain = matches!(self.how, How::Inner | How::Right) && self.matches.ascending;
         while at < pairs.len {
+            if let (true, Some(rows), 0) = (plain, rows, skip) {
+                let listed = list_short_runs(&runs[place..], self.matches.first_left + place as u32, rows, at, pairs);
+                (place, at) = (place + listed.0, listed.1);
+                if at == pairs.len {
+                    break;
+                }
+            }
             let run = runs[place];
             let wanted = self.how.rows(run.len());
             let count = (wanted - skip).min(pairs.len - at);
@@ -176,6 +184,22 @@ impl Output {
             }
         }
     }
+}
+
+/// Lists whole runs from `at` on, as long as they are short and fit; their number, and the place reached.
+///
+/// This is where nearly all pairs of most joins are listed: no branch depends on a run's length.
+fn list_short_runs(runs: &[Run], first: u32, rows: &[u32], mut at: usize, pairs: &mut Pairs) -> (usize, usize) {
+    let (left, right) = (&mut pairs.left[..], &mut pairs.right[..]);
+    for (listed, (run, row)) in runs.iter().zip(first..).enumerate() {
+        let start = run.start as usize;
+        let whole = run.len() <= SHORT && at + run.len() <= pairs.len;
+        let (true, Some(from)) = (whole, rows.get(start..start + SHORT)) else { return (listed, at) };
+        left[at..at + SHORT].fill(row);
+        right[at..at + SHORT].copy_from_slice(from);
+        at += run.len();
+    }
+    (runs.len(), at)
 }
 
 /// Writes `value` to the first `count` places of `out`, and arbitrary ones to some after them.
