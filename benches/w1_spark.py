@@ -135,7 +135,7 @@ def fingerprint(rows: DataFrame) -> tuple[int, int]:
     """Number of rows, and a sum of their hashes that does not depend on their order."""
     columns = sorted(rows.columns)
     row = rows.select(F.pmod(F.xxhash64(*columns), F.lit(1 << 24)).alias("h"))
-    count, total = row.agg(F.count("*"), F.sum("h")).first()
+    [(count, total)] = row.agg(F.count("*"), F.sum("h")).collect()
     return count, total
 
 

@@ -22,14 +22,14 @@ __all__ = [
 class ArrowStreamExportable(Protocol):
     """An object that hands out an Arrow C stream: a table, a reader, a data frame."""
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401, D105
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401
 
 
 @runtime_checkable
 class ArrowArrayExportable(Protocol):
     """An object that hands out an Arrow C array: a record batch."""
 
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...  # noqa: D105
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable

@@ -252,7 +252,7 @@ def _check_terminal(out: str, layout: Format) -> None:
 def _pair(text: str, option: str) -> tuple[str, str]:
     """Read `column` or `left=right`."""
     names = text.split("=")
-    if len(names) > 2 or not all(names):
+    if text.count("=") > 1 or not all(names):
         _misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r}")
     return names[0], names[-1]
 

@@ -1,0 +1,4 @@
+#!/usr/bin/env bash
+# Builds the wheel that is published, for the current Python, into dist/.
+set -euo pipefail
+maturin build --locked --profile dist --interpreter python --out dist

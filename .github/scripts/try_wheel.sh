@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Installs a wheel or source package in an environment of its own and runs the example of the package's docstring.
+set -euo pipefail
+
+package=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+python -m venv "$folder"
+if [[ -d $folder/Scripts ]]; then bin=$folder/Scripts; else bin=$folder/bin; fi
+"$bin/python" -m pip install --quiet "${package}[cli]"
+"$bin/python" -c '
+import doctest, tidegate
+failed, tried = doctest.testmod(tidegate)
+assert tried and not failed, (failed, tried)
+'
+"$bin/tidegate" doctor

@@ -1,0 +1,74 @@
+# Everything that is done with this checkout. A target makes what it needs by itself, in .venv.
+# Needed beforehand: Python 3.11 or later, a Rust toolchain (https://rustup.rs) and, for Spark, Java 17 or later.
+
+PYTHON ?= python3
+SCRIPTS := .github/scripts
+VENV := .venv
+
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
+# pyo3 then builds for this Python whoever calls cargo, so that nothing is compiled twice.
+export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
+
+RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
+SOURCES := $(RUST) README.md $(shell find python/tidegate -name '*.py' -o -name '*.pyi')
+
+# The environment holds the package once: as a user has it, or as a developer has it. One stamp removes the other.
+RELEASE := $(VENV)/.release
+DEVELOP := $(VENV)/.develop
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help install demo test check format bench wheel clean
+
+help: ## Print this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(RELEASE) ## Build the package for speed and install it in .venv, with its command and its Spark form.
+
+demo: $(RELEASE) ## Join a year of flights and weather in Spark, check the rows, print times, draw a picture.
+	$(SCRIPTS)/demo.sh
+
+test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark.
+	$(SCRIPTS)/format_rust.sh
+	$(SCRIPTS)/lint_rust.sh
+	$(SCRIPTS)/test_rust.sh
+	$(SCRIPTS)/test_python.sh
+
+check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
+	$(SCRIPTS)/format_rust.sh
+	$(SCRIPTS)/lint_rust.sh
+	$(SCRIPTS)/lint_python.sh
+	$(SCRIPTS)/types_python.sh
+
+format: $(VENV)/.tools ## Format all Rust and Python files.
+	cargo fmt --all
+	ruff format .
+
+bench: $(RELEASE) ## Run a workload against its peers: make bench W=1 ARGS="--rows 1000000 --keys 1000".
+	$(SCRIPTS)/bench.sh $(W) $(ARGS)
+
+wheel: $(VENV)/.tools ## Build the wheel that is published, in dist/, and try it in an environment of its own.
+	$(SCRIPTS)/build_wheel.sh
+	$(SCRIPTS)/try_wheel.sh dist/*.whl
+
+clean: ## Remove everything that was built.
+	rm -rf $(VENV) target dist python/tidegate/_tidegate.*so
+
+$(VENV)/.pip:
+	$(SCRIPTS)/environment.sh $(PYTHON) $(VENV)
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.pip pyproject.toml
+	pip install --quiet --group build --group check --group test
+	touch $@
+
+$(RELEASE): $(VENV)/.pip $(SOURCES)
+	rm -f $(DEVELOP)
+	pip install --quiet '.[cli,spark]' --group demo
+	touch $@
+
+$(DEVELOP): $(VENV)/.tools $(RUST)
+	rm -f $(RELEASE)
+	maturin develop --quiet --extras cli,spark
+	touch $@
