@@ -1,6 +1,5 @@
 //! Runs native work without the GIL, such that Ctrl-C ends the wait for it.
 
-use std::any::Any;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tidegate::{Error, Result, Stop, in_background};
 use crate::error::raise;
 
 /// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Calls `work` on another thread and waits for it, looking for signals meanwhile.
 ///
@@ -30,16 +29,11 @@ pub(crate) fn run<T: Send + 'static>(
         outcome = receiver;
         match received {
             Ok(Ok(result)) => return result.map_err(raise),
-            Ok(Err(panic)) => return Err(raise(bug(&*panic))),
+            Ok(Err(panic)) => return Err(raise(Error::from_panic(&*panic))),
             Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| stop.request())?,
-            Err(RecvTimeoutError::Disconnected) => return Err(raise(bug(&"a thread ended without an answer"))),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(raise(Error::from_panic(&"a thread ended without an answer")));
+            }
         }
     }
-}
-
-/// The error that a panic becomes.
-pub(crate) fn bug(panic: &(dyn Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
 }

@@ -1,6 +1,6 @@
 //! `interval_join` and the reader of its batches.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyType};
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use pyo3_arrow::{PyRecordBatch, PySchema, PyTable};
-use tidegate::{Closed, Driver, Error, How, IntervalJoin, JoinReader, MAX_THREADS, Stop, Table};
+use tidegate::{Batches, Closed, Driver, Error, How, IntervalJoin, Join, MAX_THREADS, Next, Stop, Table};
 
 use crate::error::raise;
 use crate::input::{Input, bound, name_pair, name_pairs, schema, table};
@@ -49,8 +49,9 @@ pub(crate) fn interval_join<'py>(
     let stop = Stop::default();
     let running = stop.clone();
     let (batches, schema) = interrupt::run(py, &stop, move || {
-        let mut reader = start(&join, left, right, running)?;
-        Ok((reader.read_all()?, reader.schema().clone()))
+        let join = start(&join, left, right, running)?;
+        let schema = join.schema().clone();
+        Ok((join.read_all()?, schema))
     })?;
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
@@ -83,8 +84,8 @@ pub(crate) fn interval_join_batches<'py>(
     let (left, right) = (table("left", left)?, table("right", right)?);
     let stop = Stop::default();
     let running = stop.clone();
-    let reader = interrupt::run(py, &stop, move || start(&join, left, right, running))?;
-    Ok(BatchReader::new(reader, stop))
+    let join = interrupt::run(py, &stop, move || start(&join, left, right, running))?;
+    Ok(BatchReader::new(join))
 }
 
 #[pyfunction]
@@ -178,28 +179,26 @@ fn count(argument: &str, given: Option<i64>, least: i64, most: i64) -> PyResult<
     }
 }
 
-fn start(join: &IntervalJoin, left: Input, right: Input, stop: Stop) -> tidegate::Result<JoinReader> {
+fn start(join: &IntervalJoin, left: Input, right: Input, stop: Stop) -> tidegate::Result<Join> {
     let driver = Driver::new(join.threads, stop.clone());
     let left = Table::new("left", left.schema, left.batches, &driver)?;
     let right = Table::new("right", right.schema, right.batches, &driver)?;
-    join.run(&left, &right, stop)
+    join.start(&left, &right, stop)
 }
 
 /// The batches of a join's result, in order.
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct BatchReader {
-    /// `None` once the reader is closed.
-    reader: Arc<Mutex<Option<JoinReader>>>,
+    batches: Arc<Mutex<Batches>>,
     schema: SchemaRef,
-    stop: Stop,
-    /// The process that the reader belongs to.
+    /// The process that the reader's threads belong to.
     process: u32,
 }
 
 impl BatchReader {
-    fn new(reader: JoinReader, stop: Stop) -> Self {
-        let schema = reader.schema().clone();
-        BatchReader { reader: Arc::new(Mutex::new(Some(reader))), schema, stop, process: std::process::id() }
+    fn new(join: Join) -> Self {
+        let schema = join.schema().clone();
+        BatchReader { batches: Arc::new(Mutex::new(join.into_batches())), schema, process: std::process::id() }
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -212,13 +211,20 @@ impl BatchReader {
     }
 }
 
-/// The reader's state, which stays whole if a call panics: the batches made before are still in order.
-fn lock(reader: &Mutex<Option<JoinReader>>) -> MutexGuard<'_, Option<JoinReader>> {
-    reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// The reader, which stays whole if a call panics.
+fn lock(batches: &Mutex<Batches>) -> MutexGuard<'_, Batches> {
+    batches.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn next(reader: &Mutex<Option<JoinReader>>) -> tidegate::Result<Option<RecordBatch>> {
-    lock(reader).as_mut().ok_or_else(|| Error::closed("the reader is closed")).and_then(JoinReader::next_batch)
+/// Waits for the next batch as long as it takes.
+fn next(batches: &Mutex<Batches>) -> tidegate::Result<Option<RecordBatch>> {
+    loop {
+        match lock(batches).next_within(interrupt::PATIENCE)? {
+            Next::Batch(batch) => return Ok(Some(batch)),
+            Next::End => return Ok(None),
+            Next::NotYet => {}
+        }
+    }
 }
 
 #[pymethods]
@@ -230,9 +236,7 @@ impl BatchReader {
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
-        let reader = self.reader.clone();
-        let stats = py.detach(move || lock(&reader).as_ref().map(|reader| reader.stats().clone()));
-        let stats = stats.ok_or_else(|| raise(Error::closed("the reader is closed")))?;
+        let stats = py.detach(|| lock(&self.batches).stats());
         let dict = PyDict::new(py);
         dict.set_item("left_rows", stats.left_rows)?;
         dict.set_item("right_rows", stats.right_rows)?;
@@ -245,9 +249,7 @@ impl BatchReader {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
-        self.stop.request();
-        let reader = self.reader.clone();
-        py.detach(move || *lock(&reader) = None);
+        py.detach(|| lock(&self.batches).close());
         Ok(())
     }
 
@@ -257,13 +259,13 @@ impl BatchReader {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
-        let reader = self.reader.clone();
-        let ready = py.detach(|| lock(&reader).as_mut().and_then(JoinReader::ready_batch));
-        let batch = match ready {
-            Some(batch) => Some(batch),
-            None => interrupt::run(py, &self.stop, move || next(&reader))?,
-        };
-        batch.map(|batch| PyRecordBatch::new(batch).into_pyarrow(py)).transpose()
+        loop {
+            match py.detach(|| lock(&self.batches).next_within(interrupt::PATIENCE)).map_err(raise)? {
+                Next::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
+                Next::End => return Ok(None),
+                Next::NotYet => py.check_signals()?,
+            }
+        }
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -287,11 +289,11 @@ impl BatchReader {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         self.check_process()?;
-        let reader = self.reader.clone();
+        let reader = self.batches.clone();
         let batches = std::iter::from_fn(move || {
             // The consumer is C code, which a panic must not reach.
             let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next(&reader)));
-            let batch = batch.unwrap_or_else(|panic| Err(interrupt::bug(&*panic))).transpose()?;
+            let batch = batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
             let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
             Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
         });

@@ -320,7 +320,6 @@ mod tests {
             let target = |numbers| Target { keys: None, ts: None, numbers };
             writers(vec![Chunk::count(rows, buckets)], target(&mut whole)).1.into_iter().for_each(Writer::run);
             let mut writer = writers(vec![Chunk::count(rows, buckets)], target(&mut stepped)).1.remove(0);
-            let mut entered = 0;
             let mut reached = 0;
             let steps: Vec<usize> = steps.into_iter().map(|step| { reached = keys.len().min(reached + step); reached }).collect();
             let of: Vec<u32> = (0..steps.len()).map(|at| keys[at % keys.len()]).collect();

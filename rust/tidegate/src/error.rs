@@ -1,5 +1,6 @@
 //! The one error of the crate: a private kind, a message, and predicates for what a caller can do about it.
 
+use std::any::Any;
 use std::fmt;
 
 /// What went wrong, in one sentence that names the column, the row, what was given and what was expected.
@@ -66,6 +67,13 @@ kinds! {
 }
 
 impl Error {
+    /// The error that a panic becomes.
+    pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
+    }
+
     /// The sentence.
     pub fn message(&self) -> &str {
         &self.message

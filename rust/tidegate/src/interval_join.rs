@@ -1,6 +1,5 @@
 //! The interval join of two tables.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::{BitSet, Closed, How, Interval, Matches, NO_ROW, Output, Side, interval_join};
 use tidegate_sync::Stop;
 
+use crate::batches::Batches;
 use crate::expression::{self, Expr, Predicate};
 use crate::gather::{Column, Gather};
 use crate::keys::{self, KeyColumn};
@@ -23,9 +23,6 @@ const BATCH_ROWS: usize = 1 << 17;
 
 /// What a batch's columns should take together.
 const BATCH_BYTES: usize = 8 << 20;
-
-/// Batches a thread makes each time the reader runs dry.
-const BATCHES_A_THREAD: usize = 2;
 
 /// An interval join: which pairs of rows of two tables are wanted.
 ///
@@ -132,8 +129,8 @@ impl IntervalJoin {
         Ok(lines.join("\n"))
     }
 
-    /// Joins two tables. The pairs are found now; result rows are made as the reader is asked for them.
-    pub fn run(&self, left: &Table, right: &Table, stop: Stop) -> Result<JoinReader> {
+    /// Finds the pairs of two tables. The rows of the result are made when they are read.
+    pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
         let left_ts = time::times(left, plan.times.0, plan.unit)?;
@@ -147,7 +144,7 @@ impl IntervalJoin {
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = Arc::new(interval_join(left_side, right_side, key_count, &plan.interval, &driver)?);
         let filter = plan.predicate.map(|predicate| Filter::new(predicate, left, right));
-        let pages = if filter.is_some() { matches.pages().into() } else { VecDeque::from([0..matches.left_rows()]) };
+        let pages = if filter.is_some() { matches.pages() } else { Vec::from([0..matches.left_rows()]) };
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, self.how);
         let batch_rows = self.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
         let stats = Stats {
@@ -158,19 +155,15 @@ impl IntervalJoin {
             rows: 0,
             left_rows_done: 0,
         };
-        Ok(JoinReader {
+        Ok(Join {
             schema: plan.schema,
             how: self.how,
             max_rows: self.max_rows,
             batch_rows,
             gather,
             filter,
-            matched: self.how.keeps_right().then(|| BitSet::new(right.rows())),
             matches,
             pages,
-            current: None,
-            right_only: None,
-            ready: VecDeque::new(),
             numbered: 0,
             driver,
             stats,
@@ -214,171 +207,122 @@ pub struct Stats {
     pub threads: usize,
     /// Result rows handed out so far.
     pub rows: u64,
-    /// Left rows whose result rows have all been made.
+    /// Left rows whose result rows have been made, about.
     pub left_rows_done: usize,
 }
 
-/// Makes the record batches of a join's result, in order.
+/// A join whose pairs have been found, but for the predicate, and whose result rows have not been made.
 #[derive(Debug)]
-pub struct JoinReader {
+pub struct Join {
     schema: SchemaRef,
     how: How,
     max_rows: Option<u64>,
     batch_rows: usize,
     gather: Gather,
     filter: Option<Filter>,
-    /// The right rows with a match, where those without one are wanted.
-    matched: Option<BitSet>,
     matches: Arc<Matches>,
-    /// Left rows not yet numbered.
-    pages: VecDeque<Range<usize>>,
-    current: Option<Page>,
-    /// The right rows without a match, once all pages are done, and the next of them.
-    right_only: Option<(Vec<u32>, usize)>,
-    ready: VecDeque<RecordBatch>,
-    /// Result rows numbered so far, handed out or not.
+    /// The left rows, in ranges that are filtered one at a time.
+    pages: Vec<Range<usize>>,
+    /// Result rows numbered so far.
     numbered: u64,
     driver: Driver,
     stats: Stats,
 }
 
-#[derive(Debug)]
-struct Page {
-    output: Output,
-    ranges: VecDeque<Range<u64>>,
-    end: usize,
-}
-
-impl JoinReader {
-    /// The schema of every batch.
+impl Join {
+    /// The schema of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Numbers that describe the join so far.
-    pub fn stats(&self) -> &Stats {
+    /// Numbers that describe the join.
+    pub(crate) fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The next batch, or `None` after the last. All threads work on the next few batches at once.
-    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        while self.ready.is_empty() {
-            let batches = self.make(self.driver.threads() * BATCHES_A_THREAD)?;
-            if batches.is_empty() {
-                return Ok(None);
-            }
-            self.ready.extend(batches);
-        }
-        Ok(self.ready_batch())
+    pub(crate) fn stop(&self) -> Stop {
+        self.driver.stop()
     }
 
-    /// The next batch, if it has been made already.
-    pub fn ready_batch(&mut self) -> Option<RecordBatch> {
-        let batch = self.ready.pop_front();
-        self.stats.rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-        batch
+    /// All batches of the result.
+    pub fn read_all(self) -> Result<Vec<RecordBatch>> {
+        Ok(self.run(|_, _, batches| batches)?.concat())
     }
 
-    /// All batches that are left.
-    pub fn read_all(&mut self) -> Result<Vec<RecordBatch>> {
-        let mut all: Vec<RecordBatch> = self.ready.drain(..).collect();
-        loop {
-            let batches = self.make(usize::MAX)?;
-            if batches.is_empty() {
-                self.stats.rows += all.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
-                return Ok(all);
-            }
-            all.extend(batches);
-        }
+    /// A reader of the batches, which are made while they are read.
+    pub fn into_batches(self) -> Batches {
+        Batches::new(self)
     }
 
-    /// Makes up to `count` batches of the next page that has some; none at the end.
-    fn make(&mut self, count: usize) -> Result<Vec<RecordBatch>> {
-        loop {
-            self.driver.check()?;
-            if let Some(page) = &mut self.current {
-                let ranges: Vec<_> = page.ranges.drain(..count.min(page.ranges.len())).collect();
-                if !ranges.is_empty() {
-                    let (gather, schema, output) = (&self.gather, &self.schema, &page.output);
-                    let batches = self.driver.map(ranges, |range| {
-                        output.list(range, |pairs| gather_batches(gather, schema, pairs.left(), pairs.right()))
-                    })?;
-                    return Ok(batches.into_iter().collect::<Result<Vec<_>>>()?.concat());
+    /// Makes the result piece by piece, on all threads, and hands each piece to `take` with its number and the left rows
+    /// that were done when its page began. Pieces are begun in order; what `take` returns is returned in order.
+    pub(crate) fn run<R: Send>(mut self, take: impl Fn(u64, usize, Vec<RecordBatch>) -> R + Sync) -> Result<Vec<R>> {
+        let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
+        let mut taken = Vec::new();
+        for page in std::mem::take(&mut self.pages) {
+            let left_rows = page.start;
+            let matches = match &self.filter {
+                None => self.matches.clone(),
+                Some(filter) => {
+                    let keep = |left: &[u32], right: &[u32]| filter.keep(left, right);
+                    Arc::new(self.matches.filter(page, &keep, &self.driver)??)
                 }
-                self.stats.left_rows_done = page.end;
-                self.current = None;
+            };
+            if let Some(matched) = &mut matched {
+                matches.mark_matched(matched);
             }
-            if let Some(page) = self.pages.pop_front() {
-                self.current = Some(self.start(page)?);
-                continue;
-            }
-            return self.make_right_only(count);
+            let output = Output::new(matches, self.how, &self.driver)?;
+            self.count(output.rows())?;
+            let pieces = output.cut(self.batch_rows);
+            let first = taken.len() as u64;
+            let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
+                let done = left_rows + output.left_row(rows.start);
+                let batches = output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))?;
+                Ok(take(number, done, batches))
+            })?;
+            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
         }
+        if let Some(matched) = matched {
+            let rows: Vec<u32> = matched.missing().map(|row| row as u32).collect();
+            self.count(rows.len() as u64)?;
+            let first = taken.len() as u64;
+            let left_rows = self.stats.left_rows;
+            let made = self.driver.map((first..).zip(rows.chunks(self.batch_rows)).collect(), |(number, right)| {
+                Ok(take(number, left_rows, self.batches(&vec![NO_ROW; right.len()], right)?))
+            })?;
+            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+        }
+        Ok(taken)
     }
 
-    /// Filters and numbers the rows of a page.
-    fn start(&mut self, page: Range<usize>) -> Result<Page> {
-        let end = page.end;
-        let matches = match &self.filter {
-            None => self.matches.clone(),
-            Some(filter) => {
-                let keep = |left: &[u32], right: &[u32]| filter.keep(left, right);
-                Arc::new(self.matches.filter(page, &keep, &self.driver)??)
-            }
-        };
-        if let Some(matched) = &mut self.matched {
-            matches.mark_matched(matched);
-        }
-        let output = Output::new(matches, self.how, &self.driver)?;
-        self.count(output.rows())?;
-        let ranges = output.cut(self.batch_rows).into();
-        Ok(Page { output, ranges, end })
-    }
-
+    /// Adds to the number of result rows, unless that makes too many.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
-            Some(most) if self.numbered > most => {
-                let found = if self.pages.is_empty() { "has" } else { "has at least" };
-                Err(Error::memory(format!(
-                    "the result {found} {} rows, more than max_rows = {most}; raise it, narrow the interval, or take the result in batches",
-                    self.numbered
-                )))
-            }
+            Some(most) if self.numbered > most => Err(Error::memory(format!(
+                "the result has at least {} rows, more than max_rows = {most}; raise it, narrow the interval, or take \
+                 the result in batches",
+                self.numbered
+            ))),
             _ => Ok(()),
         }
     }
 
-    fn make_right_only(&mut self, count: usize) -> Result<Vec<RecordBatch>> {
-        if let Some(matched) = self.matched.take() {
-            let rows: Vec<u32> = matched.missing().map(|row| row as u32).collect();
-            self.count(rows.len() as u64)?;
-            self.right_only = Some((rows, 0));
+    /// One batch of result rows, or several where a column's strings are too long for one array's offsets.
+    fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
+        match self.gather.columns(left, right) {
+            Ok(columns) => {
+                let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+                Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
+            }
+            Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
+                let half = left.len() / 2;
+                let (first, second) = right.split_at(half.min(right.len()));
+                let mut batches = self.batches(&left[..half], first)?;
+                batches.extend(self.batches(&left[half..], second)?);
+                Ok(batches)
+            }
+            Err(error) => Err(error.into()),
         }
-        let Some((rows, next)) = &mut self.right_only else { return Ok(Vec::new()) };
-        let batches: Vec<&[u32]> = rows[*next..].chunks(self.batch_rows).take(count).collect();
-        *next += batches.iter().map(|batch| batch.len()).sum::<usize>();
-        let (gather, schema) = (&self.gather, &self.schema);
-        let made =
-            self.driver.map(batches, |right| gather_batches(gather, schema, &vec![NO_ROW; right.len()], right))?;
-        Ok(made.into_iter().collect::<Result<Vec<_>>>()?.concat())
-    }
-}
-
-/// One batch of result rows, or several where a column's strings are too long for one array's offsets.
-fn gather_batches(gather: &Gather, schema: &SchemaRef, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
-    match gather.columns(left, right) {
-        Ok(columns) => {
-            let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
-            Ok(vec![RecordBatch::try_new_with_options(schema.clone(), columns, &options)?])
-        }
-        Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
-            let half = left.len() / 2;
-            let (first, second) = right.split_at(half.min(right.len()));
-            let mut batches = gather_batches(gather, schema, &left[..half], first)?;
-            batches.extend(gather_batches(gather, schema, &left[half..], second)?);
-            Ok(batches)
-        }
-        Err(error) => Err(error.into()),
     }
 }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod duration;
 mod error;
 pub mod expression;
@@ -15,9 +16,10 @@ mod schema;
 mod table;
 mod time;
 
+pub use batches::{Batches, Next};
 pub use duration::parse_duration;
 pub use error::{Error, Result};
-pub use interval_join::{IntervalJoin, JoinReader, Stats};
+pub use interval_join::{IntervalJoin, Join, Stats};
 pub use table::Table;
 pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, in_background};
 pub use tidegate_operators::interval_join::{Closed, How};

@@ -94,6 +94,11 @@ impl Output {
         (0..self.rows()).step_by(size).map(|start| start..self.rows().min(start + size as u64)).collect()
     }
 
+    /// About how many left rows, of those listed, come before that of a result row.
+    pub fn left_row(&self, row: u64) -> usize {
+        (self.before.partition_point(|&before| before <= row) - 1) * BLOCK
+    }
+
     /// Lists the result rows of a range and hands them to `take`.
     ///
     /// # Panics

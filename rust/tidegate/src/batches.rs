@@ -1,0 +1,187 @@
+//! The batches of a result, made ahead of whoever reads them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_operators::driver::in_background;
+use tidegate_sync::Stop;
+
+use crate::interval_join::{Join, Stats};
+use crate::{Error, Result};
+
+/// Pieces of the result that may lie ready for each thread that makes them.
+const AHEAD_A_THREAD: usize = 2;
+
+/// Reads the batches of a result in order, while threads make the next ones.
+///
+/// The threads start with the first read and stay a bounded number of batches ahead. They end with the result, or soon
+/// after the reader is closed or dropped.
+#[derive(Debug)]
+pub struct Batches {
+    schema: SchemaRef,
+    shared: Arc<Shared>,
+    /// The join, until the first read.
+    join: Option<Join>,
+    stop: Stop,
+}
+
+/// What a read within a time limit gave.
+#[derive(Debug)]
+pub enum Next {
+    /// The next batch.
+    Batch(RecordBatch),
+    /// No batch is left.
+    End,
+    /// No batch was ready in time.
+    NotYet,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when the reader has something to look at.
+    filled: Condvar,
+    /// Signalled when there is room for a piece, or nobody reads any more.
+    taken: Condvar,
+    ahead: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The number of the piece at the front of `pieces`.
+    first: u64,
+    /// Pieces that have been made, in order, with gaps where one is still being made.
+    pieces: VecDeque<Option<Vec<RecordBatch>>>,
+    /// Batches of the last piece taken.
+    current: VecDeque<RecordBatch>,
+    /// How the work ended, once it has.
+    outcome: Option<Result<()>>,
+    closed: bool,
+    stats: Stats,
+}
+
+impl Shared {
+    /// The state, which is whole between any two statements, so that a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a piece in its place; waits while it is too far ahead of the reader.
+    fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
+        let mut state = self.state();
+        // The piece that the reader waits for is never held up here, so that the wait of the others ends.
+        while number >= state.first + self.ahead && !state.closed {
+            state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let place = (number - state.first) as usize;
+        if state.pieces.len() <= place {
+            state.pieces.resize(place + 1, None);
+        }
+        state.pieces[place] = Some(batches);
+        state.stats.left_rows_done = state.stats.left_rows_done.max(left_rows_done);
+        if place == 0 {
+            self.filled.notify_one();
+        }
+    }
+}
+
+impl Batches {
+    /// A reader of all batches of `join`.
+    pub(crate) fn new(join: Join) -> Self {
+        let state = State {
+            first: 0,
+            pieces: VecDeque::new(),
+            current: VecDeque::new(),
+            outcome: None,
+            closed: false,
+            stats: join.stats().clone(),
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            filled: Condvar::new(),
+            taken: Condvar::new(),
+            ahead: (join.stats().threads * AHEAD_A_THREAD) as u64,
+        };
+        Batches { schema: join.schema().clone(), shared: Arc::new(shared), stop: join.stop(), join: Some(join) }
+    }
+
+    /// The schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Numbers that describe the join so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.state().stats.clone()
+    }
+
+    /// The next batch, if it comes within `patience`.
+    pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
+        self.start()?;
+        let deadline = Instant::now() + patience;
+        let mut state = self.shared.state();
+        loop {
+            if state.closed {
+                return Err(Error::closed("the reader is closed"));
+            }
+            if let Some(batch) = state.current.pop_front() {
+                state.stats.rows += batch.num_rows() as u64;
+                return Ok(Next::Batch(batch));
+            }
+            if let Some(piece) = state.pieces.front_mut().and_then(Option::take) {
+                state.pieces.pop_front();
+                state.first += 1;
+                state.current = piece.into();
+                self.shared.taken.notify_all();
+                continue;
+            }
+            match &state.outcome {
+                Some(Ok(())) => return Ok(Next::End),
+                Some(Err(error)) => return Err(error.clone()),
+                None => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Next::NotYet);
+            }
+            state = self.shared.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let Some(join) = self.join.take() else { return Ok(()) };
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        let work = move || {
+            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                join.run(|number, left_rows_done, batches| shared.put(number, left_rows_done, batches)).map(|_| ())
+            }));
+            stop.request();
+            shared.state().outcome = Some(made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))));
+            shared.filled.notify_one();
+        };
+        in_background(work).map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?;
+        Ok(())
+    }
+
+    /// Ends the work and drops what was made; reads fail from now on.
+    pub fn close(&mut self) {
+        self.stop.request();
+        self.join = None;
+        let mut state = self.shared.state();
+        state.closed = true;
+        state.pieces.clear();
+        state.current.clear();
+        drop(state);
+        self.shared.taken.notify_all();
+        self.shared.filled.notify_all();
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
