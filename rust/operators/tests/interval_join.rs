@@ -52,10 +52,10 @@ fn oracle(left: &Table, right: &Table, interval: &Interval, how: How, keep: &dyn
     let mut matched = vec![false; right.ts.len()];
     for l in 0..left.ts.len() {
         let before = rows.len();
-        for r in 0..right.ts.len() {
+        for (r, matched) in matched.iter_mut().enumerate() {
             let equal = left.key(l) == right.key(r) && left.key(l) != NO_KEY;
             if equal && matches(interval, left.ts[l], right.ts[r]) && keep(l as u32, r as u32) {
-                matched[r] = true;
+                *matched = true;
                 rows.push((l as u32, r as u32));
             }
         }
@@ -77,7 +77,7 @@ fn oracle(left: &Table, right: &Table, interval: &Interval, how: How, keep: &dyn
     rows
 }
 
-/// The join, listed in ranges of `cut` rows.
+/// The join on some threads, listed in ranges of `cut` rows.
 fn join(
     left: &Table,
     right: &Table,
@@ -85,8 +85,7 @@ fn join(
     interval: &Interval,
     how: How,
     keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
-    threads: usize,
-    cut: usize,
+    (threads, cut): (usize, usize),
 ) -> Rows {
     let driver = Driver::new(threads, Stop::default());
     let found = Arc::new(interval_join(left.side(), right.side(), keys, interval, &driver).unwrap());
@@ -150,7 +149,7 @@ proptest! {
     #[test]
     fn oracle_every_how((left, right, interval) in inputs(), threads in 1_usize..9, cut in 1_usize..9) {
         for how in EVERY_HOW {
-            let rows = join(&left, &right, 4, &interval, how, None, threads, cut);
+            let rows = join(&left, &right, 4, &interval, how, None, (threads, cut));
             prop_assert_eq!(rows, oracle(&left, &right, &interval, how, &|_, _| true), "{:?}", how);
         }
     }
@@ -159,7 +158,7 @@ proptest! {
     fn oracle_every_how_with_a_predicate((left, right, interval) in inputs(), threads in 1_usize..9, salt in 1_u32..5) {
         let keep = move |l: u32, r: u32| (l * 7 + r * 3) % 5 < salt;
         for how in EVERY_HOW {
-            let rows = join(&left, &right, 4, &interval, how, Some(&keep), threads, 7);
+            let rows = join(&left, &right, 4, &interval, how, Some(&keep), (threads, 7));
             prop_assert_eq!(rows, oracle(&left, &right, &interval, how, &keep), "{:?}", how);
         }
     }
@@ -228,7 +227,7 @@ fn differential_many_rows_by_threads_keys_and_order() {
             let expected = searched(&left, &right, keys, &interval);
             assert!(expected.len() > rows / 10, "{keys} {skewed}: {} rows", expected.len());
             for threads in [1, 2, 5] {
-                let found = join(&left, &right, keys, &interval, How::Inner, None, threads, 10_000);
+                let found = join(&left, &right, keys, &interval, How::Inner, None, (threads, 10_000));
                 assert!(found == expected, "{keys} keys, skewed {skewed}, sorted {left_sorted} {right_sorted}");
             }
         }
@@ -246,12 +245,12 @@ fn differential_one_unsorted_group_is_sorted_by_all_threads() {
     let interval = Interval { lower: Some(0), upper: Some(1), closed: Closed::Both };
     let expected = searched(&left, &right, 1, &interval);
     for threads in [1, 3] {
-        assert!(join(&left, &right, 1, &interval, How::Inner, None, threads, 1 << 17) == expected);
+        assert!(join(&left, &right, 1, &interval, How::Inner, None, (threads, 1 << 17)) == expected);
     }
     for table in [&mut left, &mut right] {
         table.keys = None;
     }
-    assert!(join(&left, &right, 1, &interval, How::Inner, None, 2, 1 << 17) == expected);
+    assert!(join(&left, &right, 1, &interval, How::Inner, None, (2, 1 << 17)) == expected);
 }
 
 #[test]
@@ -261,6 +260,6 @@ fn long_runs_of_unsorted_rows_come_in_row_order_whatever_the_cut() {
     let interval = Interval { lower: None, upper: None, closed: Closed::Both };
     let expected: Rows = (0..2).flat_map(|l| (0..5000).map(move |r| (l, r))).collect();
     for cut in [7, 1000, 20_000] {
-        assert_eq!(join(&left, &right, 1, &interval, How::Inner, None, 3, cut), expected);
+        assert_eq!(join(&left, &right, 1, &interval, How::Inner, None, (3, cut)), expected);
     }
 }

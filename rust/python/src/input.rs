@@ -1,12 +1,13 @@
 //! Arguments: Arrow data by capsule, columns, durations.
 
-use arrow_array::{RecordBatch, RecordBatchReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
-use pyo3_arrow::input::AnyRecordBatch;
-use pyo3_arrow::{PyRecordBatchReader, PySchema};
+use pyo3::types::{PyCapsule, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
+use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 use tidegate::{Bound as Duration, Error, parse_duration};
 
 use crate::error::raise;
@@ -55,15 +56,45 @@ fn reader(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRead
              Table, a polars or pandas DataFrame, or a DuckDB relation), got {kind}{next}"
         )));
     }
-    let consumed = |error: PyErr| {
-        raise(Error::closed(format!(
-            "{name}: no Arrow stream could be had, perhaps it was consumed before; pass a table, or a new reader ({error})"
-        )))
+    let not_rows = |error: PyErr| {
+        let what = error.value(ob.py()).to_string();
+        if what.contains("released") {
+            return raise(Error::closed(format!(
+                "{name}: the Arrow data was consumed before; pass a table, or a new reader"
+            )));
+        }
+        raise(Error::schema(format!("{name}: expected rows (record batches, or an array of structs): {what}")))
     };
-    match ob.extract::<AnyRecordBatch>().map_err(consumed)? {
-        AnyRecordBatch::Stream(stream) => PyRecordBatchReader::into_reader(stream).map_err(consumed),
-        batch => batch.into_reader(),
+    if ob.hasattr("__arrow_c_stream__")? {
+        let capsule = ob.call_method0("__arrow_c_stream__")?;
+        let capsule = capsule.cast::<PyCapsule>().map_err(|_| no_capsule(name, "__arrow_c_stream__"))?;
+        let stream = PyRecordBatchReader::from_arrow_pycapsule(capsule).map_err(not_rows)?;
+        return stream.into_reader();
     }
+    let capsules = ob.call_method0("__arrow_c_array__")?;
+    let (schema, array) = capsules
+        .extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>()
+        .map_err(|_| no_capsule(name, "__arrow_c_array__"))?;
+    // A capsule that was used before shows an array without content, over which the import panics.
+    let imported = catch_unwind(AssertUnwindSafe(|| PyRecordBatch::from_arrow_pycapsule(&schema, &array)));
+    let batch =
+        imported.map_err(|_| not_rows(PyTypeError::new_err("a released array")))?.map_err(not_rows)?.into_inner();
+    let schema = batch.schema();
+    Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
+}
+
+fn no_capsule(name: &str, method: &str) -> PyErr {
+    PyTypeError::new_err(format!("{name}: {method}() returned no Arrow capsule"))
+}
+
+/// Refuses one stream for both sides: it can be read once only.
+pub(crate) fn check_distinct(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<()> {
+    if left.is(right) && (left.hasattr("__next__")? || left.hasattr("read_next_batch")?) {
+        return Err(raise(Error::closed(
+            "left and right are the same stream, which can be read once only; read it into a table first",
+        )));
+    }
+    Ok(())
 }
 
 /// Lets pyarrow compare the buffers' lengths with the offsets, since the C data interface does not carry lengths.
@@ -175,5 +206,35 @@ fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
             Ok(Duration::Nanoseconds(number * count * size))
         }
         _ => Err(wrong_bound(argument, ob)),
+    }
+}
+
+/// A list of column names.
+pub(crate) fn names(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<String>>> {
+    let Some(ob) = ob else { return Ok(None) };
+    let wrong = || {
+        let kind = ob.get_type();
+        PyTypeError::new_err(format!("{argument}: expected a list of column names, got {kind}"))
+    };
+    if ob.is_instance_of::<PyString>() {
+        return Err(wrong());
+    }
+    let items = ob.try_iter().map_err(|_| wrong())?;
+    items.map(|item| item?.extract().map_err(|_| wrong())).collect::<PyResult<Vec<String>>>().map(Some)
+}
+
+/// A whole number within limits.
+pub(crate) fn count(argument: &str, ob: Option<&Bound<'_, PyAny>>, least: i64, most: i64) -> PyResult<Option<i64>> {
+    let Some(ob) = ob else { return Ok(None) };
+    if ob.is_instance_of::<pyo3::types::PyBool>() || !ob.hasattr("__index__")? {
+        let kind = ob.get_type();
+        return Err(PyTypeError::new_err(format!("{argument}: expected an integer, got {kind}")));
+    }
+    match ob.extract::<i64>() {
+        Ok(given) if (least..=most).contains(&given) => Ok(Some(given)),
+        _ => {
+            let range = if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+            Err(raise(Error::argument(format!("{argument} must be {range}, got {ob}"))))
+        }
     }
 }

@@ -11,15 +11,19 @@ use pyo3_arrow::{PyRecordBatch, PySchema, PyTable};
 use tidegate::{Batches, Closed, Driver, Error, How, IntervalJoin, Join, MAX_THREADS, Next, Stop, Table};
 
 use crate::error::raise;
-use crate::input::{Input, bound, name_pair, name_pairs, schema, table};
+use crate::input::{Input, bound, check_distinct, count, name_pair, name_pairs, names, schema, table};
 use crate::{expression, interrupt};
 
-/// The number of threads of a call that does not say.
+/// Return the number of threads that a call uses when it does not say.
 #[pyfunction]
 pub(crate) fn default_threads() -> usize {
     tidegate::default_threads()
 }
 
+/// Pair the rows of two inputs that share a key and are close in time.
+///
+/// `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts + upper` and `where` holds.
+/// Returns a `pyarrow.Table` in left row order, then right row order.
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
@@ -38,13 +42,14 @@ pub(crate) fn interval_join<'py>(
     how: &str,
     closed: &str,
     suffix: &str,
-    columns: Option<Vec<String>>,
-    threads: Option<i64>,
-    max_rows: Option<i64>,
+    columns: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let join =
         Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows: None };
     let join = join.read()?;
+    check_distinct(left, right)?;
     let (left, right) = (table("left", left)?, table("right", right)?);
     let stop = Stop::default();
     let running = stop.clone();
@@ -56,6 +61,9 @@ pub(crate) fn interval_join<'py>(
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
+/// Do as `interval_join`, and return the rows batch by batch.
+///
+/// Returns a `BatchReader`, for results larger than memory.
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
@@ -74,13 +82,14 @@ pub(crate) fn interval_join_batches<'py>(
     how: &str,
     closed: &str,
     suffix: &str,
-    columns: Option<Vec<String>>,
-    threads: Option<i64>,
-    max_rows: Option<i64>,
-    batch_rows: Option<i64>,
+    columns: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+    batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<BatchReader> {
     let join = Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
     let join = join.read()?;
+    check_distinct(left, right)?;
     let (left, right) = (table("left", left)?, table("right", right)?);
     let stop = Stop::default();
     let running = stop.clone();
@@ -88,6 +97,7 @@ pub(crate) fn interval_join_batches<'py>(
     Ok(BatchReader::new(join))
 }
 
+/// Say what `interval_join` would do with these arguments; `tidegate.explain` calls it.
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
@@ -105,10 +115,10 @@ pub(crate) fn explain_interval_join<'py>(
     how: &str,
     closed: &str,
     suffix: &str,
-    columns: Option<Vec<String>>,
-    threads: Option<i64>,
-    max_rows: Option<i64>,
-    batch_rows: Option<i64>,
+    columns: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+    batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
     let join = Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
     join.read()?.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
@@ -124,10 +134,10 @@ struct Arguments<'a, 'py> {
     how: &'a str,
     closed: &'a str,
     suffix: &'a str,
-    columns: Option<Vec<String>>,
-    threads: Option<i64>,
-    max_rows: Option<i64>,
-    batch_rows: Option<i64>,
+    columns: Option<&'a Bound<'py, PyAny>>,
+    threads: Option<&'a Bound<'py, PyAny>>,
+    max_rows: Option<&'a Bound<'py, PyAny>>,
+    batch_rows: Option<&'a Bound<'py, PyAny>>,
 }
 
 impl Arguments<'_, '_> {
@@ -141,7 +151,7 @@ impl Arguments<'_, '_> {
             predicate: self.r#where.map(expression::extract).transpose()?,
             how: word("how", self.how, &HOW)?,
             suffix: self.suffix.to_owned(),
-            columns: self.columns,
+            columns: names("columns", self.columns)?,
             threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
                 .map_or_else(tidegate::default_threads, |threads| threads as usize),
             max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
@@ -169,16 +179,6 @@ fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T
     })
 }
 
-fn count(argument: &str, given: Option<i64>, least: i64, most: i64) -> PyResult<Option<i64>> {
-    match given {
-        Some(given) if given < least || given > most => {
-            let range = if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
-            Err(raise(Error::argument(format!("{argument} must be {range}, got {given}"))))
-        }
-        _ => Ok(given),
-    }
-}
-
 fn start(join: &IntervalJoin, left: Input, right: Input, stop: Stop) -> tidegate::Result<Join> {
     let driver = Driver::new(join.threads, stop.clone());
     let left = Table::new("left", left.schema, left.batches, &driver)?;
@@ -186,7 +186,7 @@ fn start(join: &IntervalJoin, left: Input, right: Input, stop: Stop) -> tidegate
     join.start(&left, &right, stop)
 }
 
-/// The batches of a join's result, in order.
+/// Read the record batches of a join's result, in order.
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct BatchReader {
     batches: Arc<Mutex<Batches>>,
@@ -229,11 +229,13 @@ fn next(batches: &Mutex<Batches>) -> tidegate::Result<Option<RecordBatch>> {
 
 #[pymethods]
 impl BatchReader {
+    /// The schema of every batch, a `pyarrow.Schema`.
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         PySchema::new(self.schema.clone()).into_pyarrow(py)
     }
 
+    /// Return numbers that describe the join so far.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
         let stats = py.detach(|| lock(&self.batches).stats());
@@ -247,6 +249,7 @@ impl BatchReader {
         Ok(dict)
     }
 
+    /// End the work and drop the batches that were made ahead.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
         py.detach(|| lock(&self.batches).close());

@@ -16,8 +16,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use bytemuck::{AnyBitPattern, NoUninit};
-#[cfg(target_os = "linux")]
-use memmap2::UncheckedAdvice;
 use memmap2::{MmapMut, MmapOptions};
 
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
@@ -26,9 +24,9 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Arrays up to this size come from the heap: less than half a huge page would waste more than it saves.
 pub const SMALL: usize = 1 << 20;
 
-/// What the pool keeps at most: a result of a few million rows. On Linux the kernel may take kept memory back whenever
-/// it needs some; elsewhere the pool is smaller.
-pub const POOL_BYTES: usize = if cfg!(target_os = "linux") { 512 << 20 } else { 64 << 20 };
+/// What the pool keeps at most: the result of a join of a million rows a side, which the next such join writes into
+/// twice as fast as into fresh memory.
+pub const POOL_BYTES: usize = 256 << 20;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0 });
 
@@ -143,11 +141,8 @@ impl Block {
     }
 
     fn give_back(self) {
-        if let Block::Mapped(mapping) = self {
-            mapping.lend_to_kernel();
-            if let Some(mut pool) = lock_pool() {
-                pool.keep(mapping);
-            }
+        if let (Block::Mapped(mapping), Some(mut pool)) = (self, lock_pool()) {
+            pool.keep(mapping);
         }
     }
 }
@@ -163,16 +158,6 @@ impl Mapping {
         let _ = memory.advise(memmap2::Advice::HugePage);
         let start = memory.as_ptr().align_offset(HUGE_PAGE);
         Mapping { memory, start, len }
-    }
-
-    /// Tells the kernel that nobody needs the contents: it takes the pages when it is short of memory, and not before.
-    fn lend_to_kernel(&self) {
-        #[cfg(target_os = "linux")]
-        {
-            // SAFETY: pages that the kernel takes read as zeros afterwards, which is a value of every plain type, and
-            // `self` is owned, so that nobody holds a reference into them. A kernel without the advice changes nothing.
-            let _ = unsafe { self.memory.unchecked_advise_range(UncheckedAdvice::Free, self.start, self.len) };
-        }
     }
 }
 

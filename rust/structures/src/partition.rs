@@ -118,14 +118,14 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
         }
     }
     let total = next as usize;
-    let Target { mut keys, mut ts, numbers } = target;
+    let Target { keys, ts, numbers } = target;
     assert!(numbers.len() >= total, "room for every row");
     assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "room for every key");
     assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
     assert!(chunks.iter().all(|chunk| chunk.rows.ts.is_some() == ts.is_some()), "times travel from all chunks or none");
     let places = Places {
-        keys: keys.as_deref_mut().map(<[u32]>::as_mut_ptr),
-        ts: ts.as_deref_mut().map(<[i64]>::as_mut_ptr),
+        keys: keys.map(<[u32]>::as_mut_ptr),
+        ts: ts.map(<[i64]>::as_mut_ptr),
         numbers: numbers.as_mut_ptr(),
         total,
     };

@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
+use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -38,7 +39,25 @@ pub(crate) struct Column {
 impl Column {
     pub(crate) fn new(table: &Table, column: usize) -> Self {
         let data_type = table.schema().field(column).data_type().clone();
-        let chunks = table.chunks(column);
+        Self::of_chunks(data_type, one_dictionary(table.chunks(column)))
+    }
+
+    /// A key column of both sides. Where both are dictionaries of one type, they get one dictionary.
+    pub(crate) fn new_pair(left: &Table, left_column: usize, right: &Table, right_column: usize) -> (Self, Self) {
+        let (of_left, of_right) = (left.chunks(left_column), right.chunks(right_column));
+        let one = one_dictionary([of_left.clone(), of_right.clone()].concat());
+        let (left_type, right_type) =
+            (left.schema().field(left_column).data_type(), right.schema().field(right_column).data_type());
+        let (of_left, of_right) = match &one[..] {
+            [one] if left_type == right_type => {
+                (vec![one.slice(0, left.rows())], vec![one.slice(left.rows(), right.rows())])
+            }
+            _ => (one_dictionary(of_left), one_dictionary(of_right)),
+        };
+        (Self::of_chunks(left_type.clone(), of_left), Self::of_chunks(right_type.clone(), of_right))
+    }
+
+    fn of_chunks(data_type: DataType, chunks: Vec<ArrayRef>) -> Self {
         let mut starts = vec![0_u32];
         starts.extend(chunks.iter().scan(0, |rows, chunk| {
             *rows += chunk.len() as u32;
@@ -129,6 +148,18 @@ impl Column {
             }
         }
     }
+}
+
+/// Dictionary chunks as one array with one dictionary, so that all batches of a result share it; other chunks as they are,
+/// and so dictionaries that together have more values than their codes can tell apart.
+fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
+    let of_dictionaries = chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
+    if chunks.len() < 2 || !of_dictionaries || !chunks.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type())
+    {
+        return chunks;
+    }
+    let arrays: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+    concat(&arrays).map_or(chunks, |one| vec![one])
 }
 
 /// The values of a fixed-width array, without those before its offset.

@@ -1,5 +1,6 @@
 //! The interval join of two tables.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -144,7 +145,8 @@ impl IntervalJoin {
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = Arc::new(interval_join(left_side, right_side, key_count, &plan.interval, &driver)?);
         let filter = plan.predicate.map(|predicate| Filter::new(predicate, left, right));
-        let pages = if filter.is_some() { matches.pages() } else { Vec::from([0..matches.left_rows()]) };
+        let whole = || iter::once(0..matches.left_rows()).collect();
+        let pages = if filter.is_some() { matches.pages() } else { whole() };
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, self.how);
         let batch_rows = self.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
         let stats = Stats {

@@ -118,7 +118,8 @@ impl OutputColumn {
             OutputColumn::Left(at) => Source::Left(Arc::new(Column::new(left, at))),
             OutputColumn::Right(at) => Source::Right(Arc::new(Column::new(right, at))),
             OutputColumn::Either(l, r) => {
-                Source::Either(Arc::new(Column::new(left, l)), Arc::new(Column::new(right, r)))
+                let (of_left, of_right) = Column::new_pair(left, l, right, r);
+                Source::Either(Arc::new(of_left), Arc::new(of_right))
             }
         };
         Gather {

@@ -149,7 +149,7 @@ impl Output {
                 let row = self.matches.first_left + place as u32;
                 repeat(&mut pairs.left[at..], row, count);
                 if self.how.pairs() {
-                    self.list_run(rows, place, run, skip, count, at, pairs);
+                    self.list_run(place, skip, count, at, pairs);
                 }
                 at += count;
             }
@@ -159,17 +159,8 @@ impl Output {
     }
 
     /// Writes `count` right rows of a run, from its `skip`th on, at `at`.
-    #[inline]
-    fn list_run(
-        &self,
-        rows: Option<&[u32]>,
-        place: usize,
-        run: Run,
-        skip: usize,
-        count: usize,
-        at: usize,
-        pairs: &mut Pairs,
-    ) {
+    fn list_run(&self, place: usize, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
+        let (run, rows) = (self.matches.runs[place], self.matches.rows.as_deref());
         let start = run.start as usize + skip;
         match rows {
             _ if run.len() == 0 => pairs.right[at] = NO_ROW,
