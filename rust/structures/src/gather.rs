@@ -1,10 +1,20 @@
 //! Copies values given by their places, with the processor's gather instructions where it has them.
 
+/// Whether what is written will be read soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// It is put in the caches.
+    Cached,
+    /// It goes past the caches, which then need not read what is overwritten first: less than half the time for memory
+    /// that is in no cache.
+    Streaming,
+}
+
 /// Values that [`gather`] copies.
 pub trait Value: Copy {
     /// Copies as many values as possible and returns how many, with whether all their places were in range; a place out
     /// of range gives an arbitrary value.
-    fn gather_wide(_from: &[Self], _places: &[u32], _out: &mut [Self]) -> (usize, bool) {
+    fn gather_wide(_from: &[Self], _places: &[u32], _out: &mut [Self], _store: Store) -> (usize, bool) {
         (0, true)
     }
 }
@@ -18,9 +28,9 @@ impl Value for [u64; 2] {}
 /// # Panics
 ///
 /// When a place is not below the number of values, or `out` has another length than `places`.
-pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [T]) {
+pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [T], store: Store) {
     assert_eq!(places.len(), out.len(), "a value a place");
-    let (done, in_range) = T::gather_wide(from, places, out);
+    let (done, in_range) = T::gather_wide(from, places, out, store);
     assert!(in_range, "a place is not below {}", from.len());
     out[done..].iter_mut().zip(&places[done..]).for_each(|(out, &place)| *out = from[place as usize]);
 }
@@ -29,18 +39,26 @@ pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [T]) {
 macro_rules! wide {
     ($value:ty, $lanes:literal, $kernel:ident) => {
         impl Value for $value {
-            fn gather_wide(from: &[Self], places: &[u32], out: &mut [Self]) -> (usize, bool) {
+            fn gather_wide(from: &[Self], places: &[u32], out: &mut [Self], store: Store) -> (usize, bool) {
                 #[cfg(target_arch = "x86_64")]
                 if std::arch::is_x86_feature_detected!("avx512f")
                     && std::arch::is_x86_feature_detected!("avx512vl")
                     && (1..=i32::MAX as usize).contains(&from.len())
                 {
                     let done = places.len() / $lanes * $lanes;
-                    // SAFETY: the processor has the features; the slices are not empty beyond need and equally long.
-                    let in_range = unsafe { avx512::$kernel(from, &places[..done], &mut out[..done]) };
+                    let (places, out) = (&places[..done], &mut out[..done]);
+                    // Streaming stores are of whole cache lines.
+                    let streaming = store == Store::Streaming && out.as_ptr().align_offset(64) == 0;
+                    // SAFETY: the processor has the features, and the slices the lengths; `out` is aligned if it has to.
+                    let in_range = unsafe {
+                        match streaming {
+                            true => avx512::$kernel::<true>(from, places, out),
+                            false => avx512::$kernel::<false>(from, places, out),
+                        }
+                    };
                     return (done, in_range);
                 }
-                let _ = (from, places, out);
+                let _ = (from, places, out, store);
                 (0, true)
             }
         }
@@ -53,18 +71,47 @@ wide!(u32, 16, gather_u32);
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
-        _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu32, _mm256_set1_epi32, _mm256_setzero_si256,
-        _mm256_storeu_si256, _mm512_i32gather_epi32, _mm512_i32gather_epi64, _mm512_loadu_si512, _mm512_max_epu32,
-        _mm512_min_epu32, _mm512_reduce_max_epu32, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
+        __m512i, _mm_sfence, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu32, _mm256_set1_epi32,
+        _mm256_setzero_si256, _mm256_storeu_si256, _mm512_i32gather_epi32, _mm512_i32gather_epi64, _mm512_loadu_si512,
+        _mm512_max_epu32, _mm512_min_epu32, _mm512_reduce_max_epu32, _mm512_set1_epi32, _mm512_setzero_si512,
+        _mm512_storeu_si512, _mm512_stream_si512,
     };
+
+    /// Stores a cache line.
+    ///
+    /// # Safety
+    ///
+    /// 64 bytes may be written at `to`, which is a multiple of 64 if the store is streaming.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn store<const STREAMING: bool>(to: *mut __m512i, values: __m512i) {
+        debug_assert!(!STREAMING || to.cast::<u8>().align_offset(64) == 0);
+        // SAFETY: as the caller says.
+        unsafe {
+            match STREAMING {
+                true => _mm512_stream_si512(to, values),
+                false => _mm512_storeu_si512(to, values),
+            }
+        }
+    }
+
+    /// Makes streaming stores visible to other threads before whatever comes next.
+    #[inline]
+    fn finish<const STREAMING: bool>() {
+        if STREAMING {
+            // SAFETY: every x86-64 processor has the instruction.
+            unsafe { _mm_sfence() };
+        }
+    }
 
     /// Gathers 8 values at a time and returns whether all places were in range; one that is not reads the last value.
     ///
     /// # Safety
     ///
-    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 8.
+    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 8; `out` begins at a cache
+    /// line if stores are streaming.
     #[target_feature(enable = "avx512f,avx512vl")]
-    pub(super) unsafe fn gather_u64(from: &[u64], places: &[u32], out: &mut [u64]) -> bool {
+    pub(super) unsafe fn gather_u64<const STREAMING: bool>(from: &[u64], places: &[u32], out: &mut [u64]) -> bool {
         debug_assert!(!from.is_empty() && places.len() == out.len() && places.len().is_multiple_of(8));
         let last = _mm256_set1_epi32((from.len() - 1) as i32);
         let mut largest = _mm256_setzero_si256();
@@ -74,9 +121,10 @@ mod avx512 {
                 let at = _mm256_loadu_si256(places.as_ptr().cast());
                 largest = _mm256_max_epu32(largest, at);
                 let values = _mm512_i32gather_epi64::<8>(_mm256_min_epu32(at, last), from.as_ptr().cast());
-                _mm512_storeu_si512(out.as_mut_ptr().cast(), values);
+                store::<STREAMING>(out.as_mut_ptr().cast(), values);
             }
         }
+        finish::<STREAMING>();
         let mut lanes = [0_u32; 8];
         // SAFETY: 8 lanes of 32 bits fit the array.
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), largest) };
@@ -87,9 +135,10 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 16.
+    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 16; `out` begins at a cache
+    /// line if stores are streaming.
     #[target_feature(enable = "avx512f,avx512vl")]
-    pub(super) unsafe fn gather_u32(from: &[u32], places: &[u32], out: &mut [u32]) -> bool {
+    pub(super) unsafe fn gather_u32<const STREAMING: bool>(from: &[u32], places: &[u32], out: &mut [u32]) -> bool {
         debug_assert!(!from.is_empty() && places.len() == out.len() && places.len().is_multiple_of(16));
         let last = _mm512_set1_epi32((from.len() - 1) as i32);
         let mut largest = _mm512_setzero_si512();
@@ -99,9 +148,10 @@ mod avx512 {
                 let at = _mm512_loadu_si512(places.as_ptr().cast());
                 largest = _mm512_max_epu32(largest, at);
                 let values = _mm512_i32gather_epi32::<4>(_mm512_min_epu32(at, last), from.as_ptr().cast());
-                _mm512_storeu_si512(out.as_mut_ptr().cast(), values);
+                store::<STREAMING>(out.as_mut_ptr().cast(), values);
             }
         }
+        finish::<STREAMING>();
         (_mm512_reduce_max_epu32(largest) as usize) < from.len()
     }
 }
@@ -109,20 +159,23 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pages::Pages;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn oracle_indexing(len in 1_usize..200, places in prop::collection::vec(any::<u32>(), 0..200)) {
             let places: Vec<u32> = places.into_iter().map(|place| place % len as u32).collect();
+            for store in [Store::Cached, Store::Streaming] {
             let longs: Vec<u64> = (0..len as u64).map(|value| value << 40 | value).collect();
-            let mut out = vec![0; places.len()];
-            gather(&longs, &places, &mut out);
+            let mut out = Pages::new(places.len());
+            gather(&longs, &places, &mut out, store);
             prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == longs[*place as usize]));
             let words: Vec<u32> = (0..len as u32).map(|value| value << 8).collect();
-            let mut out = vec![0; places.len()];
-            gather(&words, &places, &mut out);
+            let mut out = Pages::new(places.len());
+            gather(&words, &places, &mut out, store);
             prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == words[*place as usize]));
+            }
         }
     }
 
@@ -132,10 +185,14 @@ mod tests {
             for place in [5, 1 << 31, u32::MAX] {
                 let mut places = [0_u32; 40];
                 places[bad] = place;
-                assert!(std::panic::catch_unwind(|| gather(&[1_u64; 5], &places, &mut [0; 40])).is_err());
-                assert!(std::panic::catch_unwind(|| gather(&[1_u32; 5], &places, &mut [0; 40])).is_err());
+                assert!(
+                    std::panic::catch_unwind(|| gather(&[1_u64; 5], &places, &mut [0; 40], Store::Cached)).is_err()
+                );
+                assert!(
+                    std::panic::catch_unwind(|| gather(&[1_u32; 5], &places, &mut [0; 40], Store::Cached)).is_err()
+                );
             }
         }
-        assert!(std::panic::catch_unwind(|| gather(&[] as &[u64], &[0], &mut [0])).is_err());
+        assert!(std::panic::catch_unwind(|| gather(&[] as &[u64], &[0], &mut [0], Store::Cached)).is_err());
     }
 }

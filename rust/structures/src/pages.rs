@@ -24,9 +24,9 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Arrays up to this size come from the heap: less than half a huge page would waste more than it saves.
 pub const SMALL: usize = 1 << 20;
 
-/// What the pool keeps at most: the result of a join of a million rows a side, which the next such join writes into
-/// twice as fast as into fresh memory.
-pub const POOL_BYTES: usize = 256 << 20;
+/// What the pool keeps at most: the result of a join of a million rows a side and what the join took beside, so that the
+/// next such join finds no fresh page.
+pub const POOL_BYTES: usize = 320 << 20;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0 });
 
@@ -58,6 +58,11 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     pub fn new(len: usize) -> Self {
         let bytes = len.checked_mul(size_of::<T>()).expect("an array's size fits in usize");
         Pages { block: Block::take(bytes), len, values: PhantomData }
+    }
+
+    /// Whether the memory is large and has been used before, so that it is mapped but in no cache.
+    pub fn is_warm(&self) -> bool {
+        matches!(&self.block, Block::Mapped(mapping) if mapping.used)
     }
 }
 
@@ -114,6 +119,8 @@ struct Mapping {
     memory: MmapMut,
     start: usize,
     len: usize,
+    /// Whether the block was in the pool before.
+    used: bool,
 }
 
 impl Block {
@@ -157,7 +164,7 @@ impl Mapping {
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let start = memory.as_ptr().align_offset(HUGE_PAGE);
-        Mapping { memory, start, len }
+        Mapping { memory, start, len, used: false }
     }
 }
 
@@ -177,7 +184,8 @@ impl Pool {
         Some(self.blocks.remove(at))
     }
 
-    fn keep(&mut self, block: Mapping) {
+    fn keep(&mut self, mut block: Mapping) {
+        block.used = true;
         if self.bytes + block.len <= POOL_BYTES {
             self.bytes += block.len;
             self.blocks.push(block);

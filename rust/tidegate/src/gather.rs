@@ -16,7 +16,7 @@ use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::interval_join::NO_ROW;
-use tidegate_structures::gather::{Value, gather};
+use tidegate_structures::gather::{Store, Value, gather};
 use tidegate_structures::pages::Pages;
 
 use crate::Result;
@@ -116,22 +116,28 @@ impl Column {
     }
 
     /// Writes the values of the rows to `out`; of rows that are [`NO_ROW`], zeros.
-    fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [u8]) {
+    fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [u8], store: Store) {
         match self.width {
-            Some(1) => self.gather_as::<u8>(rows, optional, out),
-            Some(2) => self.gather_as::<u16>(rows, optional, out),
-            Some(4) => self.gather_as::<u32>(rows, optional, out),
-            Some(8) => self.gather_as::<u64>(rows, optional, out),
-            Some(16) => self.gather_as::<[u64; 2]>(rows, optional, out),
+            Some(1) => self.gather_as::<u8>(rows, optional, out, store),
+            Some(2) => self.gather_as::<u16>(rows, optional, out, store),
+            Some(4) => self.gather_as::<u32>(rows, optional, out, store),
+            Some(8) => self.gather_as::<u64>(rows, optional, out, store),
+            Some(16) => self.gather_as::<[u64; 2]>(rows, optional, out, store),
             width => unreachable!("a width of {width:?} is not gathered here"),
         }
     }
 
-    fn gather_as<T: Value + AnyBitPattern + NoUninit + Default>(&self, rows: &[u32], optional: bool, out: &mut [u8]) {
+    fn gather_as<T: Value + AnyBitPattern + NoUninit + Default>(
+        &self,
+        rows: &[u32],
+        optional: bool,
+        out: &mut [u8],
+        store: Store,
+    ) {
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
         let chunks: Vec<&[T]> = self.values.iter().map(|values| bytemuck::cast_slice(values)).collect();
         match (&chunks[..], optional) {
-            ([chunk], false) => gather(chunk, rows, out),
+            ([chunk], false) => gather(chunk, rows, out, store),
             ([chunk], true) => out.iter_mut().zip(rows).for_each(|(out, &row)| {
                 *out = chunk.get(row as usize).copied().unwrap_or_default();
             }),
@@ -220,8 +226,9 @@ impl Gather {
         self.sources.iter().map(bytes).sum()
     }
 
-    /// The columns of the result rows given by their rows of each side.
-    pub(crate) fn columns(&self, left: &[u32], right: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
+    /// The columns of the result rows given by their rows of each side. Values that will not be read soon are written past
+    /// the caches.
+    pub(crate) fn columns(&self, left: &[u32], right: &[u32], read_soon: bool) -> Result<Vec<ArrayRef>, ArrowError> {
         let rows = left.len();
         // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's start.
         let width = |source: &Source| match source {
@@ -230,6 +237,7 @@ impl Gather {
         };
         let padded = |width: usize| (width * rows).next_multiple_of(64);
         let mut memory = Pages::<u8>::new(self.sources.iter().filter_map(width).map(padded).sum());
+        let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
         let mut rest = &mut memory[..];
         for source in &self.sources {
             let (column, rows, optional) = match source {
@@ -240,7 +248,7 @@ impl Gather {
             let Some(width) = column.width else { continue };
             let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
             rest = others;
-            column.gather_values(rows, optional, &mut out[..width * rows.len()]);
+            column.gather_values(rows, optional, &mut out[..width * rows.len()], store);
         }
         // 2. They become arrays; the others are gathered one by one.
         let memory = Bytes::from_owner(memory);

@@ -167,6 +167,7 @@ impl IntervalJoin {
             matches,
             pages,
             numbered: 0,
+            read_soon: false,
             driver,
             stats,
         })
@@ -227,6 +228,8 @@ pub struct Join {
     pages: Vec<Range<usize>>,
     /// Result rows numbered so far.
     numbered: u64,
+    /// Whether each batch is read soon after it is made.
+    read_soon: bool,
     driver: Driver,
     stats: Stats,
 }
@@ -252,7 +255,8 @@ impl Join {
     }
 
     /// A reader of the batches, which are made while they are read.
-    pub fn into_batches(self) -> Batches {
+    pub fn into_batches(mut self) -> Batches {
+        self.read_soon = true;
         Batches::new(self)
     }
 
@@ -312,7 +316,7 @@ impl Join {
 
     /// One batch of result rows, or several where a column's strings are too long for one array's offsets.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
-        match self.gather.columns(left, right) {
+        match self.gather.columns(left, right, self.read_soon) {
             Ok(columns) => {
                 let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
                 Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
