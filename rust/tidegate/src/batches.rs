@@ -159,7 +159,12 @@ impl Batches {
                 join.run(|number, left_rows_done, batches| shared.put(number, left_rows_done, batches)).map(|_| ())
             }));
             stop.request();
-            shared.state().outcome = Some(made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))));
+            let mut state = shared.state();
+            if let Ok(Ok(())) = &made {
+                state.stats.left_rows_done = state.stats.left_rows;
+            }
+            state.outcome = Some(made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))));
+            drop(state);
             shared.filled.notify_one();
         };
         in_background(work).map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?;

@@ -83,7 +83,7 @@ impl Column {
     pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         match &self.chunks[..] {
             [] => Ok(new_null_array(&self.data_type, rows.len())),
-            [chunk] => {
+            [chunk] if takes_nulls(&self.data_type) || !rows.contains(&NO_ROW) => {
                 let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != NO_ROW));
                 take(chunk, &UInt32Array::new(rows.to_vec().into(), (nulls.null_count() > 0).then_some(nulls)), None)
             }
@@ -153,6 +153,15 @@ impl Column {
                 });
             }
         }
+    }
+}
+
+/// Whether `take` gives a null where a row number is null: not of types without a validity bitmap of their own.
+fn takes_nulls(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) | DataType::RunEndEncoded(..) => false,
+        DataType::Struct(fields) => fields.iter().all(|field| takes_nulls(field.data_type())),
+        _ => true,
     }
 }
 

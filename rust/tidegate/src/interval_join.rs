@@ -95,20 +95,17 @@ impl IntervalJoin {
         let plan = self.plan(left, right)?;
         let name = |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
         let keys: Vec<_> = self.by.iter().map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") }).collect();
-        let (open, close) = match plan.interval.closed {
-            Closed::Both => ('[', ']'),
-            Closed::Left => ('[', ')'),
-            Closed::Right => ('(', ']'),
-            Closed::Neither => ('(', ')'),
-        };
+        let Interval { lower, upper, closed } = plan.interval;
+        let open = if lower.is_some() && matches!(closed, Closed::Both | Closed::Left) { '[' } else { '(' };
+        let close = if upper.is_some() && matches!(closed, Closed::Both | Closed::Right) { ']' } else { ')' };
         let mut lines = vec![
             format!("interval_join ({:?})", self.how).to_lowercase(),
             format!(
                 "  time       right.{} - left.{} in {open}{}, {}{close} {}",
                 self.on.1,
                 self.on.0,
-                name(plan.interval.lower, "-"),
-                name(plan.interval.upper, "+"),
+                name(lower, "-"),
+                name(upper, "+"),
                 plan.unit.name()
             ),
             match keys.is_empty() {
