@@ -22,8 +22,11 @@ use crate::{Error, Result};
 /// The most rows of a batch: 1 MiB for a column of 8 bytes.
 const BATCH_ROWS: usize = 1 << 17;
 
-/// What a batch's columns should take together.
+/// What a batch's columns should take together, in a table.
 const BATCH_BYTES: usize = 8 << 20;
+
+/// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it is read.
+const STREAM_BYTES: usize = 4 << 20;
 
 /// An interval join: which pairs of rows of two tables are wanted.
 ///
@@ -254,6 +257,7 @@ impl Join {
     /// A reader of the batches, which are made while they are read.
     pub fn into_batches(mut self) -> Batches {
         self.read_soon = true;
+        self.batch_rows = self.batch_rows.min(STREAM_BYTES / self.gather.row_bytes().max(1)).max(1);
         Batches::new(self)
     }
 
