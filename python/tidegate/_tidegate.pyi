@@ -1,0 +1,381 @@
+"""The native part of tidegate, written in Rust.
+
+Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`, `pa` for
+`pyarrow`, and these tables:
+
+    >>> import pyarrow as pa
+    >>> import tidegate as tg
+    >>> trades = pa.table({"ts": [10, 20, 30], "sym": ["A", "B", "A"], "price": [1.0, 2.0, 3.0]})
+    >>> quotes = pa.table({"ts": [8, 10, 29, 31], "sym": ["A", "A", "A", "C"], "bid": [9, 8, 7, 6]})
+"""
+
+# ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypedDict, final
+
+import pyarrow as pa
+
+from tidegate.expressions import Expr
+from tidegate.types import ArrowSource, Bound, Closed, How, KeyNames, Names
+
+__all__ = [
+    "BUILD_PROFILE",
+    "BatchReader",
+    "ClosedError",
+    "MemoryLimitError",
+    "OrderError",
+    "SchemaError",
+    "StateError",
+    "TidegateError",
+    "__version__",
+    "default_threads",
+    "explain_interval_join",
+    "interval_join",
+    "interval_join_batches",
+]
+
+__version__: Final[str]
+"""The version of the package."""
+
+BUILD_PROFILE: Final[Literal["debug", "release"]]
+"""How the native part was built. Only times measured with `release` mean anything."""
+
+class TidegateError(ValueError):
+    """Anything that tidegate refuses.
+
+    The text names the column or argument, what was given, what was expected, and what to do.
+
+    Example:
+        >>> tg.interval_join(trades, quotes, on="ts", lower=2, upper=1)
+        Traceback (most recent call last):
+        tidegate.TidegateError: lower must not be greater than upper, but lower is 2 ...
+    """
+
+class SchemaError(TidegateError):
+    """A column is missing, doubled, or of a type that does not fit.
+
+    Example:
+        >>> tg.interval_join(trades, quotes, on="time", lower=0, upper=1)
+        Traceback (most recent call last):
+        tidegate.SchemaError: left: there is no column `time`, which `on` names; it has `ts`, ...
+    """
+
+class OrderError(TidegateError):
+    """Rows break a promised order."""
+
+class MemoryLimitError(TidegateError):
+    """A limit on rows or memory was reached; no memory was taken.
+
+    Example:
+        >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
+        Traceback (most recent call last):
+        tidegate.MemoryLimitError: the result has ... rows, more than max_rows = 10; raise it, ...
+    """
+
+class StateError(TidegateError):
+    """A snapshot cannot be restored."""
+
+class ClosedError(TidegateError):
+    """A handle was used after it was closed.
+
+    Example:
+        >>> reader = tg.interval_join_batches(trades, quotes, on="ts", lower=0, upper=1)
+        >>> reader.close()
+        >>> next(reader)
+        Traceback (most recent call last):
+        tidegate.ClosedError: the reader is closed
+    """
+
+class _Stats(TypedDict):
+    left_rows: int
+    right_rows: int
+    rows: int
+    left_rows_done: int
+    threads: int
+    keys: str
+
+@final
+class BatchReader:
+    """The batches of a join's result, in order.
+
+    Batches are made as they are asked for, a few at a time by all threads, so a result larger than
+    memory can be written as it comes. Until the reader is closed or gone it holds both inputs and
+    up to 20 bytes a left row and 24 bytes a right row. It is a one-time iterator, an Arrow stream
+    and a context manager. Several threads may take batches from one reader; each batch comes to one
+    of them. A process made by `fork()` cannot use a reader of its parent.
+
+    Example:
+        >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
+        ...     [batch.num_rows for batch in reader]
+        [3]
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every batch, known before the first.
+
+        Example:
+            >>> tg.interval_join_batches(
+            ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0
+            ... ).schema.names
+            ['ts', 'sym', 'price', 'ts_right', 'bid']
+        """
+
+    def stats(self) -> _Stats:
+        """Numbers that describe the join so far.
+
+        Returns:
+            `left_rows` and `right_rows`, the rows of the inputs; `rows`, the result rows handed
+            out; `left_rows_done`, the left rows whose result rows have all been made; `threads`;
+            and `keys`, how keys were compared.
+
+        Raises:
+            ClosedError: The reader is closed, or is one of a parent process.
+
+        Example:
+            >>> reader = tg.interval_join_batches(
+            ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0
+            ... )
+            >>> next(reader).num_rows, reader.stats()["rows"], reader.stats()["keys"]
+            (3, 3, 'hashed byte strings')
+        """
+
+    def close(self) -> None:
+        """Drop what the reader holds and stop its threads; a second call does nothing.
+
+        Raises:
+            ClosedError: The reader is one of a parent process.
+
+        Example:
+            >>> tg.interval_join_batches(trades, quotes, on="ts", lower=0, upper=0).close()
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401 - a capsule has no type
+
+def default_threads() -> int:
+    """The number of threads of a call that does not say.
+
+    It is the least of the processors that this process may use, its share of them in a container,
+    and `OMP_NUM_THREADS`, by which Spark tells a worker how many are its own.
+
+    Example:
+        >>> tg.default_threads() >= 1
+        True
+    """
+
+def interval_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    lower: Bound,
+    upper: Bound,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    closed: Closed = "both",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> pa.Table:
+    """Pair the rows of two tables that share a key and are close in time.
+
+    `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
+    holds (the online interval join of PPOIJ, section 2.2, over whole tables).
+
+    Example:
+        The quotes of a trade's symbol in the two seconds up to the trade:
+
+        >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pandas()
+           ts sym  price  ts_right  bid
+        0  10   A    1.0         8    9
+        1  10   A    1.0        10    8
+        2  30   A    3.0        29    7
+
+        The same with every trade, and only where the quote is good enough:
+
+        >>> tg.interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0,
+        ...     how="left", where=tg.right.bid > 8, columns=["ts", "bid"],
+        ... ).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [9, None, None]}
+
+    Args:
+        left: Arrow data: a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, a
+            DuckDB relation, or anything else with `__arrow_c_stream__` or `__arrow_c_array__`.
+        right: Likewise.
+        on: The time column, or a pair of its names on the left and the right. Integers, dates and
+            timestamps; timestamps with zones are compared as instants; units may differ.
+        lower: How long after the left time matches begin; negative for before. A timedelta, a
+            numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", an integer in the unit
+            of the time columns (the finer of the two), or None for no bound.
+        upper: How long after the left time matches end, likewise. Not less than `lower`.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without it any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or both, that
+            have no pair. `semi`, `anti`: the left rows that have a pair, or have none.
+        closed: Which ends of the interval match: `both`, `left`, `right` or `neither`.
+        suffix: Added to the name of a right column that the left side has too.
+        columns: The columns of the result, in this order; others are not made.
+        threads: The number of threads, from 1 to 512; see `default_threads`.
+        max_rows: The most rows that the result may have.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, whatever the threads; right rows without
+        a pair follow at the end. Neither side needs to be sorted, but sorted ones are faster.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        MemoryLimitError: The result would have more than `max_rows` rows.
+        TidegateError: Another argument has no meaning, a time is null, or the Arrow data is
+            malformed.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. A time
+        plus a bound that would pass the range of 64 bits stays at its end.
+
+        Memory: the inputs, 20 bytes a left row and 24 bytes a right row at most, and the result.
+        Where the result is too large, see `interval_join_batches`.
+    """
+
+def interval_join_batches(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    lower: Bound,
+    upper: Bound,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    closed: Closed = "both",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> BatchReader:
+    """Pair rows as `interval_join` does, and hand out the result batch by batch.
+
+    `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
+    holds. The pairs are found before the call returns; their columns are made as they are taken.
+
+    Example:
+        >>> reader = tg.interval_join_batches(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, batch_rows=2
+        ... )
+        >>> [batch.column("bid").to_pylist() for batch in reader]
+        [[9, 8], [7]]
+
+        A result larger than memory goes into a file as it comes:
+
+        >>> import os, tempfile
+        >>> import pyarrow.parquet as pq
+        >>> path = os.path.join(tempfile.mkdtemp(), "pairs.parquet")
+        >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
+        ...     with pq.ParquetWriter(path, reader.schema) as file:
+        ...         for batch in reader:
+        ...             file.write_batch(batch)
+        >>> pq.read_metadata(path).num_rows
+        3
+
+    Args:
+        left: As for `interval_join`.
+        right: As for `interval_join`.
+        on: As for `interval_join`.
+        lower: As for `interval_join`.
+        upper: As for `interval_join`.
+        by: As for `interval_join`.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        closed: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        threads: As for `interval_join`.
+        max_rows: As for `interval_join`; with `where`, rows are counted as they are made, so that
+            batches may come before the error.
+        batch_rows: The most rows of a batch. Without it, batches take a few megabytes.
+
+    Returns:
+        A reader of the batches. Joined together they are the table of `interval_join`.
+
+    Raises:
+        SchemaError: As for `interval_join`.
+        MemoryLimitError: As for `interval_join`.
+        TidegateError: As for `interval_join`.
+        TypeError: As for `interval_join`.
+
+    Note:
+        Memory: the inputs, 20 bytes a left row and 24 bytes a right row at most, and the few
+        batches that are made but not yet taken.
+    """
+
+def explain_interval_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    lower: Bound,
+    upper: Bound,
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    closed: Closed = "both",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> str:
+    """Say what an interval join would do; `tidegate.explain` is the way to call this.
+
+    Only the schemas are read, and the arguments are checked as `interval_join` checks them.
+
+    Example:
+        >>> print(tg.explain(tg.interval_join, trades, quotes, on="ts", lower=-2, upper=0,
+        ...                  threads=2))
+        interval_join (inner)
+          time       right.ts - left.ts in [-2, 0] integer
+        ...
+
+    Args:
+        left: As for `interval_join`.
+        right: As for `interval_join`.
+        on: As for `interval_join`.
+        lower: As for `interval_join`.
+        upper: As for `interval_join`.
+        by: As for `interval_join`.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        closed: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        threads: As for `interval_join`.
+        max_rows: As for `interval_join`.
+        batch_rows: As for `interval_join_batches`.
+
+    Returns:
+        A few lines of text: the interval, the keys, the algorithm, the index, the threads, the
+        memory bound and the columns.
+
+    Raises:
+        SchemaError: As for `interval_join`.
+        TidegateError: As for `interval_join`.
+        TypeError: As for `interval_join`.
+    """
