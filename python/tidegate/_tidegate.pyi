@@ -98,10 +98,10 @@ class _Stats(TypedDict):
 
 @final
 class BatchReader:
-    """The batches of a join's result, in order.
+    """Read the record batches of a join's result, in order.
 
-    Batches are made as they are asked for, a few at a time by all threads, so a result larger than
-    memory can be written as it comes. Until the reader is closed or gone it holds both inputs and
+    All threads make batches, and wait when they are a few batches ahead of who reads, so a result
+    larger than memory can be written as it comes. Until the reader is closed or gone it holds both inputs and
     up to 20 bytes a left row and 24 bytes a right row. It is a one-time iterator, an Arrow stream
     and a context manager. Several threads may take batches from one reader; each batch comes to one
     of them. A process made by `fork()` cannot use a reader of its parent.
@@ -114,7 +114,9 @@ class BatchReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch, known before the first.
+        """The schema of every batch, a `pyarrow.Schema`.
+
+        It is known before the first batch.
 
         Example:
             >>> tg.interval_join_batches(
@@ -124,15 +126,16 @@ class BatchReader:
         """
 
     def stats(self) -> _Stats:
-        """Numbers that describe the join so far.
+        """Return numbers that describe the join so far.
 
         Returns:
             `left_rows` and `right_rows`, the rows of the inputs; `rows`, the result rows handed
-            out; `left_rows_done`, the left rows whose result rows have all been made; `threads`;
+            out; `left_rows_done`, about how many left rows have been
+            joined, the last of them when the end has been read; `threads`;
             and `keys`, how keys were compared.
 
         Raises:
-            ClosedError: The reader is closed, or is one of a parent process.
+            ClosedError: The reader is one of a parent process.
 
         Example:
             >>> reader = tg.interval_join_batches(
@@ -143,7 +146,9 @@ class BatchReader:
         """
 
     def close(self) -> None:
-        """Drop what the reader holds and stop its threads; a second call does nothing.
+        """End the work and drop the batches that were made ahead.
+
+        A second call does nothing. The end of a `with` block closes, too.
 
         Raises:
             ClosedError: The reader is one of a parent process.
@@ -164,7 +169,7 @@ class BatchReader:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401 - a capsule has no type
 
 def default_threads() -> int:
-    """The number of threads of a call that does not say.
+    """Return the number of threads that a call uses when it does not say.
 
     It is the least of the processors that this process may use, its share of them in a container,
     and `OMP_NUM_THREADS`, by which Spark tells a worker how many are its own.
@@ -190,7 +195,7 @@ def interval_join(
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> pa.Table:
-    """Pair the rows of two tables that share a key and are close in time.
+    """Pair the rows of two inputs that share a key and are close in time.
 
     `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
     holds (the online interval join of PPOIJ, section 2.2, over whole tables).
@@ -271,7 +276,7 @@ def interval_join_batches(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> BatchReader:
-    """Pair rows as `interval_join` does, and hand out the result batch by batch.
+    """Do as `interval_join`, and return the rows batch by batch.
 
     `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
     holds. The pairs are found before the call returns; their columns are made as they are taken.
@@ -343,7 +348,7 @@ def explain_interval_join(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> str:
-    """Say what an interval join would do; `tidegate.explain` is the way to call this.
+    """Say what `interval_join` would do with these arguments; `tidegate.explain` calls it.
 
     Only the schemas are read, and the arguments are checked as `interval_join` checks them.
 

@@ -1,0 +1,84 @@
+"""The stub says what the native module has, no more and no less."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidegate import _tidegate
+
+ROOT = Path(__file__).parents[2]
+STUB = ROOT / "python" / "tidegate" / "_tidegate.pyi"
+TREE = ast.parse(STUB.read_text(encoding="utf-8"))
+
+Definition = ast.ClassDef | ast.FunctionDef
+
+
+def definitions(body: list[ast.stmt]) -> dict[str, Definition]:
+    return {node.name: node for node in body if isinstance(node, Definition)}
+
+
+def declared() -> set[str]:
+    """All public names of the stub."""
+    constants = {
+        node.target.id
+        for node in TREE.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    names = constants | definitions(TREE.body).keys()
+    return {name for name in names if not name.startswith("_") or name == "__version__"}
+
+
+def documented() -> dict[str, tuple[Definition, object]]:
+    """What has a docstring in the stub, as `Class.method` or name, with what it is at run time."""
+    found = {}
+    for name, node in definitions(TREE.body).items():
+        found[name] = node, getattr(_tidegate, name, None)
+        if isinstance(node, ast.ClassDef):
+            for method, inner in definitions(node.body).items():
+                found[f"{name}.{method}"] = inner, getattr(found[name][1], method, None)
+    return {name: pair for name, pair in found.items() if ast.get_docstring(pair[0])}
+
+
+DOCUMENTED = documented()
+
+
+def test_exports_and_stub_agree():
+    assert "interval_join" in declared()
+    assert (
+        declared()
+        == set(_tidegate.__all__)
+        == {name for name in vars(_tidegate) if not name.startswith("_") or name == "__version__"}
+    )
+
+
+def test_public_methods_are_declared():
+    declared_methods = definitions(definitions(TREE.body)["BatchReader"].body).keys()
+    present = {name for name in vars(_tidegate.BatchReader) if not name.startswith("_")}
+    assert present == {name for name in declared_methods if not name.startswith("_")}
+
+
+def test_everything_public_has_a_docstring():
+    assert declared() - {"__version__", "BUILD_PROFILE"} <= DOCUMENTED.keys()
+    assert {"BatchReader.schema", "BatchReader.stats", "BatchReader.close"} <= DOCUMENTED.keys()
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_help_begins_as_the_stub_does(name):
+    """`help()` shows the text of the native module, which is the first line of the stub's."""
+    node, runtime = DOCUMENTED[name]
+    first = ast.get_docstring(node).splitlines()[0]
+    assert (inspect.getdoc(runtime) or "").splitlines()[:1] == [first]
+
+
+def test_mypy_finds_no_difference():
+    command = [sys.executable, "-m", "mypy.stubtest", "tidegate._tidegate"]
+    command += ["--mypy-config-file", str(ROOT / "pyproject.toml")]
+    # The stub that is tested is that of the sources.
+    environment = os.environ | {"MYPYPATH": str(ROOT / "python")}
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
