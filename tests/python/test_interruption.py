@@ -1,0 +1,193 @@
+"""Ctrl-C, fork, and several threads at one reader. Waits are bounded, so nothing can hang a run."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import oracle
+from tidegate import ClosedError, interval_join, interval_join_batches
+
+needs_signals = pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+# Far more than an interrupted call takes, far less than the joins would take when they went on.
+PATIENCE = 30
+
+# Two tables whose pairs would keep two processors busy for minutes, and a word to the test.
+LONG_JOIN = """
+    import sys
+    import numpy as np, pyarrow as pa, tidegate
+    hot = pa.table({"ts": np.zeros(400_000, np.int64), "x": np.zeros(400_000)})
+    arguments = dict(on="ts", lower=0, upper=0)
+    print("ready", flush=True)
+"""
+WAYS = {
+    "batches": """
+        for batch in tidegate.interval_join_batches(hot, hot, **arguments):
+            pass
+    """,
+    "where": """
+        tidegate.interval_join(hot, hot, where="left.x > right.x", **arguments)
+    """,
+    "stream": """
+        for batch in pa.RecordBatchReader.from_stream(
+            tidegate.interval_join_batches(hot, hot, where="left.x > right.x", **arguments)
+        ):
+            pass
+    """,
+}
+
+
+@needs_signals
+@pytest.mark.parametrize("way", ["batches", "where"])
+def test_ctrl_c_ends_a_long_join(way):
+    script = textwrap.dedent(LONG_JOIN) + "try:\n"
+    script += textwrap.indent(textwrap.dedent(WAYS[way]), "    ")
+    script += "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+    script += "print(tidegate.interval_join(hot[:3], hot[:1], **arguments).num_rows)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            assert child.stdout.readline() == "ready\n"
+            threading.Event().wait(0.5)
+            child.send_signal(signal.SIGINT)
+            output, _ = child.communicate(timeout=PATIENCE)
+        finally:
+            child.kill()
+    # The interpreter goes on, and so does tidegate.
+    assert output == "interrupted\n3\n"
+    assert child.returncode == 0
+
+
+def in_child(script: str) -> str:
+    """Run a script that forks, in a process of its own; what it prints."""
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+FORKING = """
+    import os, sys
+    import pyarrow as pa, tidegate
+    table = pa.table({"ts": range(200_000), "k": [1] * 200_000})
+    arguments = dict(on="ts", by="k", lower=-1, upper=1, threads=4)
+    assert tidegate.interval_join(table, table, **arguments).num_rows == 599_998
+    reader = tidegate.interval_join_batches(table, table, batch_rows=100, **arguments)
+    next(reader)
+    child = os.fork()
+    if child == 0:
+        try:
+            {in_child}
+        except BaseException as error:
+            print(type(error).__name__, error, flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    print(sum(batch.num_rows for batch in reader))
+"""
+
+
+@needs_fork
+def test_a_forked_child_can_join():
+    action = "print(tidegate.interval_join(table, table, **arguments).num_rows, flush=True)"
+    assert in_child(FORKING.replace("{in_child}", action)) == "599998\n599898\n"
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    "action",
+    ["next(reader)", "reader.stats()", "reader.close()", "pa.table(reader)"],
+)
+def test_a_reader_from_before_the_fork_raises(action):
+    output = in_child(FORKING.replace("{in_child}", action))
+    assert output.startswith("ClosedError this reader was made before the process forked")
+    # The parent's reader is as it was.
+    assert output.endswith("\n599898\n")
+
+
+@needs_fork
+def test_a_child_lets_go_of_a_reader_from_before_the_fork():
+    action = "del reader; print('gone', flush=True)"
+    assert in_child(FORKING.replace("{in_child}", action)) == "gone\n599898\n"
+
+
+def test_a_process_ends_while_a_reader_works():
+    script = """
+        import numpy as np, pyarrow as pa, tidegate
+        hot = pa.table({"ts": np.zeros(100_000, np.int64)})
+        reader = tidegate.interval_join_batches(hot, hot, on="ts", lower=0, upper=0)
+        print(next(reader).num_rows > 0)
+    """
+    assert in_child(script) == "True\n"
+
+
+# One reader, several threads
+
+
+def table(count: int) -> pa.Table:
+    return pa.table({"ts": np.arange(count), "row": np.arange(count)})
+
+
+def test_threads_share_a_reader():
+    left = table(20_000)
+    reader = interval_join_batches(left, left, on="ts", lower=-3, upper=3, batch_rows=64)
+    with ThreadPoolExecutor(8) as pool:
+        parts = list(pool.map(lambda _: list(reader), range(8)))
+    together = pa.Table.from_batches([batch for part in parts for batch in part])
+    whole = interval_join(left, left, on="ts", lower=-3, upper=3)
+    order = [("row", "ascending"), ("row_right", "ascending")]
+    oracle.assert_same(together.sort_by(order), whole.combine_chunks())
+    # Whoever takes batches takes them in the result's order.
+    for part in parts:
+        if part:
+            assert pa.Table.from_batches(part).column("row").to_pylist() == sorted(
+                pa.Table.from_batches(part).column("row").to_pylist()
+            )
+
+
+def test_a_reader_is_closed_while_others_read():
+    left = pa.table({"ts": np.zeros(20_000, np.int64)})
+    reader = interval_join_batches(left, left, on="ts", lower=0, upper=0, batch_rows=1_000)
+
+    def read(_number: int) -> str:
+        try:
+            for batch in reader:
+                assert batch.num_rows
+        except ClosedError as error:
+            return str(error)
+        return "all"
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = pool.map(read, range(4))
+        next(reader)
+        reader.close()
+        assert set(outcomes) == {"the reader is closed"}
+    reader.close()
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        next(reader)
+
+
+def test_closing_ends_the_block():
+    with interval_join_batches(table(9), table(9), on="ts", lower=0, upper=0) as reader:
+        pass
+    with pytest.raises(ClosedError, match="the reader is closed"):
+        next(reader)
+    assert reader.schema.names == ["ts", "row", "ts_right", "row_right"]
+
+
+def test_joins_at_once():
+    left = table(50_000)
+    arguments = {"on": "ts", "lower": -1, "upper": 1}
+    whole = interval_join(left, left, **arguments)
+    with ThreadPoolExecutor(6) as pool:
+        results = pool.map(lambda n: interval_join(left, left, threads=n, **arguments), range(1, 7))
+        assert all(found.equals(whole) for found in results)
