@@ -6,6 +6,7 @@ pyarrow, whose own check sees the lengths of buffers, and as bare capsules, whic
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +25,27 @@ class Bare:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def spoiled(build: Callable[[pa.Buffer], pa.Array], *values: int) -> pa.Array:
-    """Build an array over good offsets, for pyarrow looks, and then write others into them."""
-    offsets = np.zeros(len(values), np.int32)
-    array = build(pa.py_buffer(offsets))
-    offsets[:] = values
-    return array
+@dataclass
+class Malformed:
+    """An array that is good, for pyarrow makes no other, until offsets are written into it."""
+
+    array: pa.Array
+    memory: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    offsets: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.good = self.memory.copy()
+
+    def table(self) -> pa.Table:
+        self.memory[:] = self.good
+        table = pa.table({"ts": [1, 2], "bad": self.array})
+        self.memory[:] = self.offsets
+        return table
+
+
+def spoiled(build: Callable[[pa.Buffer], pa.Array], *offsets: int) -> Malformed:
+    memory = np.zeros(len(offsets), np.int32)
+    return Malformed(build(pa.py_buffer(memory)), memory, offsets)
 
 
 def view(length: int, prefix: bytes, buffer: int, offset: int) -> bytes:
@@ -37,18 +53,19 @@ def view(length: int, prefix: bytes, buffer: int, offset: int) -> bytes:
 
 
 TEXT = b"abcdefghijklmnopqrstuvwxyz"
-NO_TEXT = b"\xff\xfe\xc3\x28"
+BYTES = b"\xff\xfe\xc3\x28"
+NO_TEXT = pa.array([BYTES[:2], BYTES[2:]]).view(pa.string())
 TWO = pa.array(["x", "y"])
 
 
-def strings(*offsets: int, text: bytes = TEXT) -> pa.Array:
+def strings(*offsets: int, text: bytes = TEXT) -> Malformed:
     def build(buffer: pa.Buffer) -> pa.Array:
         return pa.Array.from_buffers(pa.string(), 2, [None, buffer, pa.py_buffer(text)])
 
     return spoiled(build, *offsets)
 
 
-def lists(*offsets: int) -> pa.Array:
+def lists(*offsets: int) -> Malformed:
     def build(buffer: pa.Buffer) -> pa.Array:
         items = pa.array([1, 2])
         return pa.Array.from_buffers(pa.list_(pa.int64()), 2, [None, buffer], children=[items])
@@ -56,46 +73,47 @@ def lists(*offsets: int) -> pa.Array:
     return spoiled(build, *offsets)
 
 
-def views(first: bytes, second: bytes) -> pa.Array:
+def views(first: bytes, second: bytes) -> Malformed:
     buffers = [None, pa.py_buffer(first + second), pa.py_buffer(TEXT)]
-    return pa.Array.from_buffers(pa.string_view(), 2, buffers)
+    return Malformed(pa.Array.from_buffers(pa.string_view(), 2, buffers))
+
+
+def codes(first: int, second: int, values: pa.Array = TWO) -> Malformed:
+    indices = pa.array([first, second], pa.int8())
+    return Malformed(pa.DictionaryArray.from_arrays(indices, values, safe=False))
+
+
+def run_ends(*ends: int) -> Malformed:
+    memory = np.array([1, 2], np.int32)
+    numbers = pa.Array.from_buffers(pa.int32(), 2, [None, pa.py_buffer(memory)])
+    return Malformed(pa.RunEndEncodedArray.from_arrays(numbers, TWO), memory, ends)
 
 
 MALFORMED = {
     "falling offsets": strings(0, 5, 2),
     "negative offsets": strings(-3, 0, 2),
-    "invalid UTF-8": strings(0, 2, 4, text=NO_TEXT),
+    "invalid UTF-8": strings(0, 2, 4, text=BYTES),
     "half a character": strings(0, 1, 2, text="é".encode()),
-    "dictionary code out of bounds": pa.DictionaryArray.from_arrays(
-        pa.array([0, 2], pa.int8()), TWO, safe=False
-    ),
-    "negative dictionary code": pa.DictionaryArray.from_arrays(
-        pa.array([0, -1], pa.int8()), TWO, safe=False
-    ),
+    "dictionary code out of bounds": codes(0, 2),
+    "negative dictionary code": codes(0, -1),
     "list offsets out of range": lists(0, 1, 1_000),
     "falling list offsets": lists(0, 2, 1),
-    "bad text in a struct": pa.StructArray.from_arrays([strings(0, 2, 4, text=NO_TEXT)], ["s"]),
-    "bad text in a dictionary": pa.DictionaryArray.from_arrays(
-        pa.array([0, 1], pa.int8()), strings(0, 2, 4, text=NO_TEXT)
-    ),
+    "bad text in a struct": Malformed(pa.StructArray.from_arrays([NO_TEXT], ["s"])),
+    "bad text in a dictionary": codes(0, 1, NO_TEXT),
     "view beyond its buffer": views(view(20, b"abcd", 0, 0), view(20, b"abcd", 0, 1_000)),
     "view of no buffer": views(view(20, b"abcd", 0, 0), view(20, b"abcd", 7, 0)),
-    "run ends that fall": pa.Array.from_buffers(
-        pa.run_end_encoded(pa.int32(), pa.string()),
-        2,
-        [None],
-        children=[pa.array([2, 1], pa.int32()), TWO],
-    ),
+    "run ends that fall": run_ends(2, 1),
+    "run ends that are short": run_ends(0, 1),
 }
 
 # The C data interface carries no lengths, so only pyarrow itself can see this.
 TOO_LONG = strings(0, 5, 1_000_000_000)
 
 
-def refused(array: pa.Array, source: type, *, as_key: bool) -> None:
-    bad = pa.table({"ts": [1, 2], "bad": array})
-    good = pa.table({"ts": [1, 2], "bad": pa.nulls(2, array.type)})
-    for sides in ((source(bad), good), (good, source(bad))):
+def refused(malformed: Malformed, source: type, *, as_key: bool) -> None:
+    bad = source(malformed.table())
+    good = pa.table({"ts": [1, 2], "bad": pa.nulls(2, malformed.array.type)})
+    for sides in ((bad, good), (good, bad)):
         with pytest.raises(TidegateError, match=r"malformed|reading the Arrow stream failed"):
             interval_join(*sides, on="ts", lower=0, upper=0, by="bad" if as_key else None)
 
@@ -107,7 +125,7 @@ def test_malformed_payload(name, source):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, array in MALFORMED.items() if not pa.types.is_nested(array.type)]
+    "name", [name for name, one in MALFORMED.items() if not pa.types.is_nested(one.array.type)]
 )
 def test_malformed_key(name):
     refused(MALFORMED[name], Bare, as_key=True)
@@ -118,7 +136,7 @@ def test_offsets_beyond_the_text():
 
 
 def test_the_message_names_side_and_column():
-    bad = Bare(pa.table({"ts": [1, 2], "city": MALFORMED["invalid UTF-8"]}))
+    bad = Bare(MALFORMED["invalid UTF-8"].table().rename_columns(["ts", "city"]))
     with pytest.raises(TidegateError) as caught:
         interval_join(pa.table({"ts": [1]}), bad, on="ts", lower=0, upper=0)
     assert "right: column `city` holds malformed Arrow data" in str(caught.value)
