@@ -79,6 +79,23 @@ impl Column {
         })
     }
 
+    /// Gathers the rows, none of which is [`NO_ROW`], into an array of its own.
+    pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
+        let Some(width) = self.width else { return self.take(rows) };
+        let mut memory = Pages::<u8>::new(width * rows.len());
+        self.gather_values(rows, false, &mut memory, Store::Cached);
+        self.array(Buffer::from(Bytes::from_owner(memory)), rows, false)
+    }
+
+    /// The array of the values gathered from the rows.
+    fn array(&self, values: Buffer, rows: &[u32], optional: bool) -> Result<ArrayRef, ArrowError> {
+        let data = ArrayDataBuilder::new(self.data_type.clone())
+            .len(rows.len())
+            .add_buffer(values)
+            .nulls(self.nulls(rows, optional));
+        data.build().map(make_array)
+    }
+
     /// Gathers the rows by `arrow-select`, whatever the type; [`NO_ROW`] gives a null.
     pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         match &self.chunks[..] {
@@ -265,11 +282,7 @@ impl Gather {
         let mut fixed = |column: &Column, width: usize, rows: &[u32], optional| {
             let values = Buffer::from(memory.slice(start..start + width * rows.len()));
             start += padded(width);
-            let data = ArrayDataBuilder::new(column.data_type.clone())
-                .len(rows.len())
-                .add_buffer(values)
-                .nulls(column.nulls(rows, optional));
-            data.build().map(make_array)
+            column.array(values, rows, optional)
         };
         let mut array = |column: &Column, rows: &[u32], optional| match column.width {
             Some(width) => fixed(column, width, rows, optional),

@@ -190,9 +190,9 @@ impl Filter {
     }
 
     fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
-        let take =
-            |columns: &[Column], rows| columns.iter().map(|column| column.take(rows)).collect::<Result<Vec<_>, _>>();
-        let kept = self.predicate.evaluate(&take(&self.left, left)?, &take(&self.right, right)?, left.len())?;
+        let gather =
+            |columns: &[Column], rows| columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>();
+        let kept = self.predicate.evaluate(&gather(&self.left, left)?, &gather(&self.right, right)?, left.len())?;
         Ok(kept.iter().collect())
     }
 }

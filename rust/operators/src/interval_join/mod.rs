@@ -117,8 +117,9 @@ pub fn interval_join(
 /// A predicate over candidate pairs: given the left and the right row of each, says which of them stay.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
-/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a cache.
-const CANDIDATES: usize = 1 << 14;
+/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a cache, and such that
+/// a column of 8-byte values is below the size from which allocators go to the operating system.
+const CANDIDATES: usize = 1 << 13;
 
 /// How many candidates a page of left rows should have; a single left row may have more.
 const PAGE_CANDIDATES: u64 = 1 << 24;
@@ -158,10 +159,9 @@ impl Matches {
     ) -> Result<Result<Matches, E>, Stopped> {
         let candidates = Output::of_left(self.clone(), How::Inner, page.clone(), driver)?;
         let kept = driver.map(candidates.cut(CANDIDATES), |block| {
-            candidates.list(block, |pairs| -> Result<_, E> {
+            candidates.list(block, |pairs| {
                 let verdicts = keep(pairs.left(), pairs.right())?;
-                let chosen = |rows: &[u32]| rows.iter().zip(&verdicts).filter(|row| *row.1).map(|row| *row.0).collect();
-                Ok::<(Vec<u32>, Vec<u32>), E>((chosen(pairs.left()), chosen(pairs.right())))
+                Ok::<_, E>(compact(pairs, &verdicts))
             })
         })?;
         let kept: Vec<(Vec<u32>, Vec<u32>)> = match kept.into_iter().collect() {
@@ -197,4 +197,17 @@ impl Matches {
             matched.insert(self.rows.as_ref().map_or(place, |rows| rows[place] as usize));
         }
     }
+}
+
+/// The pairs whose verdict is true; no branch depends on a verdict, since most cannot be foreseen.
+fn compact(pairs: &Pairs, verdicts: &[bool]) -> (Vec<u32>, Vec<u32>) {
+    let (mut left, mut right) = (vec![0; verdicts.len()], vec![0; verdicts.len()]);
+    let mut kept = 0;
+    for ((&l, &r), &verdict) in pairs.left().iter().zip(pairs.right()).zip(verdicts) {
+        (left[kept], right[kept]) = (l, r);
+        kept += usize::from(verdict);
+    }
+    left.truncate(kept);
+    right.truncate(kept);
+    (left, right)
 }
