@@ -13,6 +13,9 @@ export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
 SOURCES := $(RUST) README.md $(shell find python/tidegate -name '*.py' -o -name '*.pyi')
 
+export PIP_QUIET := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
 # The environment holds the package once: as a user has it, or as a developer has it. One stamp removes the other.
 RELEASE := $(VENV)/.release
 DEVELOP := $(VENV)/.develop
@@ -60,12 +63,12 @@ $(VENV)/.pip:
 	touch $@
 
 $(VENV)/.tools: $(VENV)/.pip pyproject.toml
-	pip install --quiet --group build --group check --group test
+	pip install --group build --group check --group test
 	touch $@
 
 $(RELEASE): $(VENV)/.pip $(SOURCES)
 	rm -f $(DEVELOP)
-	pip install --quiet '.[cli,spark]' --group demo
+	pip install '.[cli,spark]' --group demo
 	touch $@
 
 $(DEVELOP): $(VENV)/.tools $(RUST)

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -113,6 +112,8 @@ def duckdb_pairs(left: pa.Table, right: pa.Table, join: Join) -> list[Pair]:
         f"SELECT {wanted} FROM l {join.how} JOIN r ON {' AND '.join(conditions) or 'TRUE'} "  # noqa: S608 - names of ours
         "ORDER BY 1 NULLS LAST, 2"
     )
+    import duckdb  # noqa: PLC0415 - has no free-threaded build, which the other oracles do not need
+
     with duckdb.connect(config={"threads": 2}) as connection:
         for name, table, on in (("l", left, join.on[0]), ("r", right, join.on[1])):
             ticks = pc.multiply(table.column(on).cast(pa.int64()), step(table.column(on).type))
