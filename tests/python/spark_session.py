@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need Spark: two cores, small, and in an awkward time zone."""
+"""One Spark session for all tests that need Spark: two cores, small, in an awkward time zone."""
 
 import os
 import sys
