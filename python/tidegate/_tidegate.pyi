@@ -101,10 +101,10 @@ class BatchReader:
     """Read the record batches of a join's result, in order.
 
     All threads make batches, and wait when they are a few batches ahead of who reads, so a result
-    larger than memory can be written as it comes. Until the reader is closed or gone it holds both inputs and
-    up to 20 bytes a left row and 24 bytes a right row. It is a one-time iterator, an Arrow stream
-    and a context manager. Several threads may take batches from one reader; each batch comes to one
-    of them. A process made by `fork()` cannot use a reader of its parent.
+    larger than memory can be written as it comes. Until the reader is closed or gone it holds both
+    inputs and 12 bytes a left row and 8 a right row (up to 60 a row for rows out of time order).
+    It is a one-time iterator, an Arrow stream and a context manager. Several threads may take
+    batches from one reader; each batch comes to one of them. A process made by `fork()` cannot use a reader of its parent.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -255,8 +255,8 @@ def interval_join(
         A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. A time
         plus a bound that would pass the range of 64 bits stays at its end.
 
-        Memory: the inputs, 20 bytes a left row and 24 bytes a right row at most, and the result.
-        Where the result is too large, see `interval_join_batches`.
+        Memory: the inputs, the result, and 12 bytes a left row and 8 a right row (up to 60 a row
+        for rows out of time order). Where the result is too large, see `interval_join_batches`.
     """
 
 def interval_join_batches(
@@ -327,7 +327,8 @@ def interval_join_batches(
         TypeError: As for `interval_join`.
 
     Note:
-        Memory: the inputs, 20 bytes a left row and 24 bytes a right row at most, and the few
+        Memory: the inputs, 12 bytes a left row and 8 a right row (up to 60 a row for rows out of
+        time order), and the few
         batches that are made but not yet taken.
     """
 

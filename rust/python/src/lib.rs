@@ -1,5 +1,7 @@
 //! The Python module `tidegate._tidegate`: registration only.
 
+#![deny(unsafe_code)]
+
 mod error;
 mod expression;
 mod input;
