@@ -43,12 +43,6 @@ macro_rules! number {
             pub fn store(&self, value: $value, order: Ordering) {
                 self.0.store(value, order);
             }
-
-            /// Writes `value` and gives what stood there.
-            #[inline]
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                self.0.swap(value, order)
-            }
         }
     };
 }
@@ -69,17 +63,11 @@ number!(
     usize
 );
 
-impl AtomicUsize {
-    /// Adds `value` and gives what stood there.
+impl AtomicBool {
+    /// Writes `value` and gives what stood there.
     #[inline]
-    pub fn fetch_add(&self, value: usize, order: Ordering) -> usize {
-        self.0.fetch_add(value, order)
-    }
-
-    /// Subtracts `value` and gives what stood there.
-    #[inline]
-    pub fn fetch_sub(&self, value: usize, order: Ordering) -> usize {
-        self.0.fetch_sub(value, order)
+    pub fn swap(&self, value: bool, order: Ordering) -> bool {
+        self.0.swap(value, order)
     }
 }
 

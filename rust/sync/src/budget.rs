@@ -1,19 +1,24 @@
 //! A limit on memory that many threads take from and give back to.
 
-use crate::atomic::{Arc, AtomicUsize, Ordering};
+use std::sync::Arc;
 
-/// Bytes that may be held at one time.
+use crate::Counter;
+
+/// Bytes that may be held at one time. Clones share one limit.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Limit>);
+
 #[derive(Debug)]
-pub struct Budget {
+struct Limit {
     /// Bytes held, a refused request included for the moment until it is taken back.
-    used: AtomicUsize,
+    used: Counter,
     limit: usize,
 }
 
 /// Bytes taken from a budget, given back when dropped.
 #[derive(Debug)]
 pub struct Charge {
-    budget: Arc<Budget>,
+    budget: Budget,
     bytes: usize,
 }
 
@@ -30,38 +35,36 @@ pub struct Exceeded {
 
 impl Budget {
     /// At most `limit` bytes.
-    pub fn new(limit: usize) -> Arc<Budget> {
-        Arc::new(Budget { used: AtomicUsize::new(0), limit })
+    pub fn new(limit: usize) -> Budget {
+        Budget(Arc::new(Limit { used: Counter::new(0), limit }))
     }
 
     /// Bytes held now.
     pub fn used(&self) -> usize {
-        // Relaxed: a figure for statistics; it orders nothing.
-        self.used.load(Ordering::Relaxed)
+        self.0.used.get()
     }
 
     /// Takes `bytes`, before the memory is.
-    pub fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, Exceeded> {
-        // Relaxed, here and in the two subtractions: the counter orders nothing but itself, and
-        // read-modify-writes of one atomic lose no update. A request that is refused is counted
-        // until it is taken back, so two at once may both be refused where one would have fitted,
-        // and never both be granted where one does not.
-        if bytes > self.limit {
-            return Err(Exceeded { asked: bytes, used: self.used(), limit: self.limit });
+    pub fn charge(&self, bytes: usize) -> Result<Charge, Exceeded> {
+        let Limit { used, limit } = &*self.0;
+        let exceeded = |used| Exceeded { asked: bytes, used, limit: *limit };
+        if bytes > *limit {
+            return Err(exceeded(used.get()));
         }
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
-        if used.checked_add(bytes).is_some_and(|total| total <= self.limit) {
+        // A request that is refused is counted until it is taken back, so two at once may both be
+        // refused where one would have fitted, and never both be granted where one does not.
+        let before = used.add(bytes);
+        if before.checked_add(bytes).is_some_and(|total| total <= *limit) {
             return Ok(Charge { budget: self.clone(), bytes });
         }
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        Err(Exceeded { asked: bytes, used, limit: self.limit })
+        used.subtract(bytes);
+        Err(exceeded(before))
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        // Relaxed: see `charge`.
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.0.used.subtract(self.bytes);
     }
 }
 

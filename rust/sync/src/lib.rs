@@ -4,6 +4,7 @@
 
 pub mod atomic;
 mod budget;
+mod counter;
 mod once_link;
 mod stack;
 mod try_lock;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use budget::{Budget, Charge, Exceeded};
+pub use counter::Counter;
 pub use crossbeam_utils::CachePadded;
 pub use once_link::OnceLink;
 pub use stack::Stack;

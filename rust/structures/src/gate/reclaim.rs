@@ -1,7 +1,7 @@
 //! What becomes of rows that everybody has passed.
 
-use tidegate_sync::atomic::{Arc, AtomicUsize, Ordering};
-use tidegate_sync::{Budget, Stack, TryLock};
+use tidegate_sync::atomic::Arc;
+use tidegate_sync::{Budget, Counter, Stack, TryLock};
 
 use super::key::Key;
 use super::node::{Head, Hold, Node, NodePtr, Passed};
@@ -17,12 +17,12 @@ pub(super) struct Shared<T> {
     /// Handles that it knows; whoever has the lock is the reclaimer.
     known: TryLock<Vec<Known<T>>>,
     /// Nodes for which memory was taken since the last look. Written by sources.
-    taken: AtomicUsize,
+    taken: Counter,
     /// Handles at the last look. Written by the reclaimer.
-    handles: AtomicUsize,
+    handles: Counter,
     /// Number of the next source. Written by sources.
-    next_source: AtomicUsize,
-    pub(super) budget: Arc<Budget>,
+    next_source: Counter,
+    pub(super) budget: Budget,
 }
 
 /// A handle as the reclaimer sees it.
@@ -40,14 +40,14 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    pub(super) fn new(sources: usize, budget: Arc<Budget>) -> Self {
+    pub(super) fn new(sources: usize, budget: Budget) -> Self {
         Shared {
             head: Node::head(),
             arrivals: Stack::default(),
             known: TryLock::new(Vec::new()),
-            taken: AtomicUsize::new(0),
-            handles: AtomicUsize::new(0),
-            next_source: AtomicUsize::new(sources),
+            taken: Counter::new(0),
+            handles: Counter::new(0),
+            next_source: Counter::new(sources),
             budget,
         }
     }
@@ -67,15 +67,13 @@ impl<T> Shared<T> {
 
     /// A number for one more source.
     pub(super) fn number(&self) -> usize {
-        // Relaxed: a read-modify-write gives a number once, and nothing else is ordered by it.
-        self.next_source.fetch_add(1, Ordering::Relaxed)
+        self.next_source.add(1)
     }
 
     /// Says that memory for `nodes` nodes was taken, and frees some if it is time to.
     pub(super) fn took(&self, nodes: usize) {
-        // Relaxed, here and below: the two counts only decide when to look.
-        let taken = self.taken.fetch_add(nodes, Ordering::Relaxed) + nodes;
-        if taken >= NODES_BETWEEN.max(4 * self.handles.load(Ordering::Relaxed)) {
+        let taken = self.taken.add(nodes) + nodes;
+        if taken >= NODES_BETWEEN.max(4 * self.handles.get()) {
             self.reclaim();
         }
     }
@@ -83,7 +81,7 @@ impl<T> Shared<T> {
     /// Frees the rows that everybody has passed, unless another thread is at it.
     pub(super) fn reclaim(&self) {
         self.known.try_with(|known| {
-            self.taken.store(0, Ordering::Relaxed);
+            self.taken.set(0);
             let low = self.lowest(known);
             for handle in known.iter_mut() {
                 // SAFETY: having the lock makes this thread the reclaimer.
@@ -94,7 +92,7 @@ impl<T> Shared<T> {
             }
             // SAFETY: as above.
             known.retain(|handle| !handle.passed.is_empty() || unsafe { handle.hold.place() }.is_some());
-            self.handles.store(known.len(), Ordering::Relaxed);
+            self.handles.set(known.len());
         });
     }
 

@@ -22,8 +22,8 @@ mod scatter;
 use std::fmt;
 use std::marker::PhantomData;
 
-use tidegate_sync::Budget;
-use tidegate_sync::atomic::{Arc, AtomicUsize, Ordering};
+use tidegate_sync::atomic::Arc;
+use tidegate_sync::{Budget, Counter};
 
 use self::log::{Entry, Record};
 pub use self::log::{Pushed, Run};
@@ -71,7 +71,7 @@ impl BlockGate {
         if sources > MAX_SOURCES {
             return Err(TooManySources);
         }
-        let shared = Arc::new(Shared { next_source: AtomicUsize::new(sources), budget: Budget::new(limit) });
+        let shared = Arc::new(Shared { next_source: Counter::new(sources), budget: Budget::new(limit) });
         let logs: Vec<_> = (0..sources).map(|_| Record::new(Entry::Begin)).collect();
         let seed = BlockReader::new(&logs, shared.budget.clone());
         let readers = (0..readers).map(|_| seed.fork()).collect();
@@ -84,8 +84,8 @@ impl BlockGate {
 #[derive(Debug)]
 struct Shared {
     /// Number of the next source. Written by sources.
-    next_source: AtomicUsize,
-    budget: Arc<Budget>,
+    next_source: Counter,
+    budget: Budget,
 }
 
 /// A feeder of the gate. Dropping it closes it.
@@ -152,8 +152,7 @@ impl<R: Run> BlockSource<R> {
     /// One more source, which begins with what this one has promised; numbered as
     /// [`Source::fork`](super::Source::fork) numbers.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
-        // Relaxed: a read-modify-write gives a number once, and nothing else is ordered by it.
-        let number = self.shared.next_source.fetch_add(1, Ordering::Relaxed);
+        let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {
             return Err(TooManySources);
         }

@@ -108,12 +108,12 @@ pub struct BlockReader<R: Run> {
     /// What follows the block given last.
     lanes: Lanes<R>,
     maker: Maker,
-    budget: Arc<Budget>,
+    budget: Budget,
     not_sync: NotSync,
 }
 
 impl<R: Run> BlockReader<R> {
-    pub(super) fn new(logs: &[Arc<Record<R>>], budget: Arc<Budget>) -> Self {
+    pub(super) fn new(logs: &[Arc<Record<R>>], budget: Budget) -> Self {
         BlockReader {
             at: Arc::new(Block::new(Columns::default(), 0, Vec::new())),
             frontier: Frontier::new(logs.len()),

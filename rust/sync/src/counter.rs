@@ -1,0 +1,41 @@
+//! A number that many threads change and that orders nothing but itself.
+
+#[allow(clippy::disallowed_types, reason = "this crate wraps them")]
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+
+/// A count. Loom does not step through it: whoever uses one must be right whatever value it reads.
+#[derive(Debug, Default)]
+#[allow(clippy::disallowed_types, reason = "this crate wraps them")]
+pub struct Counter(AtomicUsize);
+
+impl Counter {
+    /// Starts at `value`.
+    #[allow(clippy::disallowed_types, reason = "this crate wraps them")]
+    pub const fn new(value: usize) -> Self {
+        Counter(AtomicUsize::new(value))
+    }
+
+    // Relaxed, all of them: read-modify-writes of one atomic lose no update and give no value twice,
+    // and nothing else is ordered by a counter.
+
+    /// The count at some moment.
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Writes `value`.
+    pub fn set(&self, value: usize) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Adds `value` and gives what stood there.
+    pub fn add(&self, value: usize) -> usize {
+        self.0.fetch_add(value, Ordering::Relaxed)
+    }
+
+    /// Subtracts `value`.
+    pub fn subtract(&self, value: usize) {
+        self.0.fetch_sub(value, Ordering::Relaxed);
+    }
+}
