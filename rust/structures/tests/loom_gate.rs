@@ -119,7 +119,7 @@ fn loom_push_read() {
 fn loom_push_push_read() {
     check(2, |alive| {
         let (mut sources, mut reader) = gate(alive, 2);
-        let pushers: Vec<_> = [[2, 4], [1, 2]]
+        let pushers: Vec<_> = [vec![2], vec![1, 2]]
             .into_iter()
             .map(|times| {
                 let mut source = sources.remove(0);
@@ -127,7 +127,7 @@ fn loom_push_push_read() {
                 thread::spawn(move || times.into_iter().for_each(|ts| push(&mut source, &alive, ts)))
             })
             .collect();
-        let merged = [(1, 1), (2, 0), (2, 1), (4, 0)];
+        let merged = [(1, 1), (2, 0), (2, 1)];
         let mut rows = Vec::new();
         read(&mut reader, &mut rows);
         assert!(merged.starts_with(&rows));
@@ -261,15 +261,13 @@ fn loom_reclaim() {
     check(2, |alive| {
         let (mut sources, mut reader) = gate(alive, 2);
         let (mut b, mut a) = (sources.pop().unwrap(), sources.pop().unwrap());
-        for ts in 1..4 {
-            push(&mut a, alive, ts);
-        }
+        push(&mut a, alive, 1);
+        push(&mut a, alive, 3);
         let pusher = {
             let alive = alive.clone();
             thread::spawn(move || {
                 push(&mut b, &alive, 2);
                 push(&mut b, &alive, 4);
-                push(&mut b, &alive, 5);
             })
         };
         let mut rows = Vec::new();
@@ -279,7 +277,7 @@ fn loom_reclaim() {
         pusher.join().unwrap();
         drop(a);
         assert!(read(&mut reader, &mut rows));
-        assert_eq!(rows, [(1, 0), (2, 0), (2, 1), (3, 0), (4, 1), (5, 1)]);
+        assert_eq!(rows, [(1, 0), (2, 1), (3, 0), (4, 1)]);
     });
 }
 

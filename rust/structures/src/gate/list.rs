@@ -391,15 +391,31 @@ impl<T: Send + Sync> Reader<T> {
     /// Moves to the next row, if it is ready.
     #[inline]
     pub(super) fn step(&mut self) -> Next<()> {
-        // The end is asked for before the list is looked at: rows are linked before a source closes.
-        let ended = self.frontier.is_end();
-        // SAFETY: the hold stands at `at`.
-        let Some(next) = unsafe { self.at.get() }.next(0) else { return self.nothing(ended) }; // L39
-        if !self.frontier.covers(next.key(), &mut self.lanes) {
-            return Next::NotYet; // L44
+        loop {
+            // The end is asked for before the list is looked at: rows are linked before a source
+            // closes.
+            let ended = self.frontier.is_end();
+            // SAFETY: the hold stands at `at`.
+            let Some(next) = unsafe { self.at.get() }.next(0) else {
+                if ended {
+                    return Next::End;
+                }
+                // When this shows the end, rows may have been linked since the list was looked at.
+                if self.frontier.raise(Key::LAST, &mut self.lanes) {
+                    continue;
+                }
+                return Next::NotYet;
+            }; // L39
+            if next.key() <= self.frontier.bound() {
+                self.won(next); // L42
+                return Next::Ready(()); // L43
+            }
+            if !self.frontier.raise(next.key(), &mut self.lanes) {
+                return Next::NotYet; // L44
+            }
+            // Ready, but rows that sort earlier may have been linked before the promises that made
+            // it so: the list is looked at again (R1).
         }
-        self.won(next); // L42
-        Next::Ready(()) // L43
     }
 
     /// Moves forward to `at`.
@@ -430,16 +446,6 @@ impl<T: Send + Sync> Reader<T> {
         // SAFETY: the hold stands at `at` while the reader is borrowed, and after a step `at` is a
         // row and not the head.
         unsafe { Row::of(self.at.get()) }
-    }
-
-    /// Nothing follows in the list.
-    #[cold]
-    fn nothing(&mut self, ended: bool) -> Next<()> {
-        if ended {
-            return Next::End;
-        }
-        // When this shows the end, rows may have been linked since the list was looked at.
-        if self.frontier.raise(Key::LAST, &mut self.lanes) { self.step() } else { Next::NotYet }
     }
 
     /// One more reader, which gets the rows after the one that this reader was given last.

@@ -127,12 +127,6 @@ impl Frontier {
         self.heap.is_empty()
     }
 
-    /// Whether the row at `key` is ready; looks at sources only if it was not known to be.
-    #[inline]
-    pub(super) fn covers(&mut self, key: Key, sources: &mut impl Sources) -> bool {
-        key <= self.bound || self.raise(key, sources)
-    }
-
     /// Looks at every source.
     pub(super) fn look_at_all(&mut self, sources: &mut impl Sources) {
         let mut open = std::mem::take(&mut self.heap).into_vec();

@@ -60,7 +60,11 @@ impl<T: Send + Sync> SharedReader<T> {
                 }
                 return Next::NotYet;
             };
-            if !self.reader.frontier.covers(next.key(), &mut self.reader.lanes) {
+            if next.key() > self.reader.frontier.bound() {
+                if self.reader.frontier.raise(next.key(), &mut self.reader.lanes) {
+                    // Ready, but perhaps no longer the next one (R1).
+                    continue;
+                }
                 self.reader.stand(at);
                 return Next::NotYet;
             }
