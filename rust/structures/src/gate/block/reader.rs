@@ -8,7 +8,7 @@ use tidegate_sync::{Budget, OnceLink};
 
 use super::lane::{Lanes, Piece};
 use super::log::{Pushed, Record, Run};
-use super::scatter::Scatter;
+use super::scatter::{MOST_ROWS, Scatter};
 use crate::gate::Next;
 use crate::gate::key::{Key, RowId};
 use crate::gate::list::NotSync;
@@ -212,7 +212,7 @@ impl Maker {
     ///
     /// Leaves the lanes' cursors behind its last row.
     fn make<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Block<R>> {
-        let slab = SLAB_ROWS.max(SLAB_ROWS_PER_SOURCE * lanes.open());
+        let slab = (SLAB_ROWS_PER_SOURCE * lanes.open()).clamp(SLAB_ROWS, MOST_ROWS / 2);
         let mut rows = std::mem::take(&mut self.spare);
         let mut len = 0;
         while len < BLOCK_ROWS {

@@ -18,17 +18,24 @@
 
 use crate::gate::key::RowId;
 
-/// Slots a row: more make fewer rows share one, and more counts to sum.
-const SLOTS_PER_ROW: usize = 2;
+/// Slots a row: more make fewer rows share one, and more counts to sum. With 1, 2 and 4 the benchmark
+/// merged 92, 166 and 176 M rows/s at k = 20.
+const SLOTS_PER_ROW: usize = 4;
 
 /// Rows in a slot above which they are sorted by merging; below, by insertion.
-const CROWDED: u32 = 16;
+const CROWDED: u16 = 16;
+
+/// Rows that a slab may have, so that a place fits in a slot.
+pub(super) const MOST_ROWS: usize = u16::MAX as usize;
+
+/// Slots in a word.
+const LANES: usize = size_of::<u64>() / size_of::<u16>();
 
 /// Memory for the passes.
 #[derive(Debug, Default)]
 pub(super) struct Scatter {
-    /// Rows in each slot, then the slot's next place.
-    slots: Vec<u32>,
+    /// Rows in each slot, then the slot's next place: a `u16` each, four in a word.
+    slots: Vec<u64>,
     crowd: Vec<(i64, RowId)>,
 }
 
@@ -39,6 +46,7 @@ impl Scatter {
     pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
         assert!(ts.len() == rows && ids.len() == rows, "a slab's output has a place for each of its {rows} rows");
+        assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
         let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
         let Some((low, high)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return };
 
@@ -50,17 +58,15 @@ impl Scatter {
         // 1. Rows in each slot.
         let crowded = self.count(pieces, slot, slot(high) + 1);
         // 2. The first place of each slot.
-        let mut place = 0;
-        for slot in &mut self.slots {
-            place += std::mem::replace(slot, place);
-        }
+        sum_before(&mut self.slots);
+        let slots: &mut [u16] = bytemuck::cast_slice_mut(&mut self.slots);
         // 3. Each row to its slot's next place.
         for (first, times) in pieces {
             let mut id = *first;
             for &time in *times {
                 // SAFETY: pass 1 indexed the same slot of the same slice, checked.
-                let next = unsafe { self.slots.get_unchecked_mut(slot(time)) };
-                let place = *next as usize;
+                let next = unsafe { slots.get_unchecked_mut(slot(time)) };
+                let place = usize::from(*next);
                 *next += 1;
                 debug_assert!(place < rows);
                 // SAFETY: slots begin where the rows of the earlier ones end and are written once for
@@ -84,11 +90,12 @@ impl Scatter {
     #[inline]
     fn count(&mut self, pieces: &[(RowId, &[i64])], slot: impl Fn(i64) -> usize, slots: usize) -> bool {
         self.slots.clear();
-        self.slots.resize(slots, 0);
+        self.slots.resize(slots.div_ceil(LANES), 0);
+        let slots: &mut [u16] = bytemuck::cast_slice_mut(&mut self.slots);
         let mut most = 0;
         for (_, times) in pieces {
             for &time in *times {
-                let count = &mut self.slots[slot(time)];
+                let count = &mut slots[slot(time)];
                 *count += 1;
                 most = most.max(*count);
             }
@@ -100,10 +107,10 @@ impl Scatter {
     #[cold]
     fn sort_slots(&mut self, ts: &mut [i64], ids: &mut [RowId]) {
         let mut begin = 0;
-        for end in self.slots.iter().map(|&end| end as usize) {
+        for end in bytemuck::cast_slice(&self.slots).iter().map(|&end: &u16| usize::from(end)) {
             let (ts, ids) = (&mut ts[begin..end], &mut ids[begin..end]);
             begin = end;
-            if ts.len() <= CROWDED as usize {
+            if ts.len() <= usize::from(CROWDED) {
                 insertion_sort(ts, ids);
                 continue;
             }
@@ -115,6 +122,21 @@ impl Scatter {
                 (ts[at], ids[at]) = (time, id);
             }
         }
+    }
+}
+
+/// Replaces each `u16` of `words` by the sum of those before it, four at a time; no sum overflows.
+#[inline]
+fn sum_before(words: &mut [u64]) {
+    const EACH: u64 = 0x0001_0001_0001_0001;
+    let mut before = 0u64;
+    for word in words {
+        // Little-endian, so that a shift to the left moves a count to a later slot.
+        let counts = u64::from_le(*word);
+        let pairs = counts.wrapping_add(counts << 16);
+        let sums = pairs.wrapping_add(pairs << 32);
+        *word = ((sums << 16).wrapping_add(before.wrapping_mul(EACH))).to_le();
+        before += sums >> 48;
     }
 }
 
@@ -171,6 +193,17 @@ mod tests {
             Just(i64::MAX),
             any::<i64>(),
         ]
+    }
+
+    #[test]
+    fn each_slot_becomes_the_sum_before_it() {
+        let counts: Vec<u16> = (0..64).map(|slot| slot * 31 % 17 * 60).collect();
+        let mut words: Vec<u64> =
+            counts.chunks(LANES).map(|lanes| bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes))).collect();
+        sum_before(&mut words);
+        let sums: &[u16] = bytemuck::cast_slice(&words);
+        let expected = counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count)));
+        assert!(expected.eq(sums.iter().copied()));
     }
 
     proptest! {
