@@ -281,6 +281,41 @@ fn loom_reclaim() {
     });
 }
 
+/// Short of memory: sources let their upper fingers go, and begin again on all levels.
+#[test]
+fn loom_short_of_memory() {
+    // What one row takes is asked of a gate outside the models' threads.
+    check(2, |alive| {
+        let (mut sources, readers) = ScaleGate::new::<Counted>(1, 1).unwrap();
+        push(&mut sources[0], alive, 0);
+        let row = readers[0].memory();
+        drop((sources, readers));
+
+        let (mut sources, mut readers) = ScaleGate::with_memory_limit(2, 1, 5 * row).unwrap();
+        let mut reader = readers.pop().unwrap();
+        let (mut b, mut a) = (sources.pop().unwrap(), sources.pop().unwrap());
+        push(&mut a, alive, 1);
+        push(&mut a, alive, 2);
+        push(&mut b, alive, 1);
+        let pusher = {
+            let alive = alive.clone();
+            thread::spawn(move || {
+                b.advance(2);
+                push(&mut b, &alive, 3);
+            })
+        };
+        let mut rows = Vec::new();
+        read(&mut reader, &mut rows);
+        a.advance(4);
+        read(&mut reader, &mut rows);
+        pusher.join().unwrap();
+        push(&mut a, alive, 5);
+        drop(a);
+        assert!(read(&mut reader, &mut rows));
+        assert_eq!(rows, [(1, 0), (1, 1), (2, 0), (3, 1), (5, 0)]);
+    });
+}
+
 fn read_shared(reader: &mut SharedReader<Counted>) -> Vec<i64> {
     std::iter::from_fn(|| reader.next_ready().ready().map(|row| row.ts)).collect()
 }

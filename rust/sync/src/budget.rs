@@ -44,6 +44,11 @@ impl Budget {
         self.0.used.get()
     }
 
+    /// Whether more than half of the limit is held.
+    pub fn is_short(&self) -> bool {
+        self.used() > self.0.limit / 2
+    }
+
     /// Takes `bytes`, before the memory is.
     pub fn charge(&self, bytes: usize) -> Result<Charge, Exceeded> {
         let Limit { used, limit } = &*self.0;
@@ -77,11 +82,12 @@ mod tests {
         let budget = Budget::new(100);
         let first = budget.charge(60).unwrap();
         assert_eq!(budget.charge(41).unwrap_err(), Exceeded { asked: 41, used: 60, limit: 100 });
+        assert!(budget.is_short());
         let second = budget.charge(40).unwrap();
         assert!(budget.charge(usize::MAX).is_err());
         drop(first);
         assert!(budget.charge(60).is_ok());
-        assert_eq!(budget.used(), 40);
+        assert!(budget.used() == 40 && !budget.is_short());
         drop(second);
         assert_eq!(budget.used(), 0);
     }

@@ -19,6 +19,10 @@ use super::{Next, Rejected, TooManySources};
 /// all sources are silent.
 const ROWS_BETWEEN: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4096 };
 
+/// What a source that goes counts for in the decision to look for memory to free: often enough that
+/// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000 times.
+const NODES_OF_A_SOURCE: usize = 16;
+
 /// Says that a handle may move to another thread and not be used by two at once.
 pub(super) type NotSync = PhantomData<Cell<()>>;
 
@@ -83,7 +87,7 @@ impl ScaleGate {
         // A reader first: it holds the head while the other handles are made.
         let seed = Reader::seed(&shared, &cells);
         let readers = (0..readers).map(|_| seed.fork()).collect();
-        let place = Place { promised: i64::MIN, fingers: [shared.head(); LEVELS] };
+        let place = Place { promised: i64::MIN, levels: LEVELS, fingers: [shared.head(); LEVELS] };
         let sources = cells
             .into_iter()
             .enumerate()
@@ -97,9 +101,17 @@ impl ScaleGate {
 struct Place<T> {
     /// What the source has promised.
     promised: i64,
-    /// On each level the last node found that sorts before the source's next row: the paper's
+    /// Levels on which the source has a finger.
+    levels: usize,
+    /// On each of them the last node found that sorts before the source's next row: the paper's
     /// `update`. Later on lower levels.
     fingers: [NodePtr<T>; LEVELS],
+}
+
+impl<T> Place<T> {
+    fn top(&self) -> NodePtr<T> {
+        self.fingers[self.levels - 1]
+    }
 }
 
 impl<T> Clone for Place<T> {
@@ -118,8 +130,10 @@ pub struct Source<T: Send + Sync> {
     number: u16,
     position: u64,
     place: Place<T>,
-    /// Stands at the topmost finger.
+    /// Stands at `held`.
     hold: Arc<Hold<T>>,
+    /// Where the topmost finger was at the end of the last `find`.
+    held: NodePtr<T>,
     cell: Arc<PromiseCell>,
     last_fork: Option<Arc<Fork>>,
     /// Made with the first row.
@@ -133,13 +147,14 @@ unsafe impl<T: Send + Sync> Send for Source<T> {}
 
 impl<T: Send + Sync> Source<T> {
     fn new(shared: &Arc<Shared<T>>, number: u16, cell: Arc<PromiseCell>, place: Place<T>) -> Self {
-        let hold = shared.hold(place.fingers[LEVELS - 1], Passed::none());
+        let hold = shared.hold(place.top(), Passed::none());
         Source {
             shared: shared.clone(),
             number,
             position: 0,
             place,
             hold,
+            held: place.top(),
             cell,
             last_fork: None,
             arena: None,
@@ -170,7 +185,7 @@ impl<T: Send + Sync> Source<T> {
         if let Err(exceeded) = self.make_room() {
             return Err(Rejected::Full { exceeded, row: payload });
         }
-        let height = self.heights.next(); // L47
+        let height = if self.place.levels < LEVELS { LEVELS } else { self.heights.next() }; // L47
         let key = Key { ts, id: RowId::new(self.number, self.position) };
         let arena = self.arena.as_mut().expect("room was made");
         let node = arena.node(key, payload, height); // L49
@@ -178,6 +193,7 @@ impl<T: Send + Sync> Source<T> {
         for level in 0..node.height() {
             self.insert(level, node); // L57-58
         }
+        self.place.levels = self.place.levels.max(node.height());
         self.position += 1;
         self.promise(ts); // L59
         Ok(())
@@ -191,6 +207,9 @@ impl<T: Send + Sync> Source<T> {
         if ts > self.place.promised {
             // Rows up to `ts` may be passed from now on, so the fingers must not hold them back.
             self.find(Key { ts, id: RowId::new(self.number, self.position) });
+            if self.shared.budget.is_short() {
+                self.let_go();
+            }
             self.promise(ts);
         }
     }
@@ -235,6 +254,7 @@ impl<T: Send + Sync> Source<T> {
         self.shared.took(nodes);
         let bytes = Segment::<T>::bytes(nodes);
         let charge = self.shared.budget.charge(bytes).or_else(|_| {
+            self.let_go();
             self.shared.reclaim();
             self.shared.budget.charge(bytes)
         })?;
@@ -245,56 +265,71 @@ impl<T: Send + Sync> Source<T> {
         let (arena, passed) = Arena::new(nodes, charge);
         self.arena = Some(arena);
         // The reclaimer gets to know the segments with a new hold; the old one is given up after.
-        let hold = self.shared.hold(self.place.fingers[LEVELS - 1], passed);
+        let hold = self.shared.hold(self.held, passed);
         std::mem::replace(&mut self.hold, hold).give_up();
         Ok(())
+    }
+
+    /// Gives up the fingers on the upper levels, for the memory that they hold back.
+    ///
+    /// The source's next row stands on all levels, and is where it begins again.
+    #[cold]
+    fn let_go(&mut self) {
+        self.place.levels = 1;
+        self.hold_top();
+    }
+
+    /// Moves the hold to the topmost finger.
+    #[inline]
+    fn hold_top(&mut self) {
+        let top = self.place.top();
+        if !self.held.is(top) {
+            self.held = top;
+            self.hold.move_to(top);
+        }
     }
 
     /// Moves the fingers up to the last nodes that sort before `key`.
     #[inline]
     fn find(&mut self, key: Key) {
-        let fingers = &mut self.place.fingers;
-        let top = fingers[LEVELS - 1];
-        // SAFETY: the source's hold stands at the topmost finger until `move_to` below, and the
-        // other fingers are no earlier (F1).
-        let mut from = unsafe { top.get() };
-        for level in (0..LEVELS).rev() {
+        // SAFETY: the source's hold stands where the topmost finger was at the end of the last
+        // `find`, and fingers only move forward, higher ones no later than lower ones (F1).
+        let mut from = unsafe { self.place.top().get() };
+        for level in (0..self.place.levels).rev() {
             // SAFETY: as above.
-            let finger = unsafe { fingers[level].get() };
+            let finger = unsafe { self.place.fingers[level].get() };
             if finger.key() > from.key() {
                 from = finger;
             }
             while let Some(next) = from.next(level).filter(|next| next.key() < key) {
                 from = next;
             }
-            fingers[level] = NodePtr::of(from);
+            self.place.fingers[level] = NodePtr::of(from);
         }
-        if !top.is(fingers[LEVELS - 1]) {
-            self.hold.move_to(fingers[LEVELS - 1]);
-        }
+        self.hold_top();
     }
 
     /// Links `node` on `level`, at the finger or, if others were faster, behind it: `levelinsert`.
     #[inline]
     fn insert(&mut self, level: usize, node: &Node<T>) {
-        // SAFETY: as in `find`.
-        let mut from = unsafe { self.place.fingers[level].get() };
-        loop {
-            match from.next(level) {
-                Some(next) if next.key() < node.key() => from = next, // L67
-                next => {
-                    node.prepare(level, next); // L65
-                    if from.insert_after(level, next, node) {
-                        break; // L66
+        // On a level without a finger the node follows nothing and nothing follows it: levels above
+        // the lowest are short cuts, and need not lead to every node that is tall enough.
+        if level < self.place.levels {
+            // SAFETY: as in `find`.
+            let mut from = unsafe { self.place.fingers[level].get() };
+            loop {
+                match from.next(level) {
+                    Some(next) if next.key() < node.key() => from = next, // L67
+                    next => {
+                        node.prepare(level, next); // L65
+                        if from.insert_after(level, next, node) {
+                            break; // L66
+                        }
                     }
                 }
             }
         }
-        // The topmost finger moves with the next `find`, which moves the hold too; until then the
-        // hold is earlier than it need be.
-        if level < LEVELS - 1 {
-            self.place.fingers[level] = NodePtr::of(node);
-        }
+        self.place.fingers[level] = NodePtr::of(node);
     }
 
     /// Lets readers see what the source has promised.
@@ -311,7 +346,7 @@ impl<T: Send + Sync> Drop for Source<T> {
     fn drop(&mut self) {
         self.cell.close();
         self.hold.give_up();
-        self.shared.reclaim();
+        self.shared.took(NODES_OF_A_SOURCE);
     }
 }
 

@@ -67,6 +67,7 @@ impl<T> NodePtr<T> {
         unsafe { &*self.0 }
     }
 
+    #[inline]
     pub(super) fn is(self, other: Self) -> bool {
         ptr::eq(self.0, other.0)
     }

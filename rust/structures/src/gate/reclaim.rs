@@ -70,7 +70,8 @@ impl<T> Shared<T> {
         self.next_source.add(1)
     }
 
-    /// Says that memory for `nodes` nodes was taken, and frees some if it is time to.
+    /// Says that memory for `nodes` nodes was taken or may be given back, and frees some if it is
+    /// time to.
     pub(super) fn took(&self, nodes: usize) {
         let taken = self.taken.add(nodes) + nodes;
         if taken >= NODES_BETWEEN.max(4 * self.handles.get()) {

@@ -61,6 +61,10 @@ impl<R: Run> Block<R> {
         Block { rows, len, runs, next: OnceLink::default() }
     }
 
+    fn without_rows() -> Self {
+        Block::new(Columns::default(), 0, Vec::new())
+    }
+
     /// Number of rows.
     #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
     pub fn len(&self) -> usize {
@@ -102,7 +106,7 @@ impl<R: Run> fmt::Debug for Block<R> {
 
 /// A consumer of the block gate that gets every row from where it began.
 pub struct BlockReader<R: Run> {
-    /// The block given last, or one without rows.
+    /// The block given last, or one without rows, which is given to nobody.
     at: Arc<Block<R>>,
     frontier: Frontier,
     /// What follows the block given last.
@@ -115,7 +119,7 @@ pub struct BlockReader<R: Run> {
 impl<R: Run> BlockReader<R> {
     pub(super) fn new(logs: &[Arc<Record<R>>], budget: Budget) -> Self {
         BlockReader {
-            at: Arc::new(Block::new(Columns::default(), 0, Vec::new())),
+            at: Arc::new(Block::without_rows()),
             frontier: Frontier::new(logs.len()),
             lanes: Lanes::new(logs),
             maker: Maker::default(),
@@ -126,42 +130,72 @@ impl<R: Run> BlockReader<R> {
 
     /// The next rows in merged order, as many as are ready, or as make a block.
     ///
-    /// The block is borrowed until the next call; memory is not given back past it.
+    /// The block is borrowed until the next call, which gives it up whatever it answers.
     pub fn next_block(&mut self) -> Next<&Block<R>> {
-        if let Some(next) = self.at.next.get() {
-            self.follow(next);
-            return Next::Ready(&self.at);
+        loop {
+            let found = match self.at.next.get() {
+                Some(next) => {
+                    self.follow(next);
+                    Next::Ready(())
+                }
+                None => self.make(),
+            };
+            match found {
+                Next::NotYet => return Next::NotYet,
+                Next::End => return Next::End,
+                Next::Ready(()) if self.at.len > 0 => return Next::Ready(&self.at),
+                Next::Ready(()) => {}
+            }
         }
+    }
+
+    /// Makes the next block and stands at it, or at the one that another reader was faster to make.
+    fn make(&mut self) -> Next<()> {
         // With every log followed until one source's promise is exact, what is ready is known.
         self.frontier.raise(Key::LAST, &mut self.lanes);
-        let Some(block) = self.maker.make(self.frontier.bound(), &mut self.lanes) else {
-            return if self.frontier.is_end() { Next::End } else { Next::NotYet };
-        };
+        match self.maker.make(self.frontier.bound(), &mut self.lanes) {
+            Some(block) => {
+                self.offer(block);
+                Next::Ready(())
+            }
+            // Nothing is ready. The block that was read is given up, for the memory that it holds,
+            // by standing at one without rows.
+            None if self.at.len > 0 && !self.offer(Block::without_rows()) => Next::Ready(()),
+            None if self.frontier.is_end() => Next::End,
+            None => Next::NotYet,
+        }
+    }
+
+    /// Makes `block` the next one and stands at it; whether it is the next one. If another reader was
+    /// faster this one stands at the other's.
+    fn offer(&mut self, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match self.at.next.set(block.clone()) {
             Ok(()) => {
                 self.lanes.commit();
                 self.stand_at(block);
+                true
             }
             Err(lost) => {
-                // Another reader was faster: the same rows, perhaps cut elsewhere.
+                // The same rows, perhaps cut elsewhere.
                 drop(block);
                 self.maker.recycle(lost);
                 self.lanes.reset();
                 let next = self.at.next.get().expect("a link that was not empty stays so");
                 self.follow(next);
+                false
             }
         }
-        Next::Ready(&self.at)
     }
 
     /// Takes a block that another reader made.
     fn follow(&mut self, block: Arc<Block<R>>) {
-        // The maker had followed the logs far enough to see every row of the block, and this reader
-        // read the link after the maker wrote it: so it finds at least as much.
-        self.frontier.look_at_all(&mut self.lanes);
-        let last = block.last().expect("a block that is linked has rows");
-        self.maker.skip(last, &mut self.lanes);
+        if let Some(last) = block.last() {
+            // The maker had followed the logs far enough to see every row of the block, and this
+            // reader read the link after the maker wrote it: so it finds at least as much.
+            self.frontier.look_at_all(&mut self.lanes);
+            self.maker.skip(last, &mut self.lanes);
+        }
         self.stand_at(block);
     }
 
