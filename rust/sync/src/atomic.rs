@@ -64,10 +64,16 @@ number!(
 );
 
 impl AtomicBool {
-    /// Writes `value` and gives what stood there.
+    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
     #[inline]
-    pub fn swap(&self, value: bool, order: Ordering) -> bool {
-        self.0.swap(value, order)
+    pub fn compare_exchange(
+        &self,
+        current: bool,
+        new: bool,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<bool, bool> {
+        self.0.compare_exchange(current, new, success, failure)
     }
 }
 

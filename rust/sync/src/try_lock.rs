@@ -29,8 +29,8 @@ impl<T> TryLock<T> {
                 self.0.store(false, Ordering::Release);
             }
         }
-        // Acquire: pairs with the Release of `GiveBack`.
-        if self.taken.swap(true, Ordering::Acquire) {
+        // Acquire: pairs with the Release of `GiveBack`. Relaxed on failure: nothing is looked at.
+        if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return None;
         }
         let _give_back = GiveBack(&self.taken);
