@@ -87,7 +87,7 @@ impl ScaleGate {
         // A reader first: it holds the head while the other handles are made.
         let seed = Reader::seed(&shared, &cells);
         let readers = (0..readers).map(|_| seed.fork()).collect();
-        let place = Place { promised: i64::MIN, levels: LEVELS, fingers: [shared.head(); LEVELS] };
+        let place = Place { promised: i64::MIN, levels: LEVELS, fingers: [Finger::at(shared.head()); LEVELS] };
         let sources = cells
             .into_iter()
             .enumerate()
@@ -105,14 +105,38 @@ struct Place<T> {
     levels: usize,
     /// On each of them the last node found that sorts before the source's next row: the paper's
     /// `update`. Later on lower levels.
-    fingers: [NodePtr<T>; LEVELS],
+    fingers: [Finger<T>; LEVELS],
 }
 
 impl<T> Place<T> {
     fn top(&self) -> NodePtr<T> {
-        self.fingers[self.levels - 1]
+        self.fingers[self.levels - 1].node
     }
 }
+
+/// A place on one level, with what a search asks of it so often that it is kept at hand.
+struct Finger<T> {
+    node: NodePtr<T>,
+    key: Key,
+    /// The key of the node that followed when the finger was set, or `FIRST` if none did. Others may
+    /// have come in between since.
+    next: Key,
+}
+
+impl<T> Finger<T> {
+    /// At the head of the list, or another node that is followed by nothing known.
+    fn at(node: NodePtr<T>) -> Self {
+        Finger { node, key: Key::FIRST, next: Key::FIRST }
+    }
+}
+
+impl<T> Clone for Finger<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Finger<T> {}
 
 impl<T> Clone for Place<T> {
     fn clone(&self) -> Self {
@@ -294,17 +318,26 @@ impl<T: Send + Sync> Source<T> {
     fn find(&mut self, key: Key) {
         // SAFETY: the source's hold stands where the topmost finger was at the end of the last
         // `find`, and fingers only move forward, higher ones no later than lower ones (F1).
-        let mut from = unsafe { self.place.top().get() };
+        let mut from: Option<&Node<T>> = None;
         for level in (0..self.place.levels).rev() {
+            let finger = &mut self.place.fingers[level];
+            // What was found above, if it is later than the finger.
+            let start = from.filter(|from| from.key() > finger.key);
+            if level > 0 && start.is_none() && finger.next >= key {
+                // Nearer nodes on this level would only make the search shorter.
+                continue;
+            }
             // SAFETY: as above.
-            let finger = unsafe { self.place.fingers[level].get() };
-            if finger.key() > from.key() {
-                from = finger;
-            }
-            while let Some(next) = from.next(level).filter(|next| next.key() < key) {
-                from = next;
-            }
-            self.place.fingers[level] = NodePtr::of(from);
+            let mut at = start.unwrap_or_else(|| unsafe { finger.node.get() });
+            let next = loop {
+                match at.next(level) {
+                    Some(next) if next.key() < key => at = next,
+                    Some(next) => break next.key(),
+                    None => break Key::FIRST,
+                }
+            };
+            *finger = Finger { node: NodePtr::of(at), key: at.key(), next };
+            from = Some(at);
         }
         self.hold_top();
     }
@@ -312,24 +345,26 @@ impl<T: Send + Sync> Source<T> {
     /// Links `node` on `level`, at the finger or, if others were faster, behind it: `levelinsert`.
     #[inline]
     fn insert(&mut self, level: usize, node: &Node<T>) {
+        let mut follows = Key::FIRST;
         // On a level without a finger the node follows nothing and nothing follows it: levels above
         // the lowest are short cuts, and need not lead to every node that is tall enough.
         if level < self.place.levels {
             // SAFETY: as in `find`.
-            let mut from = unsafe { self.place.fingers[level].get() };
+            let mut from = unsafe { self.place.fingers[level].node.get() };
             loop {
                 match from.next(level) {
                     Some(next) if next.key() < node.key() => from = next, // L67
                     next => {
                         node.prepare(level, next); // L65
                         if from.insert_after(level, next, node) {
+                            follows = next.map_or(Key::FIRST, Node::key);
                             break; // L66
                         }
                     }
                 }
             }
         }
-        self.place.fingers[level] = NodePtr::of(node);
+        self.place.fingers[level] = Finger { node: NodePtr::of(node), key: node.key(), next: follows };
     }
 
     /// Lets readers see what the source has promised.
