@@ -60,6 +60,15 @@ impl<T> OnceLink<T> {
         }
     }
 
+    /// What the link leads to, if it was set, for as long as the link is borrowed.
+    #[inline]
+    pub fn peek(&self) -> Option<&T> {
+        // Acquire: as in `get`.
+        let to = self.to.load(Ordering::Acquire);
+        // SAFETY: the count that the link owns lasts as long as the borrow, see `get`.
+        unsafe { to.as_ref() }
+    }
+
     /// Leads to `value` from now on; gives it back if another was first.
     pub fn set(&self, value: Arc<T>) -> Result<(), Arc<T>> {
         let to = Arc::into_raw(value).cast_mut();
@@ -74,7 +83,7 @@ impl<T> OnceLink<T> {
     }
 
     /// Takes what the link leads to, leaving it empty.
-    fn take(&mut self) -> Option<Arc<T>> {
+    pub fn take(&mut self) -> Option<Arc<T>> {
         // Relaxed: the link is held exclusively, so its last `set` happened before.
         let to = self.to.swap(ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: `to` is from `Arc::into_raw`, and its count was the link's, which now is empty.
@@ -120,6 +129,7 @@ mod tests {
         assert!(link.set(Arc::new(1)).is_ok());
         assert_eq!(*link.set(Arc::new(2)).unwrap_err(), 2);
         assert_eq!(*link.get().unwrap(), 1);
+        assert_eq!(link.peek(), Some(&1));
     }
 
     #[test]

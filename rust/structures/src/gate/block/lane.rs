@@ -33,10 +33,12 @@ struct Cursor {
 /// Rows of one run that go into a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    source: u16,
-    run: usize,
-    row: usize,
-    rows: usize,
+    /// The run among those of the block, once the block has been planned; until then the lane and
+    /// the run among those of the lane.
+    pub(super) run: usize,
+    lane: usize,
+    pub(super) row: usize,
+    pub(super) rows: usize,
 }
 
 impl<R> Clone for Lane<R> {
@@ -76,16 +78,35 @@ impl<R: Run> Lane<R> {
 
     /// Moves the cursor `rows` rows on, and gives the pieces on the way to `piece`.
     #[inline]
-    fn advance(&mut self, source: u16, mut rows: usize, mut piece: impl FnMut(Piece)) {
+    fn advance(&mut self, lane: usize, mut rows: usize, pieces: &mut Vec<Piece>) {
         while rows > 0 {
             let Cursor { run, row } = self.cursor;
             let rest = self.runs[run].rows().run.ts().len() - row;
             let taken = rows.min(rest);
-            piece(Piece { source, run, row, rows: taken });
+            pieces.push(Piece { run, lane, row, rows: taken });
             rows -= taken;
             self.cursor =
                 if taken == rest { Cursor { run: run + 1, row: 0 } } else { Cursor { run, row: row + taken } };
         }
+    }
+
+    /// Runs with rows between the start and the cursor.
+    fn passed(&self) -> impl Iterator<Item = &Arc<Record<R>>> {
+        let Cursor { run, row } = self.cursor;
+        let begun = usize::from(row > if run == 0 { self.start } else { 0 });
+        self.runs.range(..run + begun)
+    }
+
+    /// The place of the row before the cursor, if it is after the start.
+    fn last_passed(&self) -> Option<Key> {
+        let Cursor { run, row } = self.cursor;
+        let (run, row) = match (run, row) {
+            (0, row) if row == self.start => return None,
+            (run, 0) => (run - 1, self.runs[run - 1].rows().run.ts().len() - 1),
+            (run, row) => (run, row - 1),
+        };
+        let pushed = self.runs[run].rows();
+        Some(Key { ts: pushed.run.ts()[row], id: pushed.first.plus(row) })
     }
 
     /// Gives up the rows before the cursor: a block has them.
@@ -175,31 +196,31 @@ impl<R: Run> Lanes<R> {
         counts.iter().sum()
     }
 
-    /// Moves the cursors on by `counts`, and puts the pieces on the way into `pieces`, in order of
+    /// Moves the cursors on by `counts`, and adds the pieces on the way to `pieces`, in order of
     /// source and position.
     pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
-        pieces.clear();
-        for ((source, lane), &rows) in self.iter_mut().zip(counts) {
-            lane.advance(source, rows, |piece| pieces.push(piece));
+        for (lane, ((_, open), &rows)) in self.iter_mut().zip(counts).enumerate() {
+            open.advance(lane, rows, pieces);
         }
     }
 
-    /// The id of a piece's first row, and its event times.
-    pub(super) fn column(&self, piece: &Piece) -> (RowId, &[i64]) {
-        let lane = self.by_source[usize::from(piece.source)].as_ref().expect("a piece is of an open source");
-        let pushed = lane.runs[piece.run].rows();
-        (pushed.first.plus(piece.row), &pushed.run.ts()[piece.row..piece.row + piece.rows])
-    }
-
-    /// The runs with rows between the starts and the cursors, in order of source and position.
-    pub(super) fn passed(&self) -> Vec<Arc<Record<R>>> {
-        let mut runs = Vec::new();
+    /// The runs with rows between the starts and the cursors, in order of source and position, which
+    /// `pieces` name by their places there from now on.
+    pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
+        let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_source.len()));
         for (_, lane) in self.iter() {
-            let Cursor { run, row } = lane.cursor;
-            let begun = usize::from(row > if run == 0 { lane.start } else { 0 });
-            runs.extend(lane.runs.range(..run + begun).cloned());
+            first_of_lane.push(runs.len());
+            runs.extend(lane.passed().cloned());
+        }
+        for piece in pieces {
+            piece.run += first_of_lane[piece.lane];
         }
         runs
+    }
+
+    /// The place of the last row before the cursors.
+    pub(super) fn last_passed(&self) -> Option<Key> {
+        self.iter().filter_map(|(_, lane)| lane.last_passed()).max()
     }
 
     /// Gives up the rows before the cursors: a block has them.

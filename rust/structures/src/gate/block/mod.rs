@@ -14,6 +14,8 @@
 //!
 //! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
 
+#[allow(clippy::module_inception, reason = "the block gate's blocks")]
+mod block;
 mod lane;
 mod log;
 mod reader;
@@ -25,9 +27,10 @@ use std::marker::PhantomData;
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter};
 
+pub use self::block::Block;
 use self::log::{Entry, Record};
 pub use self::log::{Pushed, Run};
-pub use self::reader::{Block, BlockReader};
+pub use self::reader::BlockReader;
 use super::key::{MAX_SOURCES, RowId};
 use super::list::NotSync;
 use super::{Rejected, TooManySources};
