@@ -10,6 +10,7 @@
 //! | shared | T-Gate: two readers share the rows of `ScaleGate` |
 //! | blocks | `BlockGate`: runs of 8 192 rows pushed, blocks read, a row's source and value looked up |
 //! | blocks_merge | the same, blocks read and not looked into: the merge alone |
+//! | blocks_helped | the same with one reader, and the feeding thread merging when it has fed |
 //! | mutex_heap | a binary heap behind a mutex, with the same readiness rule |
 //! | skip_list | crossbeam's skip list, readiness checked over all sources |
 //! | binary_heap | sequential merge of whole columns, `std`'s heap |
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use crossbeam_skiplist::SkipSet;
-use tidegate_structures::gate::{BlockGate, Next, Rejected, RowId, Run, ScaleGate};
+use tidegate_structures::gate::{BlockGate, BlockReader, Next, Rejected, RowId, Run, ScaleGate};
 
 /// Rows of one measurement.
 const ROWS: usize = 10_000_000;
@@ -135,8 +136,9 @@ fn row_gate(columns: &Columns, readers: usize, shared: bool) -> Duration {
     started.elapsed()
 }
 
-fn block_gate(columns: &Columns, readers: usize, look_up: bool) -> Duration {
+fn block_gate(columns: &Columns, readers: usize, look_up: bool, help: bool) -> Duration {
     let (mut sources, gate) = BlockGate::with_memory_limit::<Slice>(columns.ts.len(), readers, 64 << 20).unwrap();
+    let mut helper = help.then(|| gate[0].fork());
     let started = Instant::now();
     thread::scope(|scope| {
         for mut reader in gate {
@@ -169,13 +171,22 @@ fn block_gate(columns: &Columns, readers: usize, look_up: bool) -> Duration {
                     let mut run = Slice { ts: &ts[rows.clone()], values: &values[rows.clone()] };
                     while let Err(rejected) = source.push(run) {
                         run = rejected.into_inner();
+                        help_out(&mut helper);
                         thread::yield_now();
                     }
                 }
+                help_out(&mut helper);
             }
         });
     });
     started.elapsed()
+}
+
+/// Takes part in the merging of what is ready.
+fn help_out(helper: &mut Option<BlockReader<Slice>>) {
+    if let Some(helper) = helper {
+        while let Next::Ready(_) = helper.next_block() {}
+    }
 }
 
 /// A binary heap behind a mutex, and every source's last time, under the same lock.
@@ -378,10 +389,11 @@ fn check(columns: &Columns) {
 fn w5(criterion: &mut Criterion) {
     type System = (&'static str, fn(&Columns) -> Duration);
     let fast: &[System] = &[
-        ("blocks/1", |columns| block_gate(columns, 1, true)),
-        ("blocks/2", |columns| block_gate(columns, 2, true)),
-        ("blocks_merge/1", |columns| block_gate(columns, 1, false)),
-        ("blocks_merge/2", |columns| block_gate(columns, 2, false)),
+        ("blocks/1", |columns| block_gate(columns, 1, true, false)),
+        ("blocks/2", |columns| block_gate(columns, 2, true, false)),
+        ("blocks_merge/1", |columns| block_gate(columns, 1, false, false)),
+        ("blocks_merge/2", |columns| block_gate(columns, 2, false, false)),
+        ("blocks_helped/1", |columns| block_gate(columns, 1, false, true)),
         ("loser_tree", loser_tree),
         ("binary_heap", binary_heap),
         ("sort", sort),

@@ -1,14 +1,14 @@
 //! Every interleaving that loom models of small cases of both gates.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-structures --test loom_gate`
+//! `RUSTFLAGS="--cfg loom" cargo test -p tidegate-structures --test loom_gate`
 //!
 //! Under loom a segment has one node, a block two rows, a list two levels, and memory is looked after
 //! at every step, so that the rare paths are taken all the time. What the models catch: orderings that
 //! are too weak (a row read before it is written, memory freed while it is read: both are accesses to
 //! a checked cell that race), lost and doubled rows, rows given too early, leaks of counted payloads.
 //! What they cannot: more than three threads, long histories, and machines weaker than loom's model,
-//! which does not reorder loads. `LOOM_MAX_PREEMPTIONS` is set to 2 or 3 where the full search would
-//! take hours.
+//! which does not reorder loads. Preemptions are bounded by 2 or 3: the full search would take hours.
+//! Debug assertions are on, as the profile has them: they read keys, which are checked cells as well.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -210,10 +210,10 @@ fn loom_source_joins_and_leaves() {
     check(2, |alive| {
         let (mut sources, mut reader) = gate(alive, 1);
         let mut a = sources.pop().unwrap();
+        push(&mut a, alive, 1);
         let pusher = {
             let alive = alive.clone();
             thread::spawn(move || {
-                push(&mut a, &alive, 1);
                 let mut b = a.fork().unwrap();
                 push(&mut a, &alive, 3);
                 push(&mut b, &alive, 2);
@@ -252,6 +252,30 @@ fn loom_reader_joins_and_leaves() {
         push(&mut a, alive, 3);
         let rows = thread.join().unwrap();
         assert!([(1, 0), (2, 0), (3, 0)].starts_with(&rows));
+    });
+}
+
+/// A reader is made from another, which goes, while a third frees what it thinks is passed.
+#[test]
+fn loom_reader_joins_while_memory_is_freed() {
+    check(2, |alive| {
+        let (mut sources, mut readers) = ScaleGate::new(1, 2).unwrap();
+        for ts in 1..3 {
+            push(&mut sources[0], alive, ts);
+        }
+        drop(sources);
+        let first = readers.pop().unwrap();
+        let thread = thread::spawn(move || {
+            let mut fork = first.fork();
+            drop(first);
+            let mut rows = Vec::new();
+            assert!(read(&mut fork, &mut rows));
+            rows
+        });
+        let mut rows = Vec::new();
+        assert!(read(&mut readers[0], &mut rows));
+        assert_eq!(rows, [(1, 0), (2, 0)]);
+        assert_eq!(thread.join().unwrap(), rows);
     });
 }
 
@@ -442,10 +466,10 @@ fn loom_block_source_joins_and_leaves() {
     check(2, |alive| {
         let (mut sources, mut readers) = BlockGate::new(1, 1).unwrap();
         let mut a = sources.pop().unwrap();
+        push_run(&mut a, alive, &[1]);
         let pusher = {
             let alive = alive.clone();
             thread::spawn(move || {
-                push_run(&mut a, &alive, &[1]);
                 let mut b = a.fork().unwrap();
                 push_run(&mut a, &alive, &[3]);
                 push_run(&mut b, &alive, &[2]);

@@ -1,6 +1,6 @@
 //! Every interleaving that loom models of the small shared types.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-sync --test loom_sync`
+//! `RUSTFLAGS="--cfg loom" cargo test -p tidegate-sync --test loom_sync`
 //!
 //! What is handed over is a checked cell, written before and read after: an ordering that is too weak
 //! makes the two accesses race, which fails the model. What is dropped is counted.

@@ -24,8 +24,9 @@ const LARGEST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 
 
 /// A row in the list.
 pub(super) struct Node<T> {
-    /// Written before the node is linked.
-    key: Key,
+    /// Written before the node is linked. In a checked cell for loom's sake, which sees through it
+    /// whether a node is linked before it is written, or read after it is freed.
+    key: RaceCell<Key>,
     /// Written before the node is linked, dropped by whoever frees the segment. None in the head.
     payload: RaceCell<MaybeUninit<T>>,
     /// Levels the node is on, 1 to `LEVELS`.
@@ -78,7 +79,7 @@ impl<T> Node<T> {
     pub(super) fn head() -> Box<Head<T>> {
         let mut head = Box::new(Head {
             node: Node {
-                key: Key::FIRST,
+                key: RaceCell::new(Key::FIRST),
                 payload: RaceCell::new(MaybeUninit::uninit()),
                 height: LEVELS as u8,
                 next: Link::new(ptr::null_mut()),
@@ -92,7 +93,8 @@ impl<T> Node<T> {
 
     #[inline]
     pub(super) fn key(&self) -> Key {
-        self.key
+        // SAFETY: written before the node was linked (L1), and not after.
+        self.key.with(|key| unsafe { *key })
     }
 
     #[inline]
@@ -129,7 +131,9 @@ impl<T> Node<T> {
         let next = self.link(level).load(Ordering::Acquire);
         // SAFETY: links lead forward (L2), and a borrowed node stands at or after a hold, so what
         // comes after it is not freed either while it is borrowed (H1).
-        unsafe { next.as_ref() }
+        let next = unsafe { next.as_ref() };
+        debug_assert!(next.is_none_or(|next| self.key() <= next.key()));
+        next
     }
 
     /// Makes `level` of this node, which is not reachable there yet, lead to `next`.
@@ -142,7 +146,7 @@ impl<T> Node<T> {
     /// Puts `node` after this one on `level` if `next` still follows it there.
     #[inline]
     pub(super) fn insert_after(&self, level: usize, next: Option<&Node<T>>, node: &Node<T>) -> bool {
-        debug_assert!(self.key <= node.key && next.is_none_or(|next| node.key < next.key));
+        debug_assert!(self.key() <= node.key() && next.is_none_or(|next| node.key() < next.key()));
         // Release: publishes the node's key, payload and links up to `level` (L1) to the Acquire of
         // `next`. Relaxed on failure: the link is read again before it is followed.
         self.link(level)
@@ -209,7 +213,7 @@ impl<T> Segment<T> {
     /// The key of node `index`, which must have been given out.
     fn key(&self, index: usize) -> Key {
         // SAFETY: nodes below `filled` are written (N2).
-        self.nodes[index].with(|node| unsafe { (*node).assume_init_ref().key })
+        self.nodes[index].with(|node| unsafe { (*node).assume_init_ref().key() })
     }
 }
 
@@ -221,7 +225,9 @@ impl<T> Drop for Segment<T> {
             // SAFETY: nodes below `filled` are written, with their payload (N2), and nobody can
             // reach them any more (H1), so this is the one time that the payload is dropped.
             node.with_mut(|node| unsafe {
-                (*node).assume_init_mut().payload.with_mut(|payload| (*payload).assume_init_drop());
+                let node = (*node).assume_init_mut();
+                node.key.with_mut(|_| ());
+                node.payload.with_mut(|payload| (*payload).assume_init_drop());
             });
         }
     }
@@ -289,7 +295,7 @@ impl<T> Arena<T> {
         let height = if height <= links.len() + 1 { height } else { 1 };
         self.used_links += height - 1;
         let node = Node {
-            key,
+            key: RaceCell::new(key),
             payload: RaceCell::new(MaybeUninit::new(payload)),
             height: height as u8,
             next: Link::new(ptr::null_mut()),
@@ -378,7 +384,7 @@ impl<T> Hold<T> {
         let node = self.at.load(Ordering::Acquire);
         // SAFETY: the hold stood here when it was read, it only moves forward, and nobody but the
         // caller frees nodes: so none at or after it was freed up to now (H1).
-        unsafe { node.as_ref() }.map(|node| node.key)
+        unsafe { node.as_ref() }.map(Node::key)
     }
 }
 
