@@ -12,7 +12,6 @@ pub use loom::sync::Arc;
 #[cfg(not(loom))]
 pub use std::sync::Arc;
 
-#[allow(clippy::disallowed_types, reason = "this module is where they are wrapped")]
 mod imp {
     #[cfg(loom)]
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize};

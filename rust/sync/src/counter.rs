@@ -1,17 +1,13 @@
 //! A number that many threads change and that orders nothing but itself.
 
-#[allow(clippy::disallowed_types, reason = "this crate wraps them")]
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A count. Loom does not step through it: whoever uses one must be right whatever value it reads.
 #[derive(Debug, Default)]
-#[allow(clippy::disallowed_types, reason = "this crate wraps them")]
 pub struct Counter(AtomicUsize);
 
 impl Counter {
     /// Starts at `value`.
-    #[allow(clippy::disallowed_types, reason = "this crate wraps them")]
     pub const fn new(value: usize) -> Self {
         Counter(AtomicUsize::new(value))
     }
