@@ -271,11 +271,11 @@ fn skip_list(columns: &Columns) -> Duration {
         });
         let longest = columns.ts[0].len();
         for turn in (0..longest).step_by(TURN) {
-            for source in 0..k {
+            for (source, promised) in promised.iter().enumerate() {
                 for at in turn..(turn + TURN).min(longest) {
                     let (ts, value) = (columns.ts[source][at], columns.values[source][at]);
                     set.insert((ts, RowId::new(source as u16, at as u64).to_bits(), value));
-                    promised[source].store(ts, Ordering::Release);
+                    promised.store(ts, Ordering::Release);
                 }
             }
         }

@@ -242,7 +242,7 @@ fn stress_blocks() {
             for mut source in sources {
                 feeders.push(scope.spawn(move || {
                     let mut random = Random::new(seed * 100 + u64::from(source.number()));
-                    let mut handles = vec![(source.fork().unwrap(), 0i64, 0u64), (source, 0, 0)];
+                    let mut handles = [(source.fork().unwrap(), 0i64, 0u64), (source, 0, 0)];
                     let mut pushed = Vec::new();
                     for _ in 0..300 {
                         let at = random.below(2) as usize;

@@ -13,7 +13,7 @@ use super::key::{Key, MAX_SOURCES, RowId};
 use super::node::{Arena, Hold, LEVELS, Node, NodePtr, Passed, Segment};
 use super::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 use super::reclaim::Shared;
-use super::{Next, Rejected, TooManySources};
+use super::{Handles, Next, Rejected, TooManySources};
 
 /// Rows that a reader takes between two looks for memory to free, so that it is freed even when
 /// all sources are silent.
@@ -66,10 +66,7 @@ pub struct ScaleGate;
 impl ScaleGate {
     /// A gate with sources `0..sources` and `readers` readers that each get every row.
     #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
-    pub fn new<T: Send + Sync>(
-        sources: usize,
-        readers: usize,
-    ) -> Result<(Vec<Source<T>>, Vec<Reader<T>>), TooManySources> {
+    pub fn new<T: Send + Sync>(sources: usize, readers: usize) -> Handles<Source<T>, Reader<T>> {
         Self::with_memory_limit(sources, readers, usize::MAX)
     }
 
@@ -78,7 +75,7 @@ impl ScaleGate {
         sources: usize,
         readers: usize,
         limit: usize,
-    ) -> Result<(Vec<Source<T>>, Vec<Reader<T>>), TooManySources> {
+    ) -> Handles<Source<T>, Reader<T>> {
         if sources > MAX_SOURCES {
             return Err(TooManySources);
         }

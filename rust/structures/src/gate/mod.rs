@@ -68,6 +68,9 @@ pub use list::{Reader, Row, ScaleGate, Source};
 pub use shared::{KeyedReader, SharedReader};
 use tidegate_sync::Exceeded;
 
+/// A new gate: its sources and its readers.
+pub type Handles<S, R> = Result<(Vec<S>, Vec<R>), TooManySources>;
+
 /// What a reader finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<R> {

@@ -104,8 +104,8 @@ impl<T: Send + Sync, H: Fn(&Row<'_, T>) -> u64> KeyedReader<T, H> {
             match self.reader.step() {
                 Next::NotYet => return Next::NotYet,
                 Next::End => return Next::End,
-                // SAFETY: a step was made.
                 Next::Ready(()) => {
+                    // SAFETY: a step was made.
                     let row = unsafe { self.reader.row() };
                     if part_of((self.hash)(&row), self.parts) == self.part {
                         break;

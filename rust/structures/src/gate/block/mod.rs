@@ -8,9 +8,10 @@
 //! ```
 //!
 //! A reader stands at a block. If the block after it is there, it takes it. If not, it looks how far
-//! the sources' promises reach, merges what is ready into a block of its own, and offers that as the
-//! next one; if another reader was faster, it drops its own and takes the other's. What the next rows
-//! are is a function of the data, so the blocks differ in nothing but where they are cut.
+//! the sources' promises reach, plans a block of what is ready, and offers that as the next one; if
+//! another reader was faster, it drops its own and takes the other's. What the next rows are is a
+//! function of the data, so the blocks differ in nothing but where they are cut. A block is then
+//! filled by whoever comes first, and readers share that work: see `reader.rs`.
 //!
 //! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
 
@@ -33,7 +34,7 @@ pub use self::log::{Pushed, Run};
 pub use self::reader::BlockReader;
 use super::key::{MAX_SOURCES, RowId};
 use super::list::NotSync;
-use super::{Rejected, TooManySources};
+use super::{Handles, Rejected, TooManySources};
 
 /// Bytes that a row will take in a block, charged when it is pushed: a time and an id.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
@@ -58,10 +59,7 @@ pub struct BlockGate;
 impl BlockGate {
     /// A gate with sources `0..sources` and `readers` readers that each get every row.
     #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
-    pub fn new<R: Run>(
-        sources: usize,
-        readers: usize,
-    ) -> Result<(Vec<BlockSource<R>>, Vec<BlockReader<R>>), TooManySources> {
+    pub fn new<R: Run>(sources: usize, readers: usize) -> Handles<BlockSource<R>, BlockReader<R>> {
         Self::with_memory_limit(sources, readers, usize::MAX)
     }
 
@@ -70,7 +68,7 @@ impl BlockGate {
         sources: usize,
         readers: usize,
         limit: usize,
-    ) -> Result<(Vec<BlockSource<R>>, Vec<BlockReader<R>>), TooManySources> {
+    ) -> Handles<BlockSource<R>, BlockReader<R>> {
         if sources > MAX_SOURCES {
             return Err(TooManySources);
         }
