@@ -1,6 +1,7 @@
 //! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere else.
 
 pub mod bits;
+pub mod gate;
 pub mod gather;
 pub mod pages;
 pub mod partition;

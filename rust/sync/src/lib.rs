@@ -2,10 +2,22 @@
 
 #![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
 
+pub mod atomic;
+mod budget;
+mod counter;
+mod once_link;
+mod stack;
+mod try_lock;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crossbeam_utils::CachePadded;
+pub use budget::{Budget, Charge, Exceeded};
+pub use counter::Counter;
+pub use crossbeam_utils::CachePadded;
+pub use once_link::OnceLink;
+pub use stack::Stack;
+pub use try_lock::TryLock;
 
 /// A request to stop, shared by whoever may ask and everybody who has to notice.
 #[derive(Clone, Debug, Default)]

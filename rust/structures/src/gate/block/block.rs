@@ -1,0 +1,171 @@
+//! Blocks: planned by one reader, filled by whoever comes by, read by all.
+
+use std::fmt;
+
+use tidegate_sync::atomic::{Arc, into_inner};
+use tidegate_sync::{Counter, OnceLink};
+
+use super::lane::Piece;
+use super::log::{Pushed, Record, Run};
+use super::reader::BLOCK_ROWS;
+use super::scatter::Scatter;
+use crate::gate::key::{Key, RowId};
+
+/// Ready rows in merged order.
+pub struct Block<R: Run> {
+    plan: Plan<R>,
+    /// Threads that set out to fill the block. A hint: two may fill it, and then one's rows are used.
+    fillers: Counter,
+    /// The rows. Written by the thread that filled the block first.
+    rows: OnceLink<Columns>,
+    /// Written by the reader whose block is the next one.
+    pub(super) next: OnceLink<Block<R>>,
+}
+
+/// Which rows a block has.
+pub(super) struct Plan<R> {
+    /// The runs that the rows are of, in order of source and position.
+    pub(super) runs: Vec<Arc<Record<R>>>,
+    /// Slab after slab, and in each in order of source and position.
+    pub(super) pieces: Vec<Piece>,
+    /// Where each slab ends among the pieces and among the rows.
+    pub(super) slabs: Vec<(usize, usize)>,
+    /// The last row's place; none if there are no rows.
+    pub(super) last: Option<Key>,
+}
+
+impl<R> Default for Plan<R> {
+    fn default() -> Self {
+        Plan { runs: Vec::new(), pieces: Vec::new(), slabs: Vec::new(), last: None }
+    }
+}
+
+impl<R> Plan<R> {
+    pub(super) fn len(&self) -> usize {
+        self.slabs.last().map_or(0, |&(_, rows)| rows)
+    }
+}
+
+/// Memory for rows.
+#[derive(Debug, Default)]
+struct Columns {
+    ts: Box<[i64]>,
+    ids: Box<[RowId]>,
+}
+
+impl Columns {
+    fn new(rows: usize) -> Self {
+        Columns { ts: vec![0; rows].into(), ids: vec![RowId::new(0, 0); rows].into() }
+    }
+}
+
+impl<R: Run> Block<R> {
+    pub(super) fn new(plan: Plan<R>) -> Self {
+        let block = Block { plan, fillers: Counter::new(0), rows: OnceLink::default(), next: OnceLink::default() };
+        if block.len() == 0 {
+            block.rows.set(Arc::new(Columns::default())).expect("the block is new");
+        }
+        block
+    }
+
+    /// Number of rows.
+    #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
+    pub fn len(&self) -> usize {
+        self.plan.len()
+    }
+
+    fn rows(&self) -> &Columns {
+        self.rows.peek().expect("a block is filled before it is given out")
+    }
+
+    /// Event times of the rows.
+    pub fn ts(&self) -> &[i64] {
+        &self.rows().ts[..self.len()]
+    }
+
+    /// Ids of the rows.
+    pub fn ids(&self) -> &[RowId] {
+        &self.rows().ids[..self.len()]
+    }
+
+    /// The runs that the rows are of, in order of source and position.
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = &Pushed<R>> {
+        self.plan.runs.iter().map(|record| record.rows())
+    }
+
+    /// The last row's place; none if there are no rows.
+    pub(super) fn last(&self) -> Option<Key> {
+        self.plan.last
+    }
+
+    pub(super) fn is_filled(&self) -> bool {
+        self.rows.peek().is_some()
+    }
+
+    /// Whether the caller is the first that sets out to fill the block.
+    pub(super) fn claim(&self) -> bool {
+        self.fillers.add(1) == 0
+    }
+
+    /// Merges the rows, unless another thread is done with it first.
+    pub(super) fn fill(&self, filler: &mut Filler) {
+        let mut columns = filler.memory(self.len());
+        let (mut piece, mut row) = (0, 0);
+        for &(piece_end, row_end) in &self.plan.slabs {
+            let pieces = self.plan.pieces[piece..piece_end].iter().map(|piece| {
+                let pushed = self.plan.runs[piece.run].rows();
+                (pushed.first.plus(piece.row), &pushed.run.ts()[piece.row..piece.row + piece.rows])
+            });
+            let pieces: Vec<_> = pieces.collect();
+            filler.scatter.merge(&pieces, &mut columns.ts[row..row_end], &mut columns.ids[row..row_end]);
+            (piece, row) = (piece_end, row_end);
+        }
+        if let Err(lost) = self.rows.set(Arc::new(columns)) {
+            filler.keep(into_inner(lost));
+        }
+    }
+}
+
+impl<R: Run> Drop for Block<R> {
+    fn drop(&mut self) {
+        self.next.unchain(|block| &mut block.next);
+    }
+}
+
+impl<R: Run> fmt::Debug for Block<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block").field("len", &self.len()).field("last", &self.last()).finish_non_exhaustive()
+    }
+}
+
+/// What a thread needs to fill blocks.
+#[derive(Debug, Default)]
+pub(super) struct Filler {
+    scatter: Scatter,
+    /// Memory of a block that was passed, for the next one.
+    spare: Columns,
+}
+
+impl Filler {
+    fn memory(&mut self, rows: usize) -> Columns {
+        // A block of few rows does not take the memory of many.
+        if rows < BLOCK_ROWS / 4 {
+            return Columns::new(rows);
+        }
+        let spare = std::mem::take(&mut self.spare);
+        if spare.ts.len() >= rows { spare } else { Columns::new(rows.max(BLOCK_ROWS * 5 / 4)) }
+    }
+
+    fn keep(&mut self, columns: Option<Columns>) {
+        if let Some(columns) = columns.filter(|columns| columns.ts.len() > self.spare.ts.len()) {
+            self.spare = columns;
+        }
+    }
+
+    /// Keeps the memory of a block that nobody else has.
+    pub(super) fn recycle<R: Run>(&mut self, block: Arc<Block<R>>) {
+        if let Some(mut block) = into_inner(block) {
+            self.keep(block.rows.take().and_then(into_inner));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! A reader's view of the sources: how far it has followed each log, and the rows not given out.
+
+use std::collections::VecDeque;
+
+use tidegate_sync::atomic::Arc;
+
+use super::log::{Entry, Record, Run};
+use crate::gate::key::{Key, RowId};
+use crate::gate::promise::{Promise, Sources};
+
+/// One source.
+#[derive(Debug)]
+pub(super) struct Lane<R> {
+    /// The last entry followed.
+    seen: Arc<Record<R>>,
+    /// What the source has promised, up to there.
+    promise: Promise,
+    /// Runs with rows that are in no block yet, oldest first.
+    runs: VecDeque<Arc<Record<R>>>,
+    /// The first row of the oldest run that is in no block yet.
+    start: usize,
+    /// Where the block that is being made has come to; at the start when none is.
+    cursor: Cursor,
+}
+
+/// A row of the runs not given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    run: usize,
+    row: usize,
+}
+
+/// Rows of one run that go into a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// The run among those of the block, once the block has been planned; until then the lane and
+    /// the run among those of the lane.
+    pub(super) run: usize,
+    lane: usize,
+    pub(super) row: usize,
+    pub(super) rows: usize,
+}
+
+impl<R> Clone for Lane<R> {
+    fn clone(&self) -> Self {
+        Lane { seen: self.seen.clone(), runs: self.runs.clone(), ..*self }
+    }
+}
+
+impl<R: Run> Lane<R> {
+    fn new(log: Arc<Record<R>>, promise: Promise) -> Self {
+        Lane { seen: log, promise, runs: VecDeque::new(), start: 0, cursor: Cursor { run: 0, row: 0 } }
+    }
+
+    /// The event time of the row at the cursor.
+    #[inline]
+    fn head(&self) -> Option<i64> {
+        self.runs.get(self.cursor.run).map(|record| record.rows().run.ts()[self.cursor.row])
+    }
+
+    /// How many rows from the cursor on sort no later than `last`; `likely` is a guess at it.
+    #[inline]
+    fn count(&self, last: Key, likely: usize) -> usize {
+        let Cursor { run, mut row } = self.cursor;
+        let mut count = 0;
+        for record in self.runs.range(run..) {
+            let pushed = record.rows();
+            let ts = &pushed.run.ts()[row..];
+            let found = rows_upto(ts, pushed.first.plus(row), last, likely);
+            count += found;
+            if found < ts.len() {
+                break;
+            }
+            row = 0;
+        }
+        count
+    }
+
+    /// Moves the cursor `rows` rows on, and gives the pieces on the way to `piece`.
+    #[inline]
+    fn advance(&mut self, lane: usize, mut rows: usize, pieces: &mut Vec<Piece>) {
+        while rows > 0 {
+            let Cursor { run, row } = self.cursor;
+            let rest = self.runs[run].rows().run.ts().len() - row;
+            let taken = rows.min(rest);
+            pieces.push(Piece { run, lane, row, rows: taken });
+            rows -= taken;
+            self.cursor =
+                if taken == rest { Cursor { run: run + 1, row: 0 } } else { Cursor { run, row: row + taken } };
+        }
+    }
+
+    /// Runs with rows between the start and the cursor.
+    fn passed(&self) -> impl Iterator<Item = &Arc<Record<R>>> {
+        let Cursor { run, row } = self.cursor;
+        let begun = usize::from(row > if run == 0 { self.start } else { 0 });
+        self.runs.range(..run + begun)
+    }
+
+    /// The place of the row before the cursor, if it is after the start.
+    fn last_passed(&self) -> Option<Key> {
+        let Cursor { run, row } = self.cursor;
+        let (run, row) = match (run, row) {
+            (0, row) if row == self.start => return None,
+            (run, 0) => (run - 1, self.runs[run - 1].rows().run.ts().len() - 1),
+            (run, row) => (run, row - 1),
+        };
+        let pushed = self.runs[run].rows();
+        Some(Key { ts: pushed.run.ts()[row], id: pushed.first.plus(row) })
+    }
+
+    /// Gives up the rows before the cursor: a block has them.
+    fn commit(&mut self) {
+        self.runs.drain(..self.cursor.run);
+        self.start = self.cursor.row;
+        self.cursor.run = 0;
+    }
+
+    /// Whether there was and will be nothing more to give out.
+    fn is_done(&self) -> bool {
+        self.promise == Promise::Closed && self.runs.is_empty()
+    }
+}
+
+/// How many of the rows `ts`, of which the first is `first`, sort no later than `last`.
+#[inline]
+fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
+    // Rows at `last.ts` are in if their source is lower, out if it is higher; of the same source,
+    // those up to the position.
+    let at_last = match first.source().cmp(&last.id.source()) {
+        std::cmp::Ordering::Less => usize::MAX,
+        std::cmp::Ordering::Greater => 0,
+        std::cmp::Ordering::Equal => (last.id.position() + 1).saturating_sub(first.position()) as usize,
+    };
+    if at_last == 0 {
+        return lower_bound(ts, likely, |ts| ts < last.ts);
+    }
+    let upto = lower_bound(ts, likely, |ts| ts <= last.ts);
+    if upto <= at_last { upto } else { at_last.max(lower_bound(ts, likely, |ts| ts < last.ts)) }
+}
+
+/// The length of the prefix of sorted `ts` that is `below`, looked for around `likely`.
+#[inline]
+fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize {
+    let (mut from, mut window) = (0, likely.max(8));
+    while from + window < ts.len() && below(ts[from + window - 1]) {
+        from += window;
+        window *= 2;
+    }
+    let to = ts.len().min(from + window);
+    from + ts[from..to].partition_point(|&ts| below(ts))
+}
+
+/// What a reader knows of the sources, by number. `None` stands for one that has closed and whose
+/// rows are in blocks, or whose beginning the reader has not come to.
+#[derive(Debug)]
+pub(super) struct Lanes<R> {
+    by_source: Vec<Option<Lane<R>>>,
+}
+
+impl<R> Clone for Lanes<R> {
+    fn clone(&self) -> Self {
+        Lanes { by_source: self.by_source.clone() }
+    }
+}
+
+impl<R: Run> Lanes<R> {
+    pub(super) fn new(logs: &[Arc<Record<R>>]) -> Self {
+        let lane = |log: &Arc<Record<R>>| Some(Lane::new(log.clone(), Promise::From(i64::MIN)));
+        Lanes { by_source: logs.iter().map(lane).collect() }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u16, &Lane<R>)> {
+        self.by_source.iter().enumerate().filter_map(|(source, lane)| Some((source as u16, lane.as_ref()?)))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Lane<R>)> {
+        self.by_source.iter_mut().enumerate().filter_map(|(source, lane)| Some((source as u16, lane.as_mut()?)))
+    }
+
+    /// Sources that have or may have rows to give out.
+    pub(super) fn open(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// The smallest event time among the rows at the cursors.
+    pub(super) fn first_ts(&self) -> Option<i64> {
+        self.iter().filter_map(|(_, lane)| lane.head()).min()
+    }
+
+    /// How many rows from the cursors on sort no later than `last`, and how many of each source: one
+    /// number in `counts` for each open source.
+    pub(super) fn count(&self, last: Key, likely: usize, counts: &mut Vec<usize>) -> usize {
+        counts.clear();
+        counts.extend(self.iter().map(|(_, lane)| lane.count(last, likely)));
+        counts.iter().sum()
+    }
+
+    /// Moves the cursors on by `counts`, and adds the pieces on the way to `pieces`, in order of
+    /// source and position.
+    pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
+        for (lane, ((_, open), &rows)) in self.iter_mut().zip(counts).enumerate() {
+            open.advance(lane, rows, pieces);
+        }
+    }
+
+    /// The runs with rows between the starts and the cursors, in order of source and position, which
+    /// `pieces` name by their places there from now on.
+    pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
+        let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_source.len()));
+        for (_, lane) in self.iter() {
+            first_of_lane.push(runs.len());
+            runs.extend(lane.passed().cloned());
+        }
+        for piece in pieces {
+            piece.run += first_of_lane[piece.lane];
+        }
+        runs
+    }
+
+    /// The place of the last row before the cursors.
+    pub(super) fn last_passed(&self) -> Option<Key> {
+        self.iter().filter_map(|(_, lane)| lane.last_passed()).max()
+    }
+
+    /// Gives up the rows before the cursors: a block has them.
+    pub(super) fn commit(&mut self) {
+        for lane in &mut self.by_source {
+            if let Some(open) = lane {
+                open.commit();
+                if open.is_done() {
+                    *lane = None;
+                }
+            }
+        }
+    }
+
+    /// Puts the cursors back to the rows that are in no block.
+    pub(super) fn reset(&mut self) {
+        for (_, lane) in self.iter_mut() {
+            lane.cursor = Cursor { run: 0, row: lane.start };
+        }
+    }
+}
+
+impl<R: Run> Sources for Lanes<R> {
+    fn look(&mut self, source: u16, mut joined: impl FnMut(i64, u16)) -> Promise {
+        let Some(lane) = &mut self.by_source[usize::from(source)] else { return Promise::Closed };
+        let mut forks = Vec::new();
+        while let Some(record) = lane.seen.next.get() {
+            match &record.entry {
+                Entry::Begin => unreachable!("a log begins once"),
+                Entry::Rows(pushed) => {
+                    lane.promise = Promise::From(*pushed.run.ts().last().expect("an empty run is not pushed"));
+                    lane.runs.push_back(record.clone());
+                }
+                Entry::Advance(ts) => lane.promise = Promise::From(*ts),
+                Entry::Fork { source, log } => forks.push((*source, log.clone(), lane.promise)),
+                Entry::Close => lane.promise = Promise::Closed,
+            }
+            lane.seen = record;
+        }
+        let promise = lane.promise;
+        for (source, log, from) in forks {
+            let Promise::From(ts) = from else { unreachable!("nothing follows the end of a log") };
+            joined(ts, source);
+            if self.by_source.len() <= usize::from(source) {
+                self.by_source.resize_with(usize::from(source) + 1, || None);
+            }
+            self.by_source[usize::from(source)] = Some(Lane::new(log, from));
+        }
+        promise
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_up_to_a_key() {
+        let ts = [1, 3, 3, 3, 5];
+        let first = RowId::new(4, 10);
+        for likely in [0, 1, 2, 100] {
+            let count = |ts_last, source, position| {
+                rows_upto(&ts, first, Key { ts: ts_last, id: RowId::new(source, position) }, likely)
+            };
+            assert_eq!(count(0, 9, 0), 0);
+            assert_eq!(count(3, 3, 99), 1, "lower source: rows at 3 sort later");
+            assert_eq!(count(3, 5, 0), 4, "higher source: rows at 3 sort earlier");
+            assert_eq!((10..16).map(|position| count(3, 4, position)).collect::<Vec<_>>(), [1, 2, 3, 4, 4, 4]);
+            assert_eq!(count(4, 0, 0), 4);
+            assert_eq!(count(i64::MAX, 4, 0), 5);
+        }
+    }
+}

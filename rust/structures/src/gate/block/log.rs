@@ -1,0 +1,95 @@
+//! What a source has done, in order, for every reader to follow: the block gate's only shared state
+//! between sources and readers.
+//!
+//! Runs, promises, forks and the end are entries of one list that only its source extends, by a
+//! [`OnceLink`]. So a reader that has followed a log up to an entry knows everything that the source
+//! did before, and nothing can overtake anything. An entry is freed when the source and all readers
+//! have gone past it.
+
+use tidegate_sync::atomic::Arc;
+use tidegate_sync::{Charge, OnceLink};
+
+use crate::gate::key::RowId;
+
+/// A sorted column of event times, and whatever rides along with it.
+pub trait Run: Send + Sync {
+    /// Event times, none smaller than the one before it.
+    fn ts(&self) -> &[i64];
+
+    /// Bytes that the run holds.
+    fn bytes(&self) -> usize {
+        size_of_val(self.ts())
+    }
+}
+
+impl Run for Vec<i64> {
+    fn ts(&self) -> &[i64] {
+        self
+    }
+}
+
+impl Run for std::sync::Arc<[i64]> {
+    fn ts(&self) -> &[i64] {
+        self
+    }
+}
+
+/// A run in the gate.
+#[derive(Debug)]
+pub struct Pushed<R> {
+    /// The id of its first row.
+    pub first: RowId,
+    /// What was pushed; never empty.
+    pub run: R,
+    _charge: Charge,
+}
+
+impl<R> Pushed<R> {
+    pub(super) fn new(first: RowId, run: R, charge: Charge) -> Self {
+        Pushed { first, run, _charge: charge }
+    }
+}
+
+/// One thing that a source did.
+#[derive(Debug)]
+pub(super) enum Entry<R> {
+    /// Nothing yet: where a log begins.
+    Begin,
+    /// It pushed a run.
+    Rows(Pushed<R>),
+    /// It promised that no later row is below this.
+    Advance(i64),
+    /// Another source began beside it, with the promise it had made.
+    Fork { source: u16, log: Arc<Record<R>> },
+    /// It closed.
+    Close,
+}
+
+/// An entry and the link to the next one.
+#[derive(Debug)]
+pub(super) struct Record<R> {
+    pub(super) entry: Entry<R>,
+    /// Written by the source.
+    pub(super) next: OnceLink<Record<R>>,
+}
+
+impl<R> Record<R> {
+    pub(super) fn new(entry: Entry<R>) -> Arc<Self> {
+        Arc::new(Record { entry, next: OnceLink::default() })
+    }
+
+    /// The run of a record that is known to hold one.
+    #[inline]
+    pub(super) fn rows(&self) -> &Pushed<R> {
+        match &self.entry {
+            Entry::Rows(pushed) => pushed,
+            _ => unreachable!("only records of runs are kept for their rows"),
+        }
+    }
+}
+
+impl<R> Drop for Record<R> {
+    fn drop(&mut self) {
+        self.next.unchain(|record| &mut record.next);
+    }
+}

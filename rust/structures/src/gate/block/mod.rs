@@ -1,0 +1,213 @@
+//! The block gate: sorted column runs in, blocks of ready rows out.
+//!
+//! ```text
+//! source 0's log   begin ─▶ run 3 7 9 ─▶ advance 12 ─▶ ...        each extended by its source alone
+//! source 1's log   begin ─▶ run 4 8 ─▶ ...
+//!                                  ╲ merged by whichever reader comes first
+//! blocks           (none) ─▶ 3 4 7 8 ─▶ ...                       each published by one compare-and-swap
+//! ```
+//!
+//! A reader stands at a block. If the block after it is there, it takes it. If not, it looks how far
+//! the sources' promises reach, plans a block of what is ready, and offers that as the next one; if
+//! another reader was faster, it drops its own and takes the other's. What the next rows are is a
+//! function of the data, so the blocks differ in nothing but where they are cut. A block is then
+//! filled by whoever comes first, and readers share that work: see `reader.rs`.
+//!
+//! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
+
+#[allow(clippy::module_inception, reason = "the block gate's blocks")]
+mod block;
+mod lane;
+mod log;
+mod reader;
+mod scatter;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use tidegate_sync::atomic::Arc;
+use tidegate_sync::{Budget, Counter};
+
+pub use self::block::Block;
+use self::log::{Entry, Record};
+pub use self::log::{Pushed, Run};
+pub use self::reader::BlockReader;
+use super::key::{MAX_SOURCES, RowId};
+use super::list::NotSync;
+use super::{Handles, Rejected, TooManySources};
+
+/// Bytes that a row will take in a block, charged when it is pushed: a time and an id.
+const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
+
+/// Makes a block gate; the module's documentation says what it does.
+///
+/// ```
+/// use tidegate_structures::gate::{BlockGate, Next};
+///
+/// let (mut sources, mut readers) = BlockGate::new(2, 1)?;
+/// sources[0].push(vec![3, 7, 9]).unwrap();
+/// sources[1].push(vec![4, 8]).unwrap();
+///
+/// let Next::Ready(block) = readers[0].next_block() else { unreachable!() };
+/// assert_eq!(block.ts(), [3, 4, 7, 8]);
+/// assert_eq!(block.ids()[1].source(), 1);
+/// # Ok::<(), tidegate_structures::gate::TooManySources>(())
+/// ```
+#[derive(Debug)]
+pub struct BlockGate;
+
+impl BlockGate {
+    /// A gate with sources `0..sources` and `readers` readers that each get every row.
+    #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
+    pub fn new<R: Run>(sources: usize, readers: usize) -> Handles<BlockSource<R>, BlockReader<R>> {
+        Self::with_memory_limit(sources, readers, usize::MAX)
+    }
+
+    /// A gate that holds at most `limit` bytes of runs and blocks.
+    pub fn with_memory_limit<R: Run>(
+        sources: usize,
+        readers: usize,
+        limit: usize,
+    ) -> Handles<BlockSource<R>, BlockReader<R>> {
+        if sources > MAX_SOURCES {
+            return Err(TooManySources);
+        }
+        let shared = Arc::new(Shared { next_source: Counter::new(sources), budget: Budget::new(limit) });
+        let logs: Vec<_> = (0..sources).map(|_| Record::new(Entry::Begin)).collect();
+        let seed = BlockReader::new(&logs, shared.budget.clone());
+        let readers = (0..readers).map(|_| seed.fork()).collect();
+        let source = |(number, log)| BlockSource::new(shared.clone(), number as u16, i64::MIN, log);
+        Ok((logs.into_iter().enumerate().map(source).collect(), readers))
+    }
+}
+
+/// What all sources of a gate share.
+#[derive(Debug)]
+struct Shared {
+    /// Number of the next source. Written by sources.
+    next_source: Counter,
+    budget: Budget,
+}
+
+/// A feeder of the gate. Dropping it closes it.
+pub struct BlockSource<R: Run> {
+    shared: Arc<Shared>,
+    number: u16,
+    /// The id of the next row.
+    next: RowId,
+    promised: i64,
+    /// The end of the log.
+    last: Arc<Record<R>>,
+    not_sync: NotSync,
+}
+
+impl<R: Run> BlockSource<R> {
+    fn new(shared: Arc<Shared>, number: u16, promised: i64, log: Arc<Record<R>>) -> Self {
+        BlockSource { shared, number, next: RowId::new(number, 0), promised, last: log, not_sync: PhantomData }
+    }
+
+    /// Number of the source, which sorts rows of equal `ts`.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// What the source has promised: no later row may be below.
+    pub fn promised(&self) -> i64 {
+        self.promised
+    }
+
+    /// Adds a run. Its rows are sorted by time and none is below what the source has promised;
+    /// a run that is not so, and one for which there is no memory, is given back.
+    pub fn push(&mut self, run: R) -> Result<(), Rejected<R>> {
+        let ts = run.ts();
+        let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };
+        if first < self.promised {
+            return Err(Rejected::Late { ts: first, promised: self.promised, row: run });
+        }
+        if let Some(at) = first_descent(ts) {
+            return Err(Rejected::Late { ts: ts[at], promised: ts[at - 1], row: run });
+        }
+        let rows = ts.len();
+        match self.shared.budget.charge(run.bytes() + rows * BLOCK_ROW) {
+            Err(exceeded) => Err(Rejected::Full { exceeded, row: run }),
+            Ok(charge) => {
+                self.append(Entry::Rows(Pushed::new(self.next, run, charge)));
+                self.next = self.next.plus(rows);
+                self.promised = last;
+                Ok(())
+            }
+        }
+    }
+
+    /// Promises that no later row has a smaller `ts`; one that was promised already stays.
+    pub fn advance(&mut self, ts: i64) {
+        if ts > self.promised {
+            self.promised = ts;
+            self.append(Entry::Advance(ts));
+        }
+    }
+
+    /// Promises that there are no more rows, as dropping the source does.
+    pub fn close(self) {}
+
+    /// One more source, which begins with what this one has promised; numbered as
+    /// [`Source::fork`](super::Source::fork) numbers.
+    pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
+        let number = self.shared.next_source.add(1);
+        if number >= MAX_SOURCES {
+            return Err(TooManySources);
+        }
+        let log = Record::new(Entry::Begin);
+        self.append(Entry::Fork { source: number as u16, log: log.clone() });
+        Ok(BlockSource::new(self.shared.clone(), number as u16, self.promised, log))
+    }
+
+    fn append(&mut self, entry: Entry<R>) {
+        let record = Record::new(entry);
+        self.last.next.set(record.clone()).ok().expect("a log is extended by its source alone");
+        self.last = record;
+    }
+}
+
+/// The first row that is below the one before it.
+fn first_descent(ts: &[i64]) -> Option<usize> {
+    // In strides, so that the compiler may compare many rows at once.
+    const STRIDE: usize = 1024;
+    (0..ts.len()).step_by(STRIDE).find_map(|from| {
+        let rows = &ts[from..ts.len().min(from + STRIDE + 1)];
+        let descends = rows.windows(2).fold(false, |descends, pair| descends | (pair[1] < pair[0]));
+        descends.then(|| from + 1 + rows.windows(2).position(|pair| pair[1] < pair[0]).expect("one descends"))
+    })
+}
+
+impl<R: Run> Drop for BlockSource<R> {
+    fn drop(&mut self) {
+        self.append(Entry::Close);
+    }
+}
+
+impl<R: Run> fmt::Debug for BlockSource<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockSource")
+            .field("next", &self.next)
+            .field("promised", &self.promised)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_descent_is_found_wherever_it_is() {
+        let sorted: Vec<i64> = (0..5000).collect();
+        assert_eq!(first_descent(&sorted), None);
+        assert_eq!(first_descent(&[]), None);
+        for at in [1, 2, 1023, 1024, 1025, 2048, 4999] {
+            let mut ts = sorted.clone();
+            ts[at] = -1;
+            assert_eq!(first_descent(&ts), Some(at));
+        }
+    }
+}

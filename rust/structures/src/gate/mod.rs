@@ -1,0 +1,156 @@
+//! A gate merges sorted sources into one stream, and hands out a row once no source can come before it.
+//!
+//! ```text
+//! source 0 ── 3 ── 7 ── 9 ─┐                          ready ┊ not yet
+//!                          ├─▶  3 ── 4 ── 7 ── 8 ── 9   3 4 7 8 ┊ 9
+//! source 1 ── 4 ── 8 ──────┘                                ┊
+//! ```
+//!
+//! Row 8 is ready although it is source 1's last: source 0 has moved past it, and source 1's next row
+//! cannot sort before it. Row 9 is not: source 1 may still bring another 8, or a 9 after this one.
+//!
+//! Two gates keep the same contract, row by row the same stream:
+//!
+//! - [`ScaleGate`]: rows one at a time, in a lock-free list; lowest latency. Its readers may share the
+//!   stream, which is the T-Gate.
+//! - [`BlockGate`]: sorted column runs in, blocks of rows out; what operators on batches use.
+//!
+//! ```
+//! use tidegate_structures::gate::{Next, ScaleGate};
+//!
+//! let (mut sources, mut readers) = ScaleGate::new::<&str>(2, 1)?;
+//! sources[0].push(3, "a").unwrap();
+//! sources[1].push(4, "b").unwrap();
+//! sources[0].push(7, "c").unwrap();
+//!
+//! let reader = &mut readers[0];
+//! let mut ready = Vec::new();
+//! while let Next::Ready(row) = reader.next_ready() {
+//!     ready.push((row.ts, *row.payload));
+//! }
+//! assert_eq!(ready, [(3, "a"), (4, "b")]); // source 1 may still bring a 5
+//!
+//! sources.pop().unwrap().close();
+//! assert!(matches!(reader.next_ready(), Next::Ready(row) if *row.payload == "c"));
+//! assert_eq!(reader.next_ready(), Next::NotYet);
+//! drop(sources);
+//! assert_eq!(reader.next_ready(), Next::End);
+//! # Ok::<(), tidegate_structures::gate::TooManySources>(())
+//! ```
+//!
+//! # Trade-offs
+//!
+//! - **A silent source holds everything back**: until it pushes, says `advance`, or is closed. A gate
+//!   never looks at a clock.
+//! - **A silent reader holds memory**: rows are kept for the slowest reader. A gate with a memory
+//!   limit refuses rows instead, and says so to the source.
+//! - **Polling**: a reader is told "not yet" and comes again; waiting is the caller's business.
+//!
+//! # When to use something else
+//!
+//! Tables that are there as a whole are sorted or merged faster than any stream. Sources whose order
+//! does not matter need a channel. Rows that arrive out of order are sorted before they get here.
+#![doc = include_str!("README.md")]
+
+mod block;
+mod key;
+mod list;
+mod node;
+mod promise;
+mod reclaim;
+mod shared;
+
+use std::fmt;
+
+pub use block::{Block, BlockGate, BlockReader, BlockSource, Pushed, Run};
+pub use key::{Key, MAX_SOURCES, RowId};
+pub use list::{Reader, Row, ScaleGate, Source};
+pub use shared::{KeyedReader, SharedReader};
+use tidegate_sync::Exceeded;
+
+/// A new gate: its sources and its readers.
+pub type Handles<S, R> = Result<(Vec<S>, Vec<R>), TooManySources>;
+
+/// What a reader finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<R> {
+    /// The next of the stream.
+    Ready(R),
+    /// Nothing is ready; there may be more later.
+    NotYet,
+    /// All sources have closed and everything was given.
+    End,
+}
+
+impl<R> Next<R> {
+    /// What is ready, if something is.
+    pub fn ready(self) -> Option<R> {
+        match self {
+            Next::Ready(found) => Some(found),
+            Next::NotYet | Next::End => None,
+        }
+    }
+}
+
+/// Why a source's row or run was not taken; it comes back, and the gate is as it was.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Rejected<R> {
+    /// It begins below what the source has promised.
+    Late {
+        /// Its smallest event time.
+        ts: i64,
+        /// What the source has promised.
+        promised: i64,
+        /// What was pushed.
+        row: R,
+    },
+    /// The memory limit would be exceeded.
+    Full {
+        /// What was asked for and what there is.
+        exceeded: Exceeded,
+        /// What was pushed.
+        row: R,
+    },
+}
+
+impl<R> Rejected<R> {
+    /// What was pushed.
+    pub fn into_inner(self) -> R {
+        match self {
+            Rejected::Late { row, .. } | Rejected::Full { row, .. } => row,
+        }
+    }
+}
+
+impl<R> fmt::Display for Rejected<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rejected::Late { ts, promised, .. } => {
+                write!(f, "ts {ts} is below {promised}, which the source has promised not to go below")
+            }
+            Rejected::Full { exceeded: Exceeded { asked, used, limit }, .. } => {
+                write!(f, "{asked} bytes asked for, {used} of at most {limit} held: read or drop the slowest reader")
+            }
+        }
+    }
+}
+
+impl<R> fmt::Debug for Rejected<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rejected({self})")
+    }
+}
+
+impl<R> std::error::Error for Rejected<R> {}
+
+/// More than 65 536 sources were asked for in the life of one gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManySources;
+
+impl fmt::Display for TooManySources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a gate has at most {MAX_SOURCES} sources in its life")
+    }
+}
+
+impl std::error::Error for TooManySources {}

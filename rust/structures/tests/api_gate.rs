@@ -1,0 +1,244 @@
+//! What the gates' handles allow and refuse, with bad input. Not: races, order (see the other files).
+//!
+//! That a handle is not for two threads is a matter of types:
+//!
+//! ```compile_fail
+//! fn shared<T: Sync>() {}
+//! shared::<tidegate_structures::gate::Source<i64>>();
+//! ```
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+use std::thread;
+
+use tidegate_structures::gate::{
+    BlockGate, BlockReader, BlockSource, KeyedReader, MAX_SOURCES, Next, Reader, Rejected, Row, ScaleGate,
+    SharedReader, Source, TooManySources,
+};
+
+/// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
+macro_rules! assert_send_and_not_sync {
+    ($($handle:ty),*) => {$({
+        fn is_send<T: Send>() {}
+        is_send::<$handle>();
+        trait Ambiguous<A> { fn call() {} }
+        impl<T: ?Sized> Ambiguous<()> for T {}
+        impl<T: ?Sized + Sync> Ambiguous<u8> for T {}
+        <$handle as Ambiguous<_>>::call();
+    })*};
+}
+
+#[test]
+fn handles_go_to_other_threads_and_are_not_shared() {
+    type Hash = fn(&Row<'_, i64>) -> u64;
+    assert_send_and_not_sync!(
+        Source<i64>,
+        Reader<i64>,
+        SharedReader<i64>,
+        KeyedReader<i64, Hash>,
+        BlockSource<Vec<i64>>,
+        BlockReader<Vec<i64>>
+    );
+}
+
+#[test]
+fn a_gate_without_sources_has_ended() {
+    let (_, mut readers) = ScaleGate::new::<()>(0, 1).unwrap();
+    assert_eq!(readers[0].next_ready(), Next::End);
+    let (_, mut readers) = BlockGate::new::<Vec<i64>>(0, 1).unwrap();
+    assert!(matches!(readers[0].next_block(), Next::End));
+}
+
+#[test]
+fn sources_are_numbered_up_to_a_limit() {
+    assert_eq!(ScaleGate::new::<()>(MAX_SOURCES + 1, 0).unwrap_err(), TooManySources);
+    assert_eq!(BlockGate::new::<Vec<i64>>(MAX_SOURCES + 1, 0).unwrap_err(), TooManySources);
+    let (mut sources, _) = ScaleGate::new::<()>(MAX_SOURCES, 0).unwrap();
+    assert_eq!(sources[0].fork().unwrap_err(), TooManySources);
+    let (mut sources, _) = BlockGate::new::<Vec<i64>>(MAX_SOURCES, 0).unwrap();
+    assert_eq!(sources[MAX_SOURCES - 1].number(), u16::MAX);
+    assert_eq!(sources[0].fork().unwrap_err(), TooManySources);
+}
+
+#[test]
+fn ten_thousand_sources_are_merged() {
+    const SOURCES: usize = 10_000;
+    let (mut rows, mut row_readers) = ScaleGate::new::<()>(SOURCES, 1).unwrap();
+    let (mut runs, mut block_readers) = BlockGate::new::<Vec<i64>>(SOURCES, 1).unwrap();
+    for at in 0..3 {
+        for source in 0..SOURCES {
+            let ts = at * 100 + (source as i64 * 37) % 100;
+            rows[source].push(ts, ()).unwrap();
+            runs[source].push(vec![ts, ts]).unwrap();
+        }
+    }
+    drop((rows, runs));
+    let mut last = None;
+    for _ in 0..3 * SOURCES {
+        let row = row_readers[0].next_ready().ready().map(|row| (row.ts, row.id));
+        assert!(row > last);
+        last = row;
+    }
+    assert_eq!(row_readers[0].next_ready(), Next::End);
+    let mut merged = Vec::new();
+    while let Next::Ready(block) = block_readers[0].next_block() {
+        merged.extend(block.ts().iter().copied().zip(block.ids().iter().copied()));
+    }
+    assert_eq!(merged.len(), 6 * SOURCES);
+    assert!(merged.is_sorted_by(|a, b| a < b));
+}
+
+#[test]
+fn time_has_two_ends() {
+    let (mut sources, mut readers) = ScaleGate::new::<&str>(2, 1).unwrap();
+    sources[1].push(i64::MIN, "first").unwrap();
+    assert_eq!(readers[0].next_ready(), Next::NotYet, "source 0 may bring the same time");
+    sources[0].advance(i64::MAX);
+    assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("first"));
+    sources[1].push(i64::MAX, "last of 1").unwrap();
+    assert_eq!(readers[0].next_ready(), Next::NotYet);
+    sources[0].push(i64::MAX, "last of 0").unwrap();
+    assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("last of 0"));
+    assert_eq!(readers[0].next_ready(), Next::NotYet, "source 0 is open");
+    drop(sources);
+    assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("last of 1"));
+    assert_eq!(readers[0].next_ready(), Next::End);
+
+    let (mut sources, mut readers) = BlockGate::new::<Vec<i64>>(2, 1).unwrap();
+    sources[1].push(vec![i64::MIN, 0, i64::MAX, i64::MAX]).unwrap();
+    sources[0].push(vec![i64::MIN, i64::MAX]).unwrap();
+    drop(sources);
+    let mut ts = Vec::new();
+    while let Next::Ready(block) = readers[0].next_block() {
+        ts.extend_from_slice(block.ts());
+    }
+    assert_eq!(ts, [i64::MIN, i64::MIN, 0, i64::MAX, i64::MAX, i64::MAX]);
+}
+
+#[test]
+fn what_is_out_of_order_comes_back() {
+    let (mut sources, mut readers) = ScaleGate::new::<&str>(1, 1).unwrap();
+    sources[0].push(5, "a").unwrap();
+    let rejected = sources[0].push(4, "b").unwrap_err();
+    assert_eq!(rejected.to_string(), "ts 4 is below 5, which the source has promised not to go below");
+    assert_eq!(rejected.into_inner(), "b");
+    sources[0].advance(3);
+    assert_eq!(sources[0].promised(), 5, "a promise stays");
+    sources[0].push(5, "c").unwrap();
+    assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("a"));
+    assert_eq!(readers[0].next_ready().ready().map(|row| (*row.payload, row.id.position())), Some(("c", 1)));
+
+    let (mut sources, mut readers) = BlockGate::new::<Vec<i64>>(1, 1).unwrap();
+    assert_eq!(sources[0].push(vec![1, 3, 2]).unwrap_err(), Rejected::Late { ts: 2, promised: 3, row: vec![1, 3, 2] });
+    sources[0].push(vec![1]).unwrap();
+    assert_eq!(sources[0].push(vec![0]).unwrap_err(), Rejected::Late { ts: 0, promised: 1, row: vec![0] });
+    sources[0].push(Vec::new()).unwrap();
+    let Next::Ready(block) = readers[0].next_block() else { panic!("the row at 1 is ready") };
+    assert_eq!(block.ts(), [1]);
+    assert!(matches!(readers[0].next_block(), Next::NotYet));
+}
+
+/// A reader that does not read: the source is told, before memory is taken, and may go on later.
+#[test]
+fn a_silent_reader_fills_the_gate_and_no_more() {
+    const LIMIT: usize = 64 << 10;
+    let (mut sources, mut readers) = ScaleGate::with_memory_limit::<u64>(1, 1, LIMIT).unwrap();
+    let mut pushed = 0;
+    let rejected = loop {
+        match sources[0].push(pushed as i64, pushed) {
+            Ok(()) => pushed += 1,
+            Err(rejected) => break rejected,
+        }
+    };
+    assert!(matches!(rejected, Rejected::Full { exceeded, .. } if exceeded.limit == LIMIT), "{rejected}");
+    assert!(readers[0].memory() <= LIMIT && pushed > 500, "{pushed} rows in {} bytes", readers[0].memory());
+    // Once it reads, the source goes on in the memory there is.
+    let mut read = 0;
+    while pushed < 100_000 {
+        match sources[0].push(pushed as i64, pushed) {
+            Ok(()) => pushed += 1,
+            Err(_) => {
+                let before = read;
+                while let Next::Ready(row) = readers[0].next_ready() {
+                    assert_eq!(*row.payload, read);
+                    read += 1;
+                }
+                assert!(read > before, "all rows are read and the gate is full");
+            }
+        }
+        assert!(readers[0].memory() <= LIMIT);
+    }
+    drop(readers);
+    for at in 0..10_000 {
+        sources[0].push(200_000 + at, 0).expect("without a reader nothing is kept");
+    }
+
+    let (mut sources, mut readers) = BlockGate::with_memory_limit::<Vec<i64>>(1, 1, LIMIT).unwrap();
+    let mut runs = 0;
+    while sources[0].push(vec![runs; 100]).is_ok() {
+        runs += 1;
+    }
+    assert_eq!(runs as usize, LIMIT / (100 * 24));
+    assert!(matches!(sources[0].push(vec![runs; 100]), Err(Rejected::Full { row, .. }) if row.len() == 100));
+    let mut rows = 0;
+    while let Next::Ready(block) = readers[0].next_block() {
+        rows += block.len();
+    }
+    assert_eq!(rows, runs as usize * 100);
+    assert!(sources[0].push(vec![runs; 100]).is_ok());
+}
+
+/// Memory is given back while the gate runs, also when sources only promise, and to a reader alone.
+#[test]
+fn the_passed_prefix_is_given_back() {
+    let payload = Arc::new(());
+    let (mut sources, mut readers) = ScaleGate::new::<Arc<()>>(3, 2).unwrap();
+    for ts in 0..20_000i64 {
+        sources[0].push(ts, payload.clone()).unwrap();
+        sources[1].advance(ts);
+        if ts % 1000 == 0 {
+            sources[2].push(ts, payload.clone()).unwrap();
+        }
+        sources[2].advance(ts);
+        for reader in &mut readers {
+            while reader.next_ready().ready().is_some() {}
+        }
+        assert!(Arc::strong_count(&payload) < 10_000, "{} payloads at {ts}", Arc::strong_count(&payload));
+    }
+    drop(sources);
+    for reader in &mut readers {
+        while reader.next_ready().ready().is_some() {}
+        assert_eq!(reader.next_ready(), Next::End);
+    }
+    drop(readers);
+    assert_eq!(Arc::strong_count(&payload), 1);
+}
+
+#[test]
+fn handles_dropped_in_the_middle_leave_the_others_right() {
+    let (mut sources, mut readers) = ScaleGate::new::<String>(2, 2).unwrap();
+    for ts in 0..10 {
+        sources[0].push(ts, format!("a{ts}")).unwrap();
+        sources[1].push(ts, format!("b{ts}")).unwrap();
+    }
+    assert_eq!(readers[1].next_ready().ready().map(|row| row.payload.as_str()), Some("a0"));
+    drop(readers.pop());
+    drop(sources.pop());
+    let pushed = thread::spawn(move || sources[0].push(20, "a20".into()).is_ok()).join().unwrap();
+    assert!(pushed);
+    let mut rows = Vec::new();
+    while let Next::Ready(row) = readers[0].next_ready() {
+        rows.push(row.payload.clone());
+    }
+    assert_eq!(rows.len(), 21);
+    assert_eq!(rows.last().map(String::as_str), Some("a20"));
+    assert_eq!(readers[0].next_ready(), Next::End);
+}
+
+/// A key's rows stay together and in order whatever part they fall to; see also `oracle_gate.rs`.
+#[test]
+#[should_panic(expected = "part 2 of 2 does not exist")]
+fn a_part_that_does_not_exist_is_refused() {
+    let (_, mut readers) = ScaleGate::new::<u64>(1, 1).unwrap();
+    let _ = readers.pop().unwrap().keyed(2, 2, |row| *row.payload);
+}

@@ -1,0 +1,163 @@
+//! The seam between the standard library's atomics and loom's: the same names, either behind them.
+//!
+//! Built with `--cfg loom`, every access is a step that loom may interleave with those of the other
+//! threads; otherwise each method is one instruction of the standard type. The types are wrappers,
+//! so that clippy can forbid the standard ones everywhere else.
+
+use std::fmt;
+pub use std::sync::atomic::Ordering;
+
+#[cfg(loom)]
+pub use loom::sync::Arc;
+#[cfg(not(loom))]
+pub use std::sync::Arc;
+
+mod imp {
+    #[cfg(loom)]
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize};
+    #[cfg(not(loom))]
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicUsize};
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $value:ty) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name(imp::$name);
+
+        impl $name {
+            /// Starts at `value`.
+            pub fn new(value: $value) -> Self {
+                Self(imp::$name::new(value))
+            }
+
+            /// Reads the value.
+            #[inline]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            /// Writes `value`.
+            #[inline]
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, order);
+            }
+        }
+    };
+}
+
+number!(
+    /// A flag.
+    AtomicBool,
+    bool
+);
+number!(
+    /// A time.
+    AtomicI64,
+    i64
+);
+number!(
+    /// A count.
+    AtomicUsize,
+    usize
+);
+
+impl AtomicBool {
+    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
+    #[inline]
+    pub fn compare_exchange(
+        &self,
+        current: bool,
+        new: bool,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<bool, bool> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+}
+
+/// A pointer.
+pub struct AtomicPtr<T>(imp::AtomicPtr<T>);
+
+impl<T> fmt::Debug for AtomicPtr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T> AtomicPtr<T> {
+    /// Starts at `pointer`.
+    pub fn new(pointer: *mut T) -> Self {
+        Self(imp::AtomicPtr::new(pointer))
+    }
+
+    /// Reads the pointer.
+    #[inline]
+    pub fn load(&self, order: Ordering) -> *mut T {
+        self.0.load(order)
+    }
+
+    /// Writes `pointer`.
+    #[inline]
+    pub fn store(&self, pointer: *mut T, order: Ordering) {
+        self.0.store(pointer, order);
+    }
+
+    /// Writes `pointer` and gives what stood there.
+    #[inline]
+    pub fn swap(&self, pointer: *mut T, order: Ordering) -> *mut T {
+        self.0.swap(pointer, order)
+    }
+
+    /// Writes `new` if `current` stands there; gives what stood there, as `Ok` if it was replaced.
+    #[inline]
+    pub fn compare_exchange(
+        &self,
+        current: *mut T,
+        new: *mut T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+}
+
+/// A cell whose accesses loom checks: two that race, one of them through `with_mut`, fail a model.
+#[derive(Debug)]
+pub struct RaceCell<T>(#[cfg(loom)] loom::cell::UnsafeCell<T>, #[cfg(not(loom))] std::cell::UnsafeCell<T>);
+
+impl<T> RaceCell<T> {
+    /// Holds `value`.
+    pub fn new(value: T) -> Self {
+        #[cfg(loom)]
+        return Self(loom::cell::UnsafeCell::new(value));
+        #[cfg(not(loom))]
+        return Self(std::cell::UnsafeCell::new(value));
+    }
+
+    /// Calls `read` with a pointer to read through.
+    #[inline]
+    pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        #[cfg(loom)]
+        return self.0.with(read);
+        #[cfg(not(loom))]
+        return read(self.0.get());
+    }
+
+    /// Calls `write` with a pointer to write through.
+    #[inline]
+    pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        #[cfg(loom)]
+        return self.0.with_mut(write);
+        #[cfg(not(loom))]
+        return write(self.0.get());
+    }
+}
+
+/// The value of `arc` if nobody else has it; of several threads that ask at once, at most one gets it.
+pub fn into_inner<T>(arc: Arc<T>) -> Option<T> {
+    #[cfg(loom)]
+    return Arc::try_unwrap(arc).ok();
+    #[cfg(not(loom))]
+    return Arc::into_inner(arc);
+}

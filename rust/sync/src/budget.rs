@@ -1,0 +1,94 @@
+//! A limit on memory that many threads take from and give back to.
+
+use std::sync::Arc;
+
+use crate::Counter;
+
+/// Bytes that may be held at one time. Clones share one limit.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Limit>);
+
+#[derive(Debug)]
+struct Limit {
+    /// Bytes held, a refused request included for the moment until it is taken back.
+    used: Counter,
+    limit: usize,
+}
+
+/// Bytes taken from a budget, given back when dropped.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Budget,
+    bytes: usize,
+}
+
+/// A request that did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// Bytes asked for.
+    pub asked: usize,
+    /// Bytes that were held.
+    pub used: usize,
+    /// Bytes that may be held.
+    pub limit: usize,
+}
+
+impl Budget {
+    /// At most `limit` bytes.
+    pub fn new(limit: usize) -> Budget {
+        Budget(Arc::new(Limit { used: Counter::new(0), limit }))
+    }
+
+    /// Bytes held now.
+    pub fn used(&self) -> usize {
+        self.0.used.get()
+    }
+
+    /// Whether more than half of the limit is held.
+    pub fn is_short(&self) -> bool {
+        self.used() > self.0.limit / 2
+    }
+
+    /// Takes `bytes`, before the memory is.
+    pub fn charge(&self, bytes: usize) -> Result<Charge, Exceeded> {
+        let Limit { used, limit } = &*self.0;
+        let exceeded = |used| Exceeded { asked: bytes, used, limit: *limit };
+        if bytes > *limit {
+            return Err(exceeded(used.get()));
+        }
+        // A request that is refused is counted until it is taken back, so two at once may both be
+        // refused where one would have fitted, and never both be granted where one does not.
+        let before = used.add(bytes);
+        if before.checked_add(bytes).is_some_and(|total| total <= *limit) {
+            return Ok(Charge { budget: self.clone(), bytes });
+        }
+        used.subtract(bytes);
+        Err(exceeded(before))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.0.used.subtract(self.bytes);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_until_room_is_made() {
+        let budget = Budget::new(100);
+        let first = budget.charge(60).unwrap();
+        assert_eq!(budget.charge(41).unwrap_err(), Exceeded { asked: 41, used: 60, limit: 100 });
+        assert!(budget.is_short());
+        let second = budget.charge(40).unwrap();
+        assert!(budget.charge(usize::MAX).is_err());
+        drop(first);
+        assert!(budget.charge(60).is_ok());
+        assert!(budget.used() == 40 && !budget.is_short());
+        drop(second);
+        assert_eq!(budget.used(), 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! A link of a list that only grows: empty, then one shared value for ever.
+//!
+//! The list is freed from its old end by reference counts alone. A link holds one count of what it
+//! leads to, whoever stands on an element holds one of that, and an element's link lives as long as
+//! the element: so what is read from a link cannot go away while it is read.
+//!
+//! ```text
+//! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)
+//! ```
+//!
+//! A chain dropped by its first element would drop recursively; an element type that forms long
+//! chains takes its link apart in a loop, see [`OnceLink::unchain`].
+
+use std::marker::PhantomData;
+use std::{fmt, ptr};
+
+use crate::atomic::{Arc, AtomicPtr, Ordering, into_inner};
+
+/// Nothing, then one `Arc<T>`.
+pub struct OnceLink<T> {
+    /// Null, or a pointer from `Arc::into_raw` whose count this link owns. Written once, by the
+    /// thread whose `set` wins; read by anybody.
+    to: AtomicPtr<T>,
+    owns: PhantomData<Arc<T>>,
+}
+
+// SAFETY: a shared link gives out and takes in `Arc<T>` and nothing else, so it may cross threads
+// exactly when `Arc<T>` may, which is when `T` is both `Send` and `Sync`.
+unsafe impl<T: Send + Sync> Send for OnceLink<T> {}
+// SAFETY: as for `Send`.
+unsafe impl<T: Send + Sync> Sync for OnceLink<T> {}
+
+impl<T> fmt::Debug for OnceLink<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnceLink").field(&self.to).finish()
+    }
+}
+
+impl<T> Default for OnceLink<T> {
+    fn default() -> Self {
+        OnceLink { to: AtomicPtr::new(ptr::null_mut()), owns: PhantomData }
+    }
+}
+
+impl<T> OnceLink<T> {
+    /// What the link leads to, if it was set.
+    #[inline]
+    pub fn get(&self) -> Option<Arc<T>> {
+        // Acquire: pairs with the Release of `set`, so the value is seen whole.
+        let to = self.to.load(Ordering::Acquire);
+        if to.is_null() {
+            return None;
+        }
+        // SAFETY: `to` is from `Arc::into_raw`, and the count it stands for is given back only when
+        // this link is dropped or taken apart, both of which need it exclusively: while `self` is
+        // borrowed there is at least one count, so another may be added and handed out.
+        unsafe {
+            Arc::increment_strong_count(to);
+            Some(Arc::from_raw(to))
+        }
+    }
+
+    /// What the link leads to, if it was set, for as long as the link is borrowed.
+    #[inline]
+    pub fn peek(&self) -> Option<&T> {
+        // Acquire: as in `get`.
+        let to = self.to.load(Ordering::Acquire);
+        // SAFETY: the count that the link owns lasts as long as the borrow, see `get`.
+        unsafe { to.as_ref() }
+    }
+
+    /// Leads to `value` from now on; gives it back if another was first.
+    pub fn set(&self, value: Arc<T>) -> Result<(), Arc<T>> {
+        let to = Arc::into_raw(value).cast_mut();
+        // Release: publishes the value to the Acquire of `get`. Relaxed on failure: the winner's
+        // value is read with `get`, which has its own Acquire.
+        match self.to.compare_exchange(ptr::null_mut(), to, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            // SAFETY: `to` came from `Arc::into_raw` just above and was not stored, so its count is
+            // still this function's.
+            Err(_) => Err(unsafe { Arc::from_raw(to) }),
+        }
+    }
+
+    /// Takes what the link leads to, leaving it empty.
+    pub fn take(&mut self) -> Option<Arc<T>> {
+        // Relaxed: the link is held exclusively, so its last `set` happened before.
+        let to = self.to.swap(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: `to` is from `Arc::into_raw`, and its count was the link's, which now is empty.
+        (!to.is_null()).then(|| unsafe { Arc::from_raw(to) })
+    }
+
+    /// Drops the chain that begins here one element after the other, as far as nobody else holds it.
+    ///
+    /// `link` gives an element's own link.
+    pub fn unchain(&mut self, link: impl Fn(&mut T) -> &mut OnceLink<T>) {
+        let mut rest = self.take();
+        while let Some(mut element) = rest.and_then(into_inner) {
+            rest = link(&mut element).take();
+        }
+    }
+}
+
+impl<T> Drop for OnceLink<T> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Element {
+        next: OnceLink<Element>,
+    }
+
+    impl Drop for Element {
+        fn drop(&mut self) {
+            self.next.unchain(|element| &mut element.next);
+        }
+    }
+
+    #[test]
+    fn the_first_value_stays() {
+        let link = OnceLink::default();
+        assert!(link.get().is_none());
+        assert!(link.set(Arc::new(1)).is_ok());
+        assert_eq!(*link.set(Arc::new(2)).unwrap_err(), 2);
+        assert_eq!(*link.get().unwrap(), 1);
+        assert_eq!(link.peek(), Some(&1));
+    }
+
+    #[test]
+    fn a_long_chain_is_dropped_without_recursion() {
+        let first = Arc::new(Element::default());
+        let mut last = first.clone();
+        for _ in 0..1_000_000 {
+            let next = Arc::new(Element::default());
+            last.next.set(next.clone()).ok().expect("the end of the chain is empty");
+            last = next;
+        }
+        let middle = first.next.get().unwrap();
+        drop(first);
+        assert!(middle.next.get().is_some(), "what somebody holds stays");
+    }
+}

@@ -1,0 +1,117 @@
+//! Every interleaving that loom models of the small shared types.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p tidegate-sync --test loom_sync`
+//!
+//! What is handed over is a checked cell, written before and read after: an ordering that is too weak
+//! makes the two accesses race, which fails the model. What is dropped is counted.
+#![cfg(loom)]
+
+use loom::thread;
+use tidegate_sync::atomic::{Arc, RaceCell};
+use tidegate_sync::{OnceLink, Stack, TryLock};
+
+/// A number behind a checked cell, and an `Arc` that loom sees leak.
+struct Cell {
+    number: RaceCell<usize>,
+    _alive: Arc<()>,
+}
+
+// SAFETY: the models hand a cell over after it was written, which is what loom then checks.
+unsafe impl Send for Cell {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Cell {}
+
+impl Cell {
+    fn new(number: usize) -> Self {
+        let cell = Cell { number: RaceCell::new(0), _alive: Arc::new(()) };
+        // SAFETY: nobody else has the cell yet.
+        cell.number.with_mut(|place| unsafe { *place = number });
+        cell
+    }
+
+    fn get(&self) -> usize {
+        // SAFETY: the cell is not written after it was handed over.
+        self.number.with(|place| unsafe { *place })
+    }
+}
+
+#[test]
+fn loom_once_link_one_wins_and_all_see_it() {
+    loom::model(|| {
+        let link = Arc::new(OnceLink::default());
+        let setters: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|number| {
+                let link = link.clone();
+                thread::spawn(move || {
+                    let won = link.set(Arc::new(Cell::new(number))).is_ok();
+                    (won, link.get().expect("somebody has set it").get())
+                })
+            })
+            .collect();
+        let early = link.get().map(|cell| cell.get());
+        let set: Vec<_> = setters.into_iter().map(|setter| setter.join().unwrap()).collect();
+        let winner = if set[0].0 { 1 } else { 2 };
+        assert!(set[0].0 != set[1].0, "exactly one wins");
+        assert!(set.iter().all(|(_, seen)| *seen == winner));
+        assert!(early.is_none_or(|seen| seen == winner));
+    });
+}
+
+#[test]
+fn loom_once_link_value_outlives_the_link_for_who_has_it() {
+    loom::model(|| {
+        let link = OnceLink::default();
+        link.set(Arc::new(Cell::new(7))).ok().expect("the link is empty");
+        let link = Arc::new(link);
+        let reader = {
+            let link = link.clone();
+            thread::spawn(move || {
+                let cell = link.get().expect("it was set");
+                drop(link);
+                cell.get()
+            })
+        };
+        drop(link);
+        assert_eq!(reader.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn loom_stack_takes_all_that_was_pushed() {
+    loom::model(|| {
+        let stack = Arc::new(Stack::default());
+        let pushers: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|number| {
+                let stack = stack.clone();
+                thread::spawn(move || stack.push(Cell::new(number)))
+            })
+            .collect();
+        let mut taken: Vec<_> = stack.take_all().iter().map(Cell::get).collect();
+        pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+        taken.extend(stack.take_all().iter().map(Cell::get));
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2]);
+        assert!(stack.is_empty());
+        stack.push(Cell::new(3)); // dropped with the stack
+    });
+}
+
+#[test]
+fn loom_try_lock_lets_one_in() {
+    loom::model(|| {
+        let lock = Arc::new(TryLock::new(Cell::new(0)));
+        let add = |lock: &TryLock<Cell>| {
+            // SAFETY: the lock lets one thread in.
+            lock.try_with(|cell| cell.number.with_mut(|number| unsafe { *number += 1 })).is_some()
+        };
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || usize::from(add(&lock)))
+        };
+        let added = usize::from(add(&lock)) + other.join().unwrap();
+        assert!(added >= 1);
+        assert_eq!(lock.try_with(|cell| cell.get()), Some(added));
+    });
+}
