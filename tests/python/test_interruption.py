@@ -37,17 +37,11 @@ WAYS = {
     "where": """
         tidegate.interval_join(hot, hot, where="left.x > right.x", **arguments)
     """,
-    "stream": """
-        for batch in pa.RecordBatchReader.from_stream(
-            tidegate.interval_join_batches(hot, hot, where="left.x > right.x", **arguments)
-        ):
-            pass
-    """,
 }
 
 
 @needs_signals
-@pytest.mark.parametrize("way", ["batches", "where"])
+@pytest.mark.parametrize("way", WAYS)
 def test_ctrl_c_ends_a_long_join(way):
     script = textwrap.dedent(LONG_JOIN) + "try:\n"
     script += textwrap.indent(textwrap.dedent(WAYS[way]), "    ")
