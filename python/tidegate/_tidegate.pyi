@@ -104,7 +104,8 @@ class BatchReader:
     larger than memory can be written as it comes. Until the reader is closed or gone it holds both
     inputs and 12 bytes a left row and 8 a right row (up to 60 a row for rows out of time order).
     It is a one-time iterator, an Arrow stream and a context manager. Several threads may take
-    batches from one reader; each batch comes to one of them. A process made by `fork()` cannot use a reader of its parent.
+    batches from one reader; each batch comes to one of them. A process made by `fork()` cannot
+    use a reader of its parent.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -328,8 +329,7 @@ def interval_join_batches(
 
     Note:
         Memory: the inputs, 12 bytes a left row and 8 a right row (up to 60 a row for rows out of
-        time order), and the few
-        batches that are made but not yet taken.
+        time order), and the few batches that are made but not yet taken.
     """
 
 def explain_interval_join(
