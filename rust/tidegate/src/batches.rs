@@ -1,6 +1,7 @@
 //! The batches of a result, made ahead of whoever reads them.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::in_background;
 use tidegate_sync::Stop;
 
-use crate::interval_join::{Join, Stats};
+use crate::interval_join::{Join, Piece, Stats};
 use crate::{Error, Result};
 
 /// Pieces of the result that may lie ready for each thread that makes them.
@@ -73,7 +74,7 @@ impl Shared {
     fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
         let mut state = self.state();
         // The piece that the reader waits for is never held up here, so that the wait of the others ends.
-        while number >= state.first + self.ahead && !state.closed {
+        while number >= state.first + self.ahead && !state.closed && state.outcome.is_none() {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let place = (number - state.first) as usize;
@@ -85,6 +86,25 @@ impl Shared {
         if place == 0 {
             self.filled.notify_one();
         }
+    }
+}
+
+impl Shared {
+    /// Ends the reading with the last piece.
+    fn finish(&self) {
+        let mut state = self.state();
+        state.stats.left_rows_done = state.stats.left_rows;
+        state.outcome = Some(Ok(()));
+        drop(state);
+        self.filled.notify_all();
+    }
+
+    /// Ends the reading with an error, unless it has ended. Threads that wait for room find it, since nobody will read
+    /// on to make some.
+    fn fail(&self, error: &Error) {
+        self.state().outcome.get_or_insert_with(|| Err(error.clone()));
+        self.taken.notify_all();
+        self.filled.notify_all();
     }
 }
 
@@ -155,17 +175,22 @@ impl Batches {
         let Some(join) = self.join.take() else { return Ok(()) };
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
         let work = move || {
-            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                join.run(|number, left_rows_done, batches| shared.put(number, left_rows_done, batches)).map(|_| ())
-            }));
-            stop.request();
-            let mut state = shared.state();
-            if let Ok(Ok(())) = &made {
-                state.stats.left_rows_done = state.stats.left_rows;
+            let take = |number, left_rows_done, piece: Piece| match piece {
+                Ok(batches) => {
+                    shared.put(number, left_rows_done, batches);
+                    Ok(())
+                }
+                Err(error) => {
+                    shared.fail(&error);
+                    stop.request();
+                    Err(error)
+                }
+            };
+            let made = catch_unwind(AssertUnwindSafe(|| join.run(take)));
+            match made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))) {
+                Ok(_) => shared.finish(),
+                Err(error) => shared.fail(&error),
             }
-            state.outcome = Some(made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))));
-            drop(state);
-            shared.filled.notify_one();
         };
         in_background(work).map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?;
         Ok(())

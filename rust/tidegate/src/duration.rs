@@ -101,7 +101,7 @@ mod tests {
             ("s", "decimal"),
             ("1.2.3s", "decimal"),
             ("0.5ns", "nanosecond"),
-            ("--1s", "no unit"),
+            ("--1s", "units"),
         ] {
             let error = parse_duration(text).unwrap_err();
             assert!(error.is_argument() && error.message().contains(part), "{text}: {error}");

@@ -2,6 +2,7 @@
 
 use std::iter;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -251,7 +252,7 @@ impl Join {
 
     /// All batches of the result.
     pub fn read_all(self) -> Result<Vec<RecordBatch>> {
-        Ok(self.run(|_, _, batches| batches)?.concat())
+        Ok(self.run(|_, _, piece| piece)?.concat())
     }
 
     /// A reader of the batches, which are made while they are read.
@@ -261,9 +262,10 @@ impl Join {
         Batches::new(self)
     }
 
-    /// Makes the result piece by piece, on all threads, and hands each piece to `take` with its number and the left rows
-    /// that were done when its page began. Pieces are begun in order; what `take` returns is returned in order.
-    pub(crate) fn run<R: Send>(mut self, take: impl Fn(u64, usize, Vec<RecordBatch>) -> R + Sync) -> Result<Vec<R>> {
+    /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not be made, to `take` with
+    /// its number and the left rows that were done before it. Pieces are begun in order; what `take` returns is returned
+    /// in order.
+    pub(crate) fn run<R: Send>(mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
         let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
         let mut taken = Vec::new();
         for page in std::mem::take(&mut self.pages) {
@@ -284,8 +286,7 @@ impl Join {
             let first = taken.len() as u64;
             let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
                 let done = left_rows + output.left_row(rows.start);
-                let batches = output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))?;
-                Ok(take(number, done, batches))
+                take(number, done, piece(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))))
             })?;
             taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
         }
@@ -295,7 +296,7 @@ impl Join {
             let first = taken.len() as u64;
             let left_rows = self.stats.left_rows;
             let made = self.driver.map((first..).zip(rows.chunks(self.batch_rows)).collect(), |(number, right)| {
-                Ok(take(number, left_rows, self.batches(&vec![NO_ROW; right.len()], right)?))
+                take(number, left_rows, piece(|| self.batches(&vec![NO_ROW; right.len()], right)))
             })?;
             taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
         }
@@ -332,4 +333,12 @@ impl Join {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The batches of consecutive result rows, or why there are none.
+pub(crate) type Piece = Result<Vec<RecordBatch>>;
+
+/// A panic becomes an error, so that whoever waits for the piece hears of it.
+fn piece(make: impl FnOnce() -> Piece) -> Piece {
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
 }

@@ -144,7 +144,6 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("left.a = DATE '2024-02-30'", "is not valid"),
         ("left.a = DATE '2024-02-03 10:00:00'", "is not valid"),
         ("left.a = TIMESTAMP 'noon'", "is not valid"),
-        ("left.a = TIMESTAMP '2024-02-03 10:00:00 Europe/Berlin'", "is not valid"),
         ("left.a = DECIMAL '1e5'", "is not valid"),
         ("left.a = DECIMAL '123456789012345678901234567890123456789'", "is not valid"),
         ("left.a = TIME '10:00:00'", "expected DATE, TIMESTAMP, DECIMAL or DOUBLE"),
