@@ -1,11 +1,4 @@
 //! What the gates' handles allow and refuse, with bad input. Not: races, order (see the other files).
-//!
-//! That a handle is not for two threads is a matter of types:
-//!
-//! ```compile_fail
-//! fn shared<T: Sync>() {}
-//! shared::<tidegate_structures::gate::Source<i64>>();
-//! ```
 #![cfg(not(loom))]
 
 use std::sync::Arc;
