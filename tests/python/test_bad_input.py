@@ -22,11 +22,11 @@ def join(left: object = TABLE, right: object = TABLE, **arguments: object) -> pa
 
 
 def refuses(error: type[Exception], text: str, *sides: object, **arguments: object) -> None:
-    """Check the error's class, and that `text` is a part of its message."""
+    """Check the error's class, and that `text` is a part of its message or of a note to it."""
     with pytest.raises(error) as caught:
         join(*sides, **arguments)
     assert type(caught.value) is error
-    assert text in str(caught.value)
+    assert text in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
 
 
 # Columns

@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString};
+use pyo3::types::{PyCapsule, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 use tidegate::{Bound as Duration, Error, parse_duration};
 
@@ -127,7 +127,10 @@ pub(crate) fn name_pairs(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyRes
         return Ok(vec![name_pair(argument, ob)?]);
     }
     if let Ok(mapping) = ob.cast::<PyDict>() {
-        return mapping.iter().map(|(left, right)| Ok((left.extract()?, right.extract()?))).collect();
+        return mapping
+            .iter()
+            .map(|(left, right)| name_pair(argument, PyTuple::new(ob.py(), [left, right])?.as_any()))
+            .collect();
     }
     let items = ob.try_iter().map_err(|_| {
         let kind = ob.get_type();
