@@ -254,7 +254,7 @@ def interval_join(
 
     Note:
         A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. A time
-        plus a bound that would pass the range of 64 bits stays at its end.
+        plus a bound is compared exactly, also where the sum leaves the range of 64 bits.
 
         Memory: the inputs, the result, and 12 bytes a left row and 8 a right row (up to 60 a row
         for rows out of time order). Where the result is too large, see `interval_join_batches`.
