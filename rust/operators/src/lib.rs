@@ -3,4 +3,5 @@
 #![forbid(unsafe_code)]
 
 pub mod driver;
+pub mod incremental;
 pub mod interval_join;

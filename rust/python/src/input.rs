@@ -47,7 +47,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     Ok(reader(name, ob)?.schema())
 }
 
-fn reader(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+pub(crate) fn reader(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if !ob.hasattr("__arrow_c_stream__")? && !ob.hasattr("__arrow_c_array__")? {
         let kind = ob.get_type().fully_qualified_name()?.to_string();
         let next = if kind.contains("LazyFrame") { "; call .collect() on it first" } else { "" };

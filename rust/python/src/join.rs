@@ -1,17 +1,15 @@
-//! `interval_join` and the reader of its batches.
+//! `interval_join` and the forms of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use arrow_array::{ArrayRef, RecordBatch, StructArray};
-use arrow_schema::{ArrowError, Field, SchemaRef};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyType};
-use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
-use pyo3_arrow::{PyRecordBatch, PySchema, PyTable};
+use pyo3::types::PyDict;
+use pyo3_arrow::PyTable;
 use tidegate::{Batches, Closed, Driver, Error, How, IntervalJoin, Join, MAX_THREADS, Next, Stop, Table};
 
 use crate::error::raise;
 use crate::input::{Input, bound, check_distinct, count, name_pair, name_pairs, names, schema, table};
+use crate::reader::{BatchReader, BatchStream, Numbers};
 use crate::{expression, interrupt};
 
 /// Return the number of threads that a call uses when it does not say.
@@ -94,7 +92,8 @@ pub(crate) fn interval_join_batches<'py>(
     let stop = Stop::default();
     let running = stop.clone();
     let join = interrupt::run(py, &stop, move || start(&join, left, right, running))?;
-    Ok(BatchReader::new(join))
+    let schema = join.schema().clone();
+    Ok(BatchReader::new(join.into_batches(), schema, "interval_join_batches"))
 }
 
 /// Say what `interval_join` would do with these arguments; `tidegate.explain` calls it.
@@ -186,123 +185,26 @@ fn start(join: &IntervalJoin, left: Input, right: Input, stop: Stop) -> tidegate
     join.start(&left, &right, stop)
 }
 
-/// Read the record batches of a join's result, in order.
-#[pyclass(frozen, module = "tidegate")]
-pub(crate) struct BatchReader {
-    batches: Arc<Mutex<Batches>>,
-    schema: SchemaRef,
-    /// The process that the reader's threads belong to.
-    process: u32,
-}
-
-impl BatchReader {
-    fn new(join: Join) -> Self {
-        let schema = join.schema().clone();
-        BatchReader { batches: Arc::new(Mutex::new(join.into_batches())), schema, process: std::process::id() }
+impl BatchStream for Batches {
+    fn next_within(&mut self, patience: Duration) -> tidegate::Result<Next> {
+        Batches::next_within(self, patience)
     }
 
-    fn check_process(&self) -> PyResult<()> {
-        if self.process == std::process::id() {
-            return Ok(());
-        }
-        Err(raise(Error::closed(
-            "this reader was made before the process forked; call interval_join_batches in the child",
-        )))
-    }
-}
-
-/// The reader, which stays whole if a call panics.
-fn lock(batches: &Mutex<Batches>) -> MutexGuard<'_, Batches> {
-    batches.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits for the next batch as long as it takes.
-fn next(batches: &Mutex<Batches>) -> tidegate::Result<Option<RecordBatch>> {
-    loop {
-        match lock(batches).next_within(interrupt::PATIENCE)? {
-            Next::Batch(batch) => return Ok(Some(batch)),
-            Next::End => return Ok(None),
-            Next::NotYet => {}
-        }
-    }
-}
-
-#[pymethods]
-impl BatchReader {
-    /// The schema of every batch, a `pyarrow.Schema`.
-    #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
+    fn stats(&self) -> Numbers {
+        let stats = Batches::stats(self);
+        Box::new(move |py| {
+            let dict = PyDict::new(py);
+            dict.set_item("left_rows", stats.left_rows)?;
+            dict.set_item("right_rows", stats.right_rows)?;
+            dict.set_item("rows", stats.rows)?;
+            dict.set_item("left_rows_done", stats.left_rows_done)?;
+            dict.set_item("threads", stats.threads)?;
+            dict.set_item("keys", stats.key_method)?;
+            Ok(dict)
+        })
     }
 
-    /// Return numbers that describe the join so far.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.check_process()?;
-        let stats = py.detach(|| lock(&self.batches).stats());
-        let dict = PyDict::new(py);
-        dict.set_item("left_rows", stats.left_rows)?;
-        dict.set_item("right_rows", stats.right_rows)?;
-        dict.set_item("rows", stats.rows)?;
-        dict.set_item("left_rows_done", stats.left_rows_done)?;
-        dict.set_item("threads", stats.threads)?;
-        dict.set_item("keys", stats.key_method)?;
-        Ok(dict)
-    }
-
-    /// End the work and drop the batches that were made ahead.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.check_process()?;
-        py.detach(|| lock(&self.batches).close());
-        Ok(())
-    }
-
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.check_process()?;
-        loop {
-            match py.detach(|| lock(&self.batches).next_within(interrupt::PATIENCE)).map_err(raise)? {
-                Next::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
-                Next::End => return Ok(None),
-                Next::NotYet => py.check_signals()?,
-            }
-        }
-    }
-
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _type: Option<&Bound<'_, PyType>>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.close(py)
-    }
-
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyCapsule>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.check_process()?;
-        let reader = self.batches.clone();
-        let batches = std::iter::from_fn(move || {
-            // The consumer is C code, which a panic must not reach.
-            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next(&reader)));
-            let batch = batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
-            let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
-            Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
-        });
-        let field =
-            Field::new_struct("", self.schema.fields().clone(), false).with_metadata(self.schema.metadata().clone());
-        let stream = ArrayIterator::new(batches, Arc::new(field));
-        Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
+    fn close(&mut self) {
+        Batches::close(self);
     }
 }

@@ -7,6 +7,9 @@ mod expression;
 mod input;
 mod interrupt;
 mod join;
+mod merge;
+mod operator;
+mod reader;
 
 use pyo3::prelude::*;
 
@@ -15,7 +18,16 @@ mod _tidegate {
     use super::*;
 
     #[pymodule_export]
-    use super::join::{BatchReader, default_threads, explain_interval_join, interval_join, interval_join_batches};
+    use super::join::{default_threads, explain_interval_join, interval_join, interval_join_batches};
+
+    #[pymodule_export]
+    use super::merge::{Merge, merge, merge_batches};
+
+    #[pymodule_export]
+    use super::operator::Source;
+
+    #[pymodule_export]
+    use super::reader::BatchReader;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

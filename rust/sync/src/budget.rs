@@ -67,6 +67,26 @@ impl Budget {
     }
 }
 
+impl Charge {
+    /// Takes `bytes` of the charge, or what there is, into one of its own.
+    pub fn split(&mut self, bytes: usize) -> Charge {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Charge { budget: self.budget.clone(), bytes }
+    }
+
+    /// Adds another charge of the same budget to this one.
+    pub fn merge(&mut self, mut other: Charge) {
+        assert!(Arc::ptr_eq(&self.budget.0, &other.budget.0), "both charges are of one budget");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.0.used.subtract(self.bytes);
@@ -88,7 +108,15 @@ mod tests {
         drop(first);
         assert!(budget.charge(60).is_ok());
         assert!(budget.used() == 40 && !budget.is_short());
-        drop(second);
+        let mut third = second;
+        let part = third.split(15);
+        assert_eq!((part.bytes(), third.bytes(), budget.used()), (15, 25, 40));
+        drop(third);
+        assert_eq!(budget.used(), 15);
+        let mut all = budget.charge(5).unwrap();
+        all.merge(part);
+        assert_eq!((all.bytes(), budget.used()), (20, 20));
+        drop(all);
         assert_eq!(budget.used(), 0);
     }
 }

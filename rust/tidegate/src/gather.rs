@@ -63,7 +63,7 @@ impl Column {
             *rows += chunk.len() as u32;
             Some(*rows)
         }));
-        let width = data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width));
+        let width = fixed_width(&data_type);
         let values = width.map_or_else(Vec::new, |width| chunks.iter().map(|chunk| raw_values(chunk, width)).collect());
         let has_nulls = chunks.iter().any(|chunk| chunk.null_count() > 0);
         Column { data_type, chunks, starts, width, values, has_nulls }
@@ -194,8 +194,13 @@ fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     concat(&arrays).map_or(chunks, |one| vec![one])
 }
 
+/// The bytes of a value, where all values of the type have the same number and our kernels know it.
+pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
+    data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width))
+}
+
 /// The values of a fixed-width array, without those before its offset.
-fn raw_values(array: &dyn Array, width: usize) -> Buffer {
+pub(crate) fn raw_values(array: &dyn Array, width: usize) -> Buffer {
     let data = array.to_data();
     let values = data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width);
     if values.as_ptr().align_offset(width) == 0 { values } else { Buffer::from(values.as_slice()) }

@@ -10,6 +10,8 @@ mod duration;
 mod error;
 pub mod expression;
 mod gather;
+pub mod incremental;
+mod interleave;
 mod interval_join;
 mod keys;
 mod schema;

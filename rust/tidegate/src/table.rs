@@ -13,7 +13,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Table {
     /// What the table is called in messages: `left`, `right`.
-    name: &'static str,
+    name: Arc<str>,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -21,7 +21,13 @@ pub struct Table {
 
 impl Table {
     /// Checks the batches: offsets in range and rising, strings valid UTF-8, dictionary codes in range.
-    pub fn new(name: &'static str, schema: SchemaRef, batches: Vec<RecordBatch>, driver: &Driver) -> Result<Self> {
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let name = name.into();
         let batches: Vec<RecordBatch> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         if rows >= MAX_ROWS {
@@ -44,8 +50,8 @@ impl Table {
     }
 
     /// What the table is called in messages.
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The schema.
@@ -114,6 +120,6 @@ fn list(names: &[String]) -> String {
 /// An empty table, for tests and for planning.
 impl From<&Schema> for Table {
     fn from(schema: &Schema) -> Self {
-        Table { name: "table", schema: Arc::new(schema.clone()), batches: Vec::new(), rows: 0 }
+        Table { name: "table".into(), schema: Arc::new(schema.clone()), batches: Vec::new(), rows: 0 }
     }
 }

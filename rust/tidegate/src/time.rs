@@ -28,7 +28,7 @@ pub(crate) enum Unit {
 const DAY: i64 = 86_400_000_000_000;
 
 impl Unit {
-    fn of(table: &str, field: &Field) -> Result<Unit> {
+    pub(crate) fn of(table: &str, field: &Field) -> Result<Unit> {
         match field.data_type() {
             DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64 => Ok(Unit::Integer),
             DataType::Date32 => Ok(Unit::Nanoseconds(DAY)),
@@ -231,6 +231,16 @@ pub(crate) fn interval(lower: Option<Bound>, upper: Option<Bound>, closed: Close
         (true, true) => Closed::Neither,
     };
     Ok(Interval { lower: low.map(|low| low.steps), upper: high.map(|high| high.steps), closed })
+}
+
+/// How far rows may be out of order, in steps of `unit`; rows are whole steps, so a rest means nothing.
+pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
+    let Some(lateness) = lateness else { return Ok(0) };
+    let End { steps, exact, .. } = end("lateness", lateness, unit, Round::Down)?;
+    if steps < 0 {
+        return Err(Error::argument(format!("lateness must not be negative, got {} ({})", exact.show(), unit.name())));
+    }
+    Ok(steps)
 }
 
 #[derive(Clone, Copy)]

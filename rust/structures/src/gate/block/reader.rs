@@ -181,6 +181,14 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
+    /// What the sources promise together, as far as this reader has seen: no row that is not ready yet has a smaller
+    /// `ts`. `None` once all have closed.
+    ///
+    /// After [`next_block`](Self::next_block) answered [`Next::NotYet`], every row that is ready has been given.
+    pub fn watermark(&self) -> Option<i64> {
+        (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
+    }
+
     /// Bytes that the gate holds for runs and blocks.
     pub fn memory(&self) -> usize {
         self.budget.used()

@@ -1,0 +1,278 @@
+//! Brings the rows of one source into time order, as far as its lateness lets them be out of it.
+//!
+//! ```text
+//! lateness 5    pushed    10  14  12  21   9   18
+//!               watermark  5   9   9  16  16   16      largest time so far, less the lateness
+//!                                          late        9 is below 16
+//!               released   -   -  -   10 12 14         what no later row can come before
+//! ```
+//!
+//! Which rows are late depends on the rows of the source alone, never on where batches are cut.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Rows with event times, in the order in which they were pushed.
+pub trait Timed: Clone {
+    /// Event times.
+    fn ts(&self) -> &[i64];
+}
+
+/// A row that came below its source's watermark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateRow {
+    /// Its number among the rows pushed together.
+    pub row: u32,
+    /// The watermark at that moment.
+    pub watermark: i64,
+}
+
+/// Rows in time order, none of which a later row of the source can come before.
+#[derive(Debug)]
+pub enum Released<P> {
+    /// Neighbouring rows of one push.
+    Slice(P, Range<usize>),
+    /// Rows of several pushes, or not in the order in which they came.
+    Rows {
+        /// Event times.
+        ts: Vec<i64>,
+        /// What the rows are of.
+        payloads: Vec<P>,
+        /// For each row, its payload's number and its row number there.
+        places: Vec<(u32, u32)>,
+    },
+}
+
+/// Holds back the rows of a source until they are in order.
+#[derive(Clone, Debug)]
+pub struct Reorder<P> {
+    lateness: i64,
+    watermark: i64,
+    /// Pushes with rows not released, oldest first.
+    pending: VecDeque<Pending<P>>,
+}
+
+#[derive(Clone, Debug)]
+struct Pending<P> {
+    payload: P,
+    /// The rows that were not late, in time order; `None` for all rows as they are.
+    order: Option<Vec<u32>>,
+    /// How many of them have been released.
+    released: usize,
+}
+
+impl<P: Timed> Pending<P> {
+    fn len(&self) -> usize {
+        self.order.as_ref().map_or_else(|| self.payload.ts().len(), Vec::len)
+    }
+
+    fn row(&self, nth: usize) -> usize {
+        self.order.as_ref().map_or(nth, |order| order[nth] as usize)
+    }
+
+    /// How many rows, released ones included, are not after `watermark`.
+    fn upto(&self, watermark: i64) -> usize {
+        let ts = self.payload.ts();
+        match &self.order {
+            None => self.released + ts[self.released..].partition_point(|&ts| ts <= watermark),
+            Some(order) => self.released + order[self.released..].partition_point(|&row| ts[row as usize] <= watermark),
+        }
+    }
+}
+
+impl<P: Timed> Reorder<P> {
+    /// For a source whose rows may be up to `lateness` below the largest time so far.
+    pub fn new(lateness: i64) -> Self {
+        Reorder { lateness, watermark: i64::MIN, pending: VecDeque::new() }
+    }
+
+    /// No row below it is taken any more.
+    pub fn watermark(&self) -> i64 {
+        self.watermark
+    }
+
+    /// Takes rows in, but for those that are late, which are told.
+    pub fn push(&mut self, payload: P) -> Vec<LateRow> {
+        let ts = payload.ts();
+        let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };
+        if first >= self.watermark && ts.is_sorted() {
+            self.watermark = self.watermark.max(last.saturating_sub(self.lateness));
+            self.pending.push_back(Pending { payload, order: None, released: 0 });
+            return Vec::new();
+        }
+        let mut late = Vec::new();
+        let (mut sorted, mut last) = (true, i64::MIN);
+        for (row, &ts) in ts.iter().enumerate() {
+            if ts < self.watermark {
+                late.push(LateRow { row: row as u32, watermark: self.watermark });
+                continue;
+            }
+            sorted &= ts >= last;
+            last = ts;
+            self.watermark = self.watermark.max(ts.saturating_sub(self.lateness));
+        }
+        if late.len() == ts.len() {
+            return late;
+        }
+        let order = (!sorted || !late.is_empty()).then(|| {
+            let mut is_late = late.iter().map(|late| late.row).peekable();
+            let used = |row: &u32| is_late.next_if_eq(row).is_none();
+            let mut order: Vec<u32> = (0..ts.len() as u32).filter(used).collect();
+            if !sorted {
+                order.sort_by_key(|&row| ts[row as usize]);
+            }
+            order
+        });
+        self.pending.push_back(Pending { payload, order, released: 0 });
+        late
+    }
+
+    /// Whether no row is held back.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Promises that no later row is below `ts`; one that comes nevertheless is late.
+    pub fn advance(&mut self, ts: i64) {
+        self.watermark = self.watermark.max(ts);
+    }
+
+    /// The rows that are not after the watermark, if there are any.
+    pub fn release(&mut self) -> Option<Released<P>> {
+        self.release_upto(self.watermark)
+    }
+
+    /// All rows that are left.
+    pub fn release_all(&mut self) -> Option<Released<P>> {
+        self.release_upto(i64::MAX)
+    }
+
+    fn release_upto(&mut self, watermark: i64) -> Option<Released<P>> {
+        let mut found: Vec<(usize, Range<usize>)> = Vec::new();
+        for (at, pending) in self.pending.iter_mut().enumerate() {
+            let upto = pending.upto(watermark);
+            if upto > pending.released {
+                found.push((at, pending.released..upto));
+                pending.released = upto;
+            }
+        }
+        let released = match &found[..] {
+            [] => return None,
+            [(at, rows)] if self.pending[*at].order.is_none() => {
+                Released::Slice(self.pending[*at].payload.clone(), rows.clone())
+            }
+            _ => self.merge(&found),
+        };
+        self.pending.retain(|pending| pending.released < pending.len());
+        Some(released)
+    }
+
+    /// Rows of several pushes in one order. Rows of one time stay in the order in which they were pushed.
+    fn merge(&self, found: &[(usize, Range<usize>)]) -> Released<P> {
+        let mut rows: Vec<(i64, (u32, u32))> = Vec::with_capacity(found.iter().map(|(_, rows)| rows.len()).sum());
+        for (payload, (at, taken)) in found.iter().enumerate() {
+            let pending = &self.pending[*at];
+            let ts = pending.payload.ts();
+            rows.extend(taken.clone().map(|nth| {
+                let row = pending.row(nth);
+                (ts[row], (payload as u32, row as u32))
+            }));
+        }
+        // Stable, and fast on what it gets here: a few sorted runs.
+        rows.sort_by_key(|&(ts, _)| ts);
+        let (ts, places) = rows.into_iter().unzip();
+        Released::Rows { ts, payloads: found.iter().map(|&(at, _)| self.pending[at].payload.clone()).collect(), places }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Timed for Vec<i64> {
+        fn ts(&self) -> &[i64] {
+            self
+        }
+    }
+
+    /// Times and push numbers of what is released, after each push and at the end.
+    fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
+        let (mut released, mut late) = (Vec::new(), Vec::new());
+        let mut reorder = Reorder::new(lateness);
+        let mut take = |found: Option<Released<Vec<i64>>>| match found {
+            None => {}
+            Some(Released::Slice(payload, rows)) => released.extend_from_slice(&payload[rows]),
+            Some(Released::Rows { ts, payloads, places }) => {
+                for (&ts, &(payload, row)) in ts.iter().zip(&places) {
+                    assert_eq!(payloads[payload as usize][row as usize], ts);
+                }
+                released.extend(ts);
+            }
+        };
+        for push in pushes {
+            late.extend(reorder.push(push.clone()).iter().map(|late| push[late.row as usize]));
+            take(reorder.release());
+        }
+        take(reorder.release_all());
+        let left = reorder.pending.len();
+        (released, late, left)
+    }
+
+    #[test]
+    fn the_example_above() {
+        let (released, late, _) = run(&[vec![10, 14, 12, 21, 9, 18]], 5);
+        assert_eq!((released, late), (vec![10, 12, 14, 18, 21], vec![9]));
+    }
+
+    #[test]
+    fn rows_of_one_time_stay_in_order_of_arrival() {
+        let mut reorder = Reorder::new(10);
+        reorder.push(vec![5, 3]);
+        reorder.push(vec![3, 5]);
+        let Some(Released::Rows { places, .. }) = reorder.release_all() else { panic!("rows of two pushes") };
+        assert_eq!(places, [(0, 1), (1, 0), (0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn an_advance_releases_and_makes_late() {
+        let mut reorder = Reorder::new(100);
+        reorder.push(vec![10, 20]);
+        assert!(reorder.release().is_none());
+        reorder.advance(10);
+        assert!(matches!(reorder.release(), Some(Released::Slice(_, rows)) if rows == (0..1)));
+        assert_eq!(reorder.push(vec![9, 10]), [LateRow { row: 0, watermark: 10 }]);
+    }
+
+    #[test]
+    fn lateness_at_the_ends_of_time() {
+        let (released, late, _) = run(&[vec![i64::MIN, i64::MAX, i64::MIN]], i64::MAX);
+        assert_eq!((released, late), (vec![i64::MIN, i64::MAX], vec![i64::MIN]));
+    }
+
+    proptest! {
+        /// What is released and what is late do not depend on the cuts, and are what a loop says row by row.
+        #[test]
+        fn cuts_do_not_show(
+            ts in prop::collection::vec(-20_i64..20, 0..60),
+            cuts in prop::collection::vec(1_usize..9, 1..20),
+            lateness in 0_i64..30,
+        ) {
+            let (mut watermark, mut used, mut late) = (i64::MIN, Vec::new(), Vec::new());
+            for &ts in &ts {
+                if ts < watermark { late.push(ts) } else { used.push(ts) }
+                watermark = watermark.max(ts - lateness);
+            }
+            used.sort_unstable();
+            let (mut pushes, mut rest) = (Vec::new(), &ts[..]);
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() { break }
+                let (head, tail) = rest.split_at(rest.len().min(*cut));
+                pushes.push(head.to_vec());
+                rest = tail;
+            }
+            prop_assert_eq!(run(&pushes, lateness), (used, late, 0));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Operators that take rows as they come and hand out results as soon as they are final.
+//!
+//! ```text
+//! source 0 ── push ──▶ reorder ──▶ ┌──────┐
+//! source 1 ── push ──▶ reorder ──▶ │ gate │ ──▶ ready rows in merged order ──▶ the operator ──▶ poll
+//! source 2 ── push ──▶ reorder ──▶ └──────┘
+//! ```
+//!
+//! Sources may be fed by threads of their own. All other work is done by whoever polls, with the operator's threads: a
+//! poll hands out what is final because of the pushes before it, whatever threads there are.
+
+mod late;
+mod merge;
+mod news;
+mod ready;
+mod source;
+mod streams;
+
+pub use merge::{Merge, MergeOptions, MergeStats};
+pub use news::News;
+pub use source::{Source, SourceStats};
+pub use streams::{MergeStreams, Reader};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use arrow_array::RecordBatch;
+
+/// What a poll finds.
+#[derive(Debug)]
+pub enum Polled {
+    /// Rows that are final.
+    Batch(RecordBatch),
+    /// Nothing is final that was not handed out; there may be more later.
+    NotYet,
+    /// All sources have closed and everything was handed out.
+    End,
+}
+
+/// A source, which stays whole if a call panics.
+pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+    source.lock().unwrap_or_else(PoisonError::into_inner)
+}

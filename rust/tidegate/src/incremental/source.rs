@@ -1,0 +1,332 @@
+//! A source: checks what is pushed, puts it in time order as far as the lateness asks for, and feeds the gate.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_select::take::take_record_batch;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
+use tidegate_structures::gate::{BlockSource, Run};
+use tidegate_sync::{Budget, Charge, Stop};
+
+use super::late::{Late, LateRows};
+use super::news::News;
+use crate::interleave::{Place, interleave};
+use crate::table::Table;
+use crate::time::{self, Int64s, Unit};
+use crate::{Error, Result};
+
+/// Bytes an operator takes for a row beside the row: its place in the gate and in the state.
+const ROW_BYTES: usize = 40;
+
+/// Rows of one source in time order, in the gate.
+#[derive(Debug)]
+pub(super) struct SourceRun {
+    ts: ScalarBuffer<i64>,
+    pub(super) batch: RecordBatch,
+    /// When the newest of the rows was pushed.
+    pub(super) pushed: Instant,
+    /// Holds the memory's place in the limit for as long as the rows are held.
+    pub(super) _charge: Charge,
+}
+
+impl Run for SourceRun {
+    fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+}
+
+/// Rows as they were pushed.
+#[derive(Clone, Debug)]
+struct Push {
+    ts: ScalarBuffer<i64>,
+    batch: RecordBatch,
+    pushed: Instant,
+}
+
+impl Timed for Push {
+    fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+}
+
+/// What the sources of one stream have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    pub(super) schema: SchemaRef,
+    /// The time column.
+    pub(super) on: usize,
+    pub(super) unit: Unit,
+    /// Steps of the unit.
+    pub(super) lateness: i64,
+}
+
+/// What all sources of an operator have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub(super) late: LateRows,
+    pub(super) news: Arc<News>,
+    pub(super) budget: Budget,
+}
+
+/// A feeder of an operator.
+#[derive(Debug)]
+pub struct Source {
+    name: Arc<str>,
+    stream: Stream,
+    shared: Shared,
+    /// Until it is closed.
+    gate: Option<BlockSource<SourceRun>>,
+    number: u16,
+    reorder: Reorder<Push>,
+    /// What the rows held back have been charged.
+    held: Option<Charge>,
+    rows_in: u64,
+    rows_late: u64,
+}
+
+/// Numbers that describe a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStats {
+    /// What the source is called in messages.
+    pub name: Arc<str>,
+    /// Rows pushed.
+    pub rows_in: u64,
+    /// Rows of them that were late.
+    pub rows_late: u64,
+    /// No row below it is taken any more; none before the first promise.
+    pub watermark: Option<i64>,
+    /// Whether there are no more rows.
+    pub closed: bool,
+}
+
+impl Source {
+    pub(super) fn new(name: String, stream: Stream, shared: Shared, gate: BlockSource<SourceRun>) -> Self {
+        Source {
+            name: name.into(),
+            number: gate.number(),
+            reorder: Reorder::new(stream.lateness),
+            stream,
+            shared,
+            gate: Some(gate),
+            held: None,
+            rows_in: 0,
+            rows_late: 0,
+        }
+    }
+
+    /// The schema that pushed rows must have.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.stream.schema
+    }
+
+    /// The time column's field; times and promises are steps of its unit.
+    pub fn time_field(&self) -> &Field {
+        self.stream.schema.field(self.stream.on)
+    }
+
+    /// The number of the source, which sorts rows of equal time.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Numbers that describe the source.
+    pub fn stats(&self) -> SourceStats {
+        SourceStats {
+            name: self.name.clone(),
+            rows_in: self.rows_in,
+            rows_late: self.rows_late,
+            watermark: Some(self.reorder.watermark()).filter(|&watermark| watermark > i64::MIN),
+            closed: self.gate.is_none(),
+        }
+    }
+
+    fn closed(&self) -> Error {
+        Error::closed(format!("{} is closed: rows cannot follow its end; make a new operator for more", self.name))
+    }
+
+    /// Adds rows. All of them are taken, or none when this fails.
+    pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>) -> Result<()> {
+        if self.gate.is_none() {
+            return Err(self.closed());
+        }
+        // 1. Whatever can be wrong with the rows is found before the first of them counts.
+        self.check_schema(schema)?;
+        let batches: Vec<RecordBatch> = batches
+            .into_iter()
+            .map(|batch| RecordBatch::try_new(self.stream.schema.clone(), batch.columns().to_vec()))
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
+        let table =
+            Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, Stop::default()))?;
+        let ts = match time::times(&table, self.stream.on, self.stream.unit)? {
+            Int64s::Arrow(values) => values,
+            Int64s::Own(values) => ScalarBuffer::from(values.to_vec()),
+        };
+        // 2. Nor is memory taken beyond the limit.
+        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * ROW_BYTES;
+        let charge = self.shared.budget.charge(bytes).map_err(|exceeded| {
+            Error::memory(format!(
+                "{}: {} rows need {} bytes, but {} of memory_limit = {} are held; poll, close or advance the sources \
+                 that hold rows back, fetch late rows, or raise the limit",
+                self.name,
+                table.rows(),
+                exceeded.asked,
+                exceeded.used,
+                exceeded.limit
+            ))
+        })?;
+        // 3. From here on nothing fails.
+        let row_bytes = bytes / table.rows().max(1);
+        self.hold(charge);
+        let (pushed, mut first) = (Instant::now(), 0);
+        for batch in table.batches() {
+            let ts = ts.slice(first, batch.num_rows());
+            first += batch.num_rows();
+            let late = self.reorder.push(Push { ts, batch: batch.clone(), pushed });
+            self.keep_late(batch, &late, row_bytes);
+            self.rows_in += batch.num_rows() as u64;
+        }
+        self.release();
+        self.shared.news.tell();
+        Ok(())
+    }
+
+    pub(super) fn check_schema(&self, given: &Schema) -> Result<()> {
+        let same = |a: &Schema, b: &Schema| {
+            a.fields().len() == b.fields().len()
+                && a.fields()
+                    .iter()
+                    .zip(b.fields())
+                    .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
+        };
+        if same(given, &self.stream.schema) {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "{}: expected rows of ({}), got ({}); select, order and cast the columns first",
+            self.name,
+            columns(&self.stream.schema),
+            columns(given)
+        )))
+    }
+
+    fn hold(&mut self, charge: Charge) {
+        match &mut self.held {
+            None => self.held = Some(charge),
+            Some(held) => held.merge(charge),
+        }
+    }
+
+    /// The part of what is held that stands for `bytes`.
+    fn let_go(&mut self, bytes: usize) -> Charge {
+        self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
+    }
+
+    fn keep_late(&mut self, batch: &RecordBatch, late_rows: &[LateRow], row_bytes: usize) {
+        if late_rows.is_empty() {
+            return;
+        }
+        let rows = UInt32Array::from_iter_values(late_rows.iter().map(|late| late.row));
+        let rows = take_record_batch(batch, &rows).expect("row numbers of the batch");
+        let watermarks = late_rows.iter().map(|late| late.watermark).collect();
+        let positions = late_rows.iter().map(|late| self.rows_in + u64::from(late.row)).collect();
+        self.rows_late += late_rows.len() as u64;
+        let charge = self.let_go(late_rows.len() * row_bytes);
+        self.shared.late.add(Late { source: self.number, rows, positions, watermarks, _charge: charge });
+    }
+
+    /// Gives the gate what no later row can come before.
+    fn release(&mut self) {
+        if let Some(released) = self.reorder.release() {
+            self.feed(released);
+        }
+        if self.reorder.is_empty() {
+            self.held = None;
+        }
+        let watermark = self.reorder.watermark();
+        self.gate.as_mut().expect("rows are released while the source is open").advance(watermark);
+    }
+
+    fn feed(&mut self, released: Released<Push>) {
+        let (ts, batch, pushed) = match released {
+            Released::Slice(push, Range { start, end }) => {
+                (push.ts.slice(start, end - start), push.batch.slice(start, end - start), push.pushed)
+            }
+            Released::Rows { ts, payloads, places } => {
+                let pushed = payloads.last().expect("rows are of a push").pushed;
+                let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
+                let batch = gather_batch(&self.stream.schema, &batches, &places).expect("rows of one schema");
+                (ScalarBuffer::from(ts), batch, pushed)
+            }
+        };
+        let bytes = batch_bytes(&batch) + ts.len() * ROW_BYTES;
+        let charge = self.let_go(bytes);
+        let run = SourceRun { ts, batch, pushed, _charge: charge };
+        let gate = self.gate.as_mut().expect("rows are fed while the source is open");
+        gate.push(run).expect("released rows are in order and above what was promised");
+    }
+
+    /// Promises that no later row is below `ts`, a number of steps of the time unit.
+    pub fn advance(&mut self, ts: i64) -> Result<()> {
+        if self.gate.is_none() {
+            return Err(self.closed());
+        }
+        self.reorder.advance(ts);
+        self.release();
+        self.shared.news.tell();
+        Ok(())
+    }
+
+    /// Promises that there are no more rows. A second call does nothing.
+    pub fn close(&mut self) {
+        if self.gate.is_none() {
+            return;
+        }
+        if let Some(released) = self.reorder.release_all() {
+            self.feed(released);
+        }
+        self.gate = None;
+        self.held = None;
+        self.shared.news.tell();
+    }
+
+    /// Closes the source and drops what it holds back.
+    pub(super) fn abandon(&mut self) {
+        self.reorder = Reorder::new(0);
+        self.close();
+    }
+}
+
+/// The bytes of the rows of a batch.
+pub(super) fn batch_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size());
+    batch.columns().iter().map(bytes).sum()
+}
+
+/// Rows of several batches as one batch.
+pub(super) fn gather_batch(schema: &SchemaRef, batches: &[&RecordBatch], places: &[Place]) -> Result<RecordBatch> {
+    let column = |at: usize| {
+        let chunks: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
+        interleave(schema.field(at).data_type(), &chunks, places)
+    };
+    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.len()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// The columns of a schema with their types, for messages.
+pub(super) fn columns(schema: &Schema) -> String {
+    const SHOWN: usize = 20;
+    let fields = schema.fields();
+    let mut shown: Vec<_> =
+        fields.iter().take(SHOWN).map(|field| format!("{}: {}", field.name(), field.data_type())).collect();
+    if fields.len() > SHOWN {
+        shown.push(format!("and {} more", fields.len() - SHOWN));
+    }
+    shown.join(", ")
+}
