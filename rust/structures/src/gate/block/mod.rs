@@ -15,6 +15,8 @@
 //!
 //! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[allow(clippy::module_inception, reason = "the block gate's blocks")]
 mod block;
 mod lane;
@@ -124,19 +126,19 @@ impl<R: Run> BlockSource<R> {
         if first < self.promised {
             return Err(Rejected::Late { ts: first, promised: self.promised, row: run });
         }
+        let rows = ts.len();
+        // Before the rows are looked at: a source that finds no room asks again and again.
+        let charge = match self.shared.budget.charge(run.bytes() + rows * BLOCK_ROW) {
+            Ok(charge) => charge,
+            Err(exceeded) => return Err(Rejected::Full { exceeded, row: run }),
+        };
         if let Some(at) = first_descent(ts) {
             return Err(Rejected::Late { ts: ts[at], promised: ts[at - 1], row: run });
         }
-        let rows = ts.len();
-        match self.shared.budget.charge(run.bytes() + rows * BLOCK_ROW) {
-            Err(exceeded) => Err(Rejected::Full { exceeded, row: run }),
-            Ok(charge) => {
-                self.append(Entry::Rows(Pushed::new(self.next, run, charge)));
-                self.next = self.next.plus(rows);
-                self.promised = last;
-                Ok(())
-            }
-        }
+        self.append(Entry::Rows(Pushed::new(self.next, run, charge)));
+        self.next = self.next.plus(rows);
+        self.promised = last;
+        Ok(())
     }
 
     /// Promises that no later row has a smaller `ts`; one that was promised already stays.
@@ -171,12 +173,29 @@ impl<R: Run> BlockSource<R> {
 
 /// The first row that is below the one before it.
 fn first_descent(ts: &[i64]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    if avx512::is_supported() {
+        // SAFETY: the processor has the features.
+        return unsafe { first_descent_avx512(ts) };
+    }
+    first_descent_by_any(ts)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn first_descent_avx512(ts: &[i64]) -> Option<usize> {
+    first_descent_by_any(ts)
+}
+
+#[inline(always)]
+fn first_descent_by_any(ts: &[i64]) -> Option<usize> {
     // In strides, so that the compiler may compare many rows at once.
     const STRIDE: usize = 1024;
     (0..ts.len()).step_by(STRIDE).find_map(|from| {
         let rows = &ts[from..ts.len().min(from + STRIDE + 1)];
-        let descends = rows.windows(2).fold(false, |descends, pair| descends | (pair[1] < pair[0]));
-        descends.then(|| from + 1 + rows.windows(2).position(|pair| pair[1] < pair[0]).expect("one descends"))
+        let pairs = || rows.iter().zip(&rows[1..]);
+        let descends = pairs().fold(false, |descends, (before, after)| descends | (after < before));
+        descends.then(|| from + 1 + pairs().position(|(before, after)| after < before).expect("one descends"))
     })
 }
 

@@ -1,10 +1,10 @@
 //! Sorting a slab of sorted pieces by putting each row where it belongs.
 //!
-//! A slab's rows are few and close in time. Their event times, less the smallest, shifted right until
-//! they number about as many as the rows, are slots; a slot's rows are counted, the counts summed to
-//! places, and each row written to its slot's next place: three straight passes, no comparison.
-//! As pieces come in order of source and position, rows of equal time keep that order. Rows of
-//! unequal time that share a slot may stand in the wrong order; a last pass puts those right.
+//! A slab's rows are few and close in time. A row becomes a word of 32 bits, which sorts as the row does:
+//! its event time, less the smallest, above its number, counted in order of source and position. The
+//! upper bits of a word are its slot; a slot's rows are counted, the counts summed to places, and each
+//! word written to its slot's next place: straight passes, no comparison. Words that share a slot may
+//! stand in the wrong order; the next pass puts those right. The last one turns words into rows again.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -13,30 +13,96 @@
 //!
 //! # Trade-offs
 //!
-//! Rows crowded into few slots, as of times that grow exponentially, make the last pass sort them in
-//! earnest, at the cost of a merge.
+//! - Rows crowded into few slots, as of times that grow exponentially, are sorted in earnest, at the cost
+//!   of a merge.
+//! - Where the slab's times do not fit a word, their lowest bits are left out, and rows that differ in
+//!   those only are put right at the end.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx512::{self, Avx512};
 use crate::gate::key::RowId;
 
-/// Slots a row: more make fewer rows share one, and more counts to sum. With 1, 2 and 4 the benchmark
-/// merged 92, 166 and 176 M rows/s at k = 20.
-const SLOTS_PER_ROW: usize = 4;
-
-/// Rows in a slot above which they are sorted by merging; below, by insertion.
+/// Words in a slot above which all are sorted by comparison; below, neighbours are exchanged.
 const CROWDED: u16 = 16;
 
 /// Rows that a slab may have, so that a place fits in a slot.
 pub(super) const MOST_ROWS: usize = u16::MAX as usize;
 
-/// Slots in a word.
-const LANES: usize = size_of::<u64>() / size_of::<u16>();
+/// Slots are a multiple of this, and words have room for as many more.
+pub(super) const LANES: usize = 32;
+
+/// How far rows may have to move at the end, on average, before sorting them by comparison is cheaper.
+const MOST_MOVES_PER_ROW: usize = 4;
+
+/// The two passes that a compiler does not turn into wide instructions by itself.
+pub(super) trait Passes {
+    /// Slots a row: more make fewer rows share one, and more counts to sum.
+    const SLOTS_PER_ROW: usize;
+
+    /// Replaces each slot by the sum of those before it, which does not overflow, and gives the largest.
+    /// There is a multiple of [`LANES`].
+    fn sum_before(slots: &mut [u16]) -> u16;
+
+    /// Sorts the first `len` of `words`, each of which is one of at most `crowd` neighbours among which its
+    /// place is. [`LANES`] more follow, none smaller.
+    fn settle(words: &mut [u32], len: usize, crowd: u16);
+}
 
 /// Memory for the passes.
 #[derive(Debug, Default)]
 pub(super) struct Scatter {
-    /// Rows in each slot, then the slot's next place: a `u16` each, four in a word.
-    slots: Vec<u64>,
-    crowd: Vec<(i64, RowId)>,
+    /// The rows in order of source and position.
+    words: Vec<u32>,
+    ids: Vec<RowId>,
+    /// Their event times, where those do not fit a word.
+    times: Vec<i64>,
+    /// Rows in each slot, then the slot's next place.
+    slots: Vec<u16>,
+    /// The rows in order of time.
+    sorted: Vec<u32>,
+}
+
+/// How rows are written as words.
+///
+/// ```text
+/// 0xtttt_tnnn      time less the smallest, scaled to fill its bits, and number
+/// ```
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    low: i64,
+    /// Bits of the number.
+    number: u32,
+    /// Lowest bits of the time that are left out.
+    lost: u32,
+    /// How far what is left is shifted upwards: to the upper end of the word.
+    scale: u32,
+}
+
+impl Layout {
+    fn new(low: i64, high: i64, rows: usize) -> Self {
+        let number = usize::BITS - (rows - 1).leading_zeros();
+        let time = u64::BITS - (high.wrapping_sub(low) as u64).leading_zeros();
+        let room = u32::BITS - number;
+        Layout { low, number, lost: time.saturating_sub(room), scale: number + room.saturating_sub(time) }
+    }
+
+    /// The word of a row. Whatever its time, `number` is in it.
+    #[inline(always)]
+    fn word(self, ts: i64, number: usize) -> u32 {
+        ((ts.wrapping_sub(self.low) as u64 >> self.lost) << self.scale) as u32 | number as u32
+    }
+
+    #[inline(always)]
+    fn ts(self, word: u32) -> i64 {
+        debug_assert!(self.lost == 0);
+        self.low.wrapping_add((u64::from(word) >> self.scale) as i64)
+    }
+
+    /// The row's number, which is below `2^number`.
+    #[inline(always)]
+    fn row(self, word: u32) -> usize {
+        word as usize & ((1 << self.number) - 1)
+    }
 }
 
 impl Scatter {
@@ -47,115 +113,172 @@ impl Scatter {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
         assert!(ts.len() == rows && ids.len() == rows, "a slab's output has a place for each of its {rows} rows");
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
+        #[cfg(target_arch = "x86_64")]
+        if avx512::is_supported() {
+            // SAFETY: the processor has the features.
+            unsafe { self.merge_avx512(pieces, ts, ids) };
+            return;
+        }
+        self.merge_by::<Portable>(pieces, ts, ids);
+    }
+
+    /// [`merge_by`](Self::merge_by), all of it compiled for wide instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn merge_avx512(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
+        self.merge_by::<Avx512>(pieces, ts, ids);
+    }
+
+    #[inline(always)]
+    fn merge_by<P: Passes>(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
         let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
         let Some((low, high)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return };
+        let layout = Layout::new(low, high, ts.len());
+        self.write_words(layout, pieces, ts.len());
+        let slot_bits = (ts.len() * P::SLOTS_PER_ROW).next_power_of_two().ilog2().max(1);
+        self.count(slot_bits);
+        let crowd = P::sum_before(&mut self.slots);
+        self.scatter(slot_bits);
+        match crowd {
+            0..=1 => {}
+            2..=CROWDED => P::settle(&mut self.sorted, ts.len(), crowd),
+            _ => self.sorted[..ts.len()].sort_unstable(),
+        }
+        self.write_rows(layout, ts, ids);
+    }
 
-        let range = high.wrapping_sub(low) as u64;
-        let most = (rows * SLOTS_PER_ROW).next_power_of_two();
-        let shift = (u64::BITS - range.leading_zeros()).saturating_sub(most.trailing_zeros());
-        let slot = |ts: i64| (ts.wrapping_sub(low) as u64 >> shift) as usize;
-
-        // 1. Rows in each slot.
-        let crowded = self.count(pieces, slot, slot(high) + 1);
-        // 2. The first place of each slot.
-        sum_before(&mut self.slots);
-        let slots: &mut [u16] = bytemuck::cast_slice_mut(&mut self.slots);
-        // 3. Each row to its slot's next place.
+    /// 1. Each row as a word, and its id.
+    #[inline(always)]
+    fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
+        self.words.resize(rows, 0);
+        // Room for every number that the layout has bits for: so no number read from a word is out of range.
+        self.ids.resize(1 << layout.number, RowId::from_bits(0));
+        let mut at = 0;
         for (first, times) in pieces {
-            let mut id = *first;
-            for &time in *times {
-                // SAFETY: pass 1 indexed the same slot of the same slice, checked.
-                let next = unsafe { slots.get_unchecked_mut(slot(time)) };
-                let place = usize::from(*next);
-                *next += 1;
-                debug_assert!(place < rows);
-                // SAFETY: slots begin where the rows of the earlier ones end and are written once for
-                // each row counted, so places are below the number of rows, which both slices have.
-                unsafe {
-                    *ts.get_unchecked_mut(place) = time;
-                    *ids.get_unchecked_mut(place) = id;
-                }
-                id = RowId::from_bits(id.to_bits() + 1);
+            let words = &mut self.words[at..at + times.len()];
+            let ids = &mut self.ids[at..at + times.len()];
+            for (row, ((word, id), &ts)) in words.iter_mut().zip(ids).zip(*times).enumerate() {
+                *word = layout.word(ts, at + row);
+                *id = RowId::from_bits(first.to_bits() + row as u64);
             }
+            at += times.len();
         }
-        // 4. Rows that share a slot, by time. When nothing was shifted out a slot has one time.
-        match (shift, crowded) {
-            (0, _) => {}
-            (_, false) => insertion_sort(ts, ids),
-            (_, true) => self.sort_slots(ts, ids),
+        if layout.lost > 0 {
+            self.times.clear();
+            pieces.iter().for_each(|(_, times)| self.times.extend_from_slice(times));
+            self.times.resize(1 << layout.number, 0);
         }
     }
 
-    /// Counts the rows of each of `slots` slots; whether one has many.
-    #[inline]
-    fn count(&mut self, pieces: &[(RowId, &[i64])], slot: impl Fn(i64) -> usize, slots: usize) -> bool {
+    /// 2. The rows in each of `2^slot_bits` slots.
+    #[inline(always)]
+    fn count(&mut self, slot_bits: u32) {
         self.slots.clear();
-        self.slots.resize(slots.div_ceil(LANES), 0);
-        let slots: &mut [u16] = bytemuck::cast_slice_mut(&mut self.slots);
-        let mut most = 0;
-        for (_, times) in pieces {
-            for &time in *times {
-                let count = &mut slots[slot(time)];
-                *count += 1;
-                most = most.max(*count);
-            }
+        self.slots.resize((1 << slot_bits).max(LANES), 0);
+        for word in &self.words {
+            let slot = (word >> (u32::BITS - slot_bits)) as usize;
+            debug_assert!(slot < self.slots.len());
+            // SAFETY: the upper `slot_bits` bits of a word are below `2^slot_bits`, and so many slots there are.
+            unsafe { *self.slots.get_unchecked_mut(slot) += 1 };
         }
-        most > CROWDED
     }
 
-    /// Sorts each slot by itself; `slots` has where each ends.
-    #[cold]
-    fn sort_slots(&mut self, ts: &mut [i64], ids: &mut [RowId]) {
-        let mut begin = 0;
-        for end in bytemuck::cast_slice(&self.slots).iter().map(|&end: &u16| usize::from(end)) {
-            let (ts, ids) = (&mut ts[begin..end], &mut ids[begin..end]);
-            begin = end;
-            if ts.len() <= usize::from(CROWDED) {
-                insertion_sort(ts, ids);
-                continue;
-            }
-            self.crowd.clear();
-            self.crowd.extend(ts.iter().copied().zip(ids.iter().copied()));
-            // The slot holds a sorted run of each source, which the standard library's sort merges.
-            self.crowd.sort();
-            for (at, &(time, id)) in self.crowd.iter().enumerate() {
-                (ts[at], ids[at]) = (time, id);
-            }
+    /// 3. Each word to its slot's next place.
+    #[inline(always)]
+    fn scatter(&mut self, slot_bits: u32) {
+        let rows = self.words.len();
+        self.sorted.resize(rows + LANES, 0);
+        self.sorted[rows..].fill(u32::MAX);
+        for word in &self.words {
+            // SAFETY: as in `count`.
+            let next = unsafe { self.slots.get_unchecked_mut((word >> (u32::BITS - slot_bits)) as usize) };
+            let place = usize::from(*next);
+            *next += 1;
+            debug_assert!(place < rows);
+            // SAFETY: a slot begins where the rows of the earlier ones end and is written to once for each word
+            // that was counted in it, so places are below the number of rows.
+            unsafe { *self.sorted.get_unchecked_mut(place) = *word };
         }
+    }
+
+    /// 4. Words as rows.
+    #[inline(always)]
+    fn write_rows(&self, layout: Layout, ts: &mut [i64], ids: &mut [RowId]) {
+        for (id, &word) in ids.iter_mut().zip(&self.sorted) {
+            debug_assert!(layout.row(word) < self.ids.len());
+            // SAFETY: there are as many ids as numbers that fit a word's lower bits.
+            *id = unsafe { *self.ids.get_unchecked(layout.row(word)) };
+        }
+        if layout.lost == 0 {
+            ts.iter_mut().zip(&self.sorted).for_each(|(ts, &word)| *ts = layout.ts(word));
+            return;
+        }
+        ts.iter_mut().zip(&self.sorted).for_each(|(ts, &word)| *ts = self.times[layout.row(word)]);
+        put_right(ts, ids);
     }
 }
 
-/// Replaces each `u16` of `words` by the sum of those before it, four at a time; no sum overflows.
-#[inline]
-fn sum_before(words: &mut [u64]) {
-    const EACH: u64 = 0x0001_0001_0001_0001;
-    let mut before = 0u64;
-    for word in words {
-        // Little-endian, so that a shift to the left moves a count to a later slot.
-        let counts = u64::from_le(*word);
-        let pairs = counts.wrapping_add(counts << 16);
-        let sums = pairs.wrapping_add(pairs << 32);
-        *word = ((sums << 16).wrapping_add(before.wrapping_mul(EACH))).to_le();
-        before += sums >> 48;
+/// Sorts rows by time that are nearly sorted, and those of equal time by id.
+#[cold]
+fn put_right(ts: &mut [i64], ids: &mut [RowId]) {
+    let mut moves = ts.len() * MOST_MOVES_PER_ROW;
+    for at in 1..ts.len() {
+        let (time, id) = (ts[at], ids[at]);
+        let mut to = at;
+        while to > 0 && ts[to - 1] > time {
+            (ts[to], ids[to]) = (ts[to - 1], ids[to - 1]);
+            to -= 1;
+        }
+        (ts[to], ids[to]) = (time, id);
+        let Some(left) = moves.checked_sub(at - to) else { return sort(ts, ids) };
+        moves = left;
     }
 }
 
-/// Sorts rows that stand close to their places by time, keeping the order of equals.
-#[inline]
-fn insertion_sort(ts: &mut [i64], ids: &mut [RowId]) {
-    let mut before = i64::MIN;
-    for at in 0..ts.len() {
-        let time = ts[at];
-        if time < before {
-            let id = ids[at];
-            let mut to = at;
-            while to > 0 && ts[to - 1] > time {
-                (ts[to], ids[to]) = (ts[to - 1], ids[to - 1]);
-                to -= 1;
+fn sort(ts: &mut [i64], ids: &mut [RowId]) {
+    let mut rows: Vec<_> = ts.iter().copied().zip(ids.iter().copied()).collect();
+    rows.sort_unstable();
+    for (at, (time, id)) in rows.into_iter().enumerate() {
+        (ts[at], ids[at]) = (time, id);
+    }
+}
+
+/// For any processor.
+struct Portable;
+
+impl Passes for Portable {
+    const SLOTS_PER_ROW: usize = 4;
+
+    /// Four slots at a time, as one number.
+    #[inline]
+    fn sum_before(slots: &mut [u16]) -> u16 {
+        const EACH: u64 = 0x0001_0001_0001_0001;
+        let most = slots.iter().copied().max().unwrap_or(0);
+        let mut before = 0u64;
+        for slots in slots.chunks_exact_mut(4) {
+            let counts = slots.iter().rev().fold(0, |counts, &slot| counts << 16 | u64::from(slot));
+            let pairs = counts.wrapping_add(counts << 16);
+            let sums = pairs.wrapping_add(pairs << 32);
+            let befores = (sums << 16).wrapping_add(before.wrapping_mul(EACH));
+            slots.iter_mut().enumerate().for_each(|(lane, slot)| *slot = (befores >> (16 * lane)) as u16);
+            before += sums >> 48;
+        }
+        most
+    }
+
+    /// Insertion sort, which sees by itself how far words are from their places.
+    #[inline]
+    fn settle(words: &mut [u32], len: usize, _: u16) {
+        for at in 1..len {
+            let word = words[at];
+            if word < words[at - 1] {
+                let mut to = at;
+                while to > 0 && words[to - 1] > word {
+                    words[to] = words[to - 1];
+                    to -= 1;
+                }
+                words[to] = word;
             }
-            (ts[to], ids[to]) = (time, id);
-        } else {
-            before = time;
         }
     }
 }
@@ -166,12 +289,15 @@ mod tests {
 
     use super::*;
 
-    fn merged(columns: &[Vec<i64>]) -> Vec<(i64, RowId)> {
+    type Merge = fn(&mut Scatter, &[(RowId, &[i64])], &mut [i64], &mut [RowId]);
+
+    /// The rows of a slab that `merge` merges.
+    fn merged(columns: &[Vec<i64>], merge: Merge) -> Vec<(i64, RowId)> {
         let pieces: Vec<_> =
             columns.iter().enumerate().map(|(source, ts)| (RowId::new(source as u16, 7), ts.as_slice())).collect();
         let rows = columns.iter().map(Vec::len).sum();
         let (mut ts, mut ids) = (vec![0; rows], vec![RowId::new(0, 0); rows]);
-        Scatter::default().merge(&pieces, &mut ts, &mut ids);
+        merge(&mut Scatter::default(), &pieces, &mut ts, &mut ids);
         ts.into_iter().zip(ids).collect()
     }
 
@@ -195,22 +321,40 @@ mod tests {
         ]
     }
 
+    fn sums_are_right<P: Passes>() {
+        let counts: Vec<u16> = (0..4 * LANES as u16).map(|slot| slot * 31 % 17 * 30).collect();
+        let mut slots = counts.clone();
+        assert_eq!(P::sum_before(&mut slots), 480);
+        let expected = counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count)));
+        assert!(expected.eq(slots));
+    }
+
     #[test]
     fn each_slot_becomes_the_sum_before_it() {
-        let counts: Vec<u16> = (0..64).map(|slot| slot * 31 % 17 * 60).collect();
-        let mut words: Vec<u64> =
-            counts.chunks(LANES).map(|lanes| bytemuck::pod_read_unaligned(bytemuck::cast_slice(lanes))).collect();
-        sum_before(&mut words);
-        let sums: &[u16] = bytemuck::cast_slice(&words);
-        let expected = counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count)));
-        assert!(expected.eq(sums.iter().copied()));
+        sums_are_right::<Portable>();
+        #[cfg(target_arch = "x86_64")]
+        if avx512::is_supported() {
+            sums_are_right::<Avx512>();
+        }
     }
 
     proptest! {
         #[test]
         fn oracle_a_slab_is_sorted(mut columns in prop::collection::vec(prop::collection::vec(times(), 0..200), 0..8)) {
             columns.iter_mut().for_each(|column| column.sort());
-            prop_assert_eq!(merged(&columns), sorted(&columns));
+            let expected = sorted(&columns);
+            prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
+            prop_assert_eq!(&merged(&columns, Scatter::merge_by::<Portable>), &expected);
+        }
+
+        /// Times that fit no word, and differ in what is left out of it.
+        #[test]
+        fn oracle_a_slab_of_distant_times_is_sorted(
+            mut columns in prop::collection::vec(prop::collection::vec(-50..50i64, 0..200), 1..8),
+        ) {
+            columns.iter_mut().for_each(|column| column.sort());
+            columns[0].insert(0, i64::MIN);
+            prop_assert_eq!(merged(&columns, Scatter::merge), sorted(&columns));
         }
     }
 }

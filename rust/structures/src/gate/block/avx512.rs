@@ -1,0 +1,117 @@
+//! Passes of the merging with instructions of 512 bits.
+
+use std::arch::is_x86_feature_detected;
+use std::arch::x86_64::{
+    __m512i, _mm512_add_epi16, _mm512_loadu_si512, _mm512_mask_max_epu32, _mm512_maskz_permutexvar_epi16,
+    _mm512_max_epu16, _mm512_min_epu32, _mm512_permutexvar_epi16, _mm512_set1_epi16, _mm512_setzero_si512,
+    _mm512_shuffle_epi32, _mm512_storeu_si512, _mm512_sub_epi16,
+};
+
+use super::scatter::{LANES, Passes};
+
+/// Whether the processor has what this module and those who call it use.
+pub(super) fn is_supported() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+}
+
+/// For a processor for which [`is_supported`] said so.
+pub(super) struct Avx512;
+
+impl Passes for Avx512 {
+    const SLOTS_PER_ROW: usize = 1;
+
+    #[inline(always)]
+    fn sum_before(slots: &mut [u16]) -> u16 {
+        debug_assert!(is_supported());
+        // SAFETY: the processor has the features.
+        unsafe { sum_before(slots) }
+    }
+
+    #[inline(always)]
+    fn settle(words: &mut [u32], len: usize, crowd: u16) {
+        debug_assert!(is_supported() && words.len() >= len + LANES);
+        // SAFETY: the processor has the features, and words follow.
+        unsafe { settle(words, len, crowd) };
+    }
+}
+
+/// Places of the lanes `by` lower, for a permutation.
+const fn lanes_before(by: usize) -> [u16; LANES] {
+    let mut places = [0; LANES];
+    let mut lane = by;
+    while lane < LANES {
+        places[lane] = (lane - by) as u16;
+        lane += 1;
+    }
+    places
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(lanes: &[u16; LANES]) -> __m512i {
+    // SAFETY: the array has 64 bytes.
+    unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store(lanes: &mut [u16; LANES], values: __m512i) {
+    // SAFETY: as in `load`.
+    unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), values) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn sum_before(slots: &mut [u16]) -> u16 {
+    let mut before = _mm512_setzero_si512();
+    let mut most = _mm512_setzero_si512();
+    let last = _mm512_set1_epi16(LANES as i16 - 1);
+    let [by1, by2, by4, by8, by16] = [1, 2, 4, 8, 16].map(|by| load(&lanes_before(by)));
+    let (chunks, rest) = slots.as_chunks_mut::<LANES>();
+    assert!(rest.is_empty(), "slots come in chunks of {LANES}");
+    for slots in chunks {
+        let counts = load(slots);
+        most = _mm512_max_epu16(most, counts);
+        // After each step a lane is the sum of twice as many lanes up to it.
+        let sums = _mm512_add_epi16(counts, _mm512_maskz_permutexvar_epi16(!0x1, by1, counts));
+        let sums = _mm512_add_epi16(sums, _mm512_maskz_permutexvar_epi16(!0x3, by2, sums));
+        let sums = _mm512_add_epi16(sums, _mm512_maskz_permutexvar_epi16(!0xf, by4, sums));
+        let sums = _mm512_add_epi16(sums, _mm512_maskz_permutexvar_epi16(!0xff, by8, sums));
+        let sums = _mm512_add_epi16(sums, _mm512_maskz_permutexvar_epi16(!0xffff, by16, sums));
+        store(slots, _mm512_add_epi16(before, _mm512_sub_epi16(sums, counts)));
+        before = _mm512_add_epi16(before, _mm512_permutexvar_epi16(last, sums));
+    }
+    let mut lanes = [0; LANES];
+    store(&mut lanes, most);
+    lanes.into_iter().fold(0, u16::max)
+}
+
+/// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd places
+/// in turn. As many rounds as words share a slot are enough.
+///
+/// # Safety
+///
+/// `words` has [`LANES`] more than `len`.
+#[target_feature(enable = "avx512f")]
+unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
+    const AT_ONCE: usize = 16;
+    const SWAPPED: i32 = 0b10_11_00_01;
+    const UPPER: u16 = 0xaaaa;
+    for round in 0..rounds {
+        let mut at = usize::from(round % 2);
+        while at < len {
+            debug_assert!(at + AT_ONCE <= words.len());
+            // SAFETY: `at` is below `len`, and the words go on for longer than is read and written.
+            unsafe {
+                let place = words.as_mut_ptr().add(at).cast();
+                let these = _mm512_loadu_si512(place);
+                let others = _mm512_shuffle_epi32::<SWAPPED>(these);
+                let lower = _mm512_min_epu32(these, others);
+                _mm512_storeu_si512(place, _mm512_mask_max_epu32(lower, UPPER, these, others));
+            }
+            at += AT_ONCE;
+        }
+    }
+}
