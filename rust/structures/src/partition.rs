@@ -2,14 +2,19 @@
 //!
 //! The rows are cut into chunks. Each chunk counts its rows a bucket ([`Chunk::count`]); from all counts together every
 //! chunk knows, for each bucket, the places that are its own ([`writers`]); then all chunks write at the same time, no
-//! two to one place ([`Writer::run`]), or step by step ([`Writer::follow`]). Rows of one bucket keep their order, since chunks follow each other in row order.
+//! two to one place ([`Writer::run`]). Rows of one bucket keep their order, since chunks follow each other in row order.
+//! [`Writer::merge`] finds on its way where the matches of other rows are.
 //!
 //! # Trade-offs
 //!
 //! Counters are `buckets` a chunk, and a write goes to as many streams at once as there are buckets: beyond
 //! [`MAX_BUCKETS`] the caller partitions in two levels.
 
+mod merge;
+
 use std::fmt;
+
+pub use merge::{Leaving, Timed};
 
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
@@ -129,7 +134,7 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
         numbers: numbers.as_mut_ptr(),
         total,
     };
-    let writer = |Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, written: 0, places };
+    let writer = |Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, places };
     (starts, chunks.into_iter().map(writer).collect())
 }
 
@@ -139,8 +144,6 @@ pub struct Writer<'a> {
     buckets: Buckets,
     /// The next free place of this chunk, a bucket.
     next: Vec<u32>,
-    /// The rows of the chunk that have been written.
-    written: usize,
     places: Places,
 }
 
@@ -162,79 +165,28 @@ impl Writer<'_> {
         &self.next
     }
 
-    /// Writes all rows of the chunk that are left.
+    /// Writes all rows of the chunk.
     pub fn run(mut self) {
-        let rows = self.rows.keys.len();
         match (self.rows.ts, self.rows.numbers, self.places.keys) {
-            (None, None, None) => self.scatter::<false, false, false>(rows),
-            (None, None, Some(_)) => self.scatter::<false, false, true>(rows),
-            (None, Some(_), None) => self.scatter::<false, true, false>(rows),
-            (None, Some(_), Some(_)) => self.scatter::<false, true, true>(rows),
-            (Some(_), None, None) => self.scatter::<true, false, false>(rows),
-            (Some(_), None, Some(_)) => self.scatter::<true, false, true>(rows),
-            (Some(_), Some(_), None) => self.scatter::<true, true, false>(rows),
-            (Some(_), Some(_), Some(_)) => self.scatter::<true, true, true>(rows),
+            (None, None, None) => self.scatter::<false, false, false>(),
+            (None, None, Some(_)) => self.scatter::<false, false, true>(),
+            (None, Some(_), None) => self.scatter::<false, true, false>(),
+            (None, Some(_), Some(_)) => self.scatter::<false, true, true>(),
+            (Some(_), None, None) => self.scatter::<true, false, false>(),
+            (Some(_), None, Some(_)) => self.scatter::<true, false, true>(),
+            (Some(_), Some(_), None) => self.scatter::<true, true, false>(),
+            (Some(_), Some(_), Some(_)) => self.scatter::<true, true, true>(),
         }
-    }
-
-    /// Writes the numbers of more and more rows of the chunk, and tells where that takes the buckets: when the first
-    /// `written[i]` rows are written, `ends[i]` is the next free place of the bucket of `keys[i]`.
-    ///
-    /// A step of no, one or two rows costs no mispredicted branch, though their number cannot be foreseen: two rows are
-    /// always looked at, and what is not due goes to a place of no meaning. Columns but the number do not travel.
-    ///
-    /// # Panics
-    ///
-    /// When `written` falls or exceeds the chunk, the slices differ in length, or keys are not themselves the buckets.
-    pub fn follow(&mut self, written: &[usize], keys: &[u32], ends: &mut [u32]) {
-        assert!(self.rows.ts.is_none() && self.rows.numbers.is_none() && self.places.keys.is_none(), "numbers only");
-        assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
-        assert!(written.len() == keys.len() && keys.len() == ends.len(), "a step a key");
-        // The fields are kept in registers, which they are not when reached through `self`.
-        let Writer { rows: Rows { keys: row_keys, first, .. }, places: Places { numbers, total, .. }, .. } = *self;
-        let (buckets, next) = (self.buckets.count, &mut self.next[..]);
-        assert_eq!(next.len(), buckets + 1, "a place a bucket");
-        let enter = |next: &mut [u32], due: bool, key: u32, number: u32| {
-            let bucket = (key as usize).min(buckets);
-            debug_assert!(bucket < next.len());
-            // SAFETY: `bucket <= buckets`, and there are `buckets + 1` of them, as asserted above.
-            let next = unsafe { next.get_unchecked_mut(bucket) };
-            let place = *next as usize;
-            *next += u32::from(due);
-            debug_assert!(!due || place < total);
-            let mut nowhere = 0;
-            // SAFETY: a row that is due has `place < total`, and no other writer has this place (P1).
-            let to = if due { unsafe { numbers.add(place) } } else { &raw mut nowhere };
-            // SAFETY: as above; `nowhere` is a local variable.
-            unsafe { to.write(number) };
-        };
-        let mut row = self.written;
-        for ((&written, &key), end) in written.iter().zip(keys).zip(ends) {
-            assert!(row <= written && written <= row_keys.len(), "rows of the chunk, in order");
-            if let Some(&[one, two]) = row_keys.get(row..).and_then(<[u32]>::first_chunk) {
-                let number = first + row as u32;
-                enter(next, row < written, one, number);
-                enter(next, row + 1 < written, two, number + 1);
-                row = written.min(row + 2);
-            }
-            while row < written {
-                enter(next, true, row_keys[row], first + row as u32);
-                row += 1;
-            }
-            *end = next[(key as usize).min(buckets)];
-        }
-        self.written = row;
     }
 
     /// P1: `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
-    /// [`Chunk::count`] counted in `b` from the same immutable columns, since `written` only rises; so it stays below
-    /// the place where the next chunk begins, and below `total`.
+    /// [`Chunk::count`] counted in `b` from the same immutable columns; so it stays below the place where the next chunk
+    /// begins, and below `total`.
     #[inline]
-    fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self, end: usize) {
+    fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;
         let (ts, numbers) = (ts.unwrap_or(&[]), numbers.unwrap_or(&[]));
-        let written = self.written.min(end);
-        for (row, &key) in (written..end).zip(&keys[written..end]) {
+        for (row, &key) in keys.iter().enumerate() {
             let number = if NUMBERED { numbers[row] } else { first + row as u32 };
             let next = &mut self.next[self.buckets.of(key)];
             let place = *next as usize;
@@ -251,7 +203,6 @@ impl Writer<'_> {
                 }
             }
         }
-        self.written = written.max(end);
     }
 }
 
@@ -307,31 +258,6 @@ mod tests {
             for (bucket, pair) in starts.windows(2).enumerate() {
                 prop_assert!((pair[0]..pair[1]).all(|place| out_keys[place as usize] >> shift == bucket as u32));
             }
-        }
-
-        #[test]
-        fn differential_rows_that_enter_step_by_step(
-            keys in prop::collection::vec(prop_oneof![9 => 0_u32..5, 1 => Just(NO_KEY)], 1..60),
-            steps in prop::collection::vec(0_usize..5, 0..60),
-        ) {
-            let rows = Rows { keys: &keys, ts: None, numbers: None, first: 3 };
-            let buckets = Buckets { first: 0, shift: 0, count: 5 };
-            let (mut whole, mut stepped) = (vec![0; keys.len()], vec![0; keys.len()]);
-            let target = |numbers| Target { keys: None, ts: None, numbers };
-            writers(vec![Chunk::count(rows, buckets)], target(&mut whole)).1.into_iter().for_each(Writer::run);
-            let mut writer = writers(vec![Chunk::count(rows, buckets)], target(&mut stepped)).1.remove(0);
-            let mut reached = 0;
-            let steps: Vec<usize> = steps.into_iter().map(|step| { reached = keys.len().min(reached + step); reached }).collect();
-            let of: Vec<u32> = (0..steps.len()).map(|at| keys[at % keys.len()]).collect();
-            let mut ends = vec![0; steps.len()];
-            writer.follow(&steps, &of, &mut ends);
-            for ((written, key), end) in steps.into_iter().zip(of).zip(ends) {
-                let before = keys.iter().filter(|other| buckets.of(**other) < buckets.of(key)).count();
-                let same = keys[..written].iter().filter(|other| **other == key).count();
-                prop_assert_eq!(end as usize, before + same);
-            }
-            writer.run();
-            prop_assert_eq!(whole, stepped);
         }
     }
 }

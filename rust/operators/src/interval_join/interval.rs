@@ -102,6 +102,22 @@ impl Interval {
             None => None,
         }
     }
+
+    /// Two distances: a right row is too early for a left row if it is no more than the first one after it, and not too
+    /// late if it is no more than the second one after it. `None` when that does not hold, in 64 bits, for all left times
+    /// from `first` to `last`.
+    pub(super) fn distances(&self, first: i64, last: i64) -> Option<(i64, i64)> {
+        let early = match self.closed {
+            Closed::Both | Closed::Left => self.lower?.checked_sub(1)?,
+            Closed::Right | Closed::Neither => self.lower?,
+        };
+        let late = match self.closed {
+            Closed::Both | Closed::Right => self.upper?,
+            Closed::Left | Closed::Neither => self.upper?.checked_sub(1)?,
+        };
+        let adds_up = |distance: i64| first.checked_add(distance).is_some() && last.checked_add(distance).is_some();
+        (early <= late && adds_up(early) && adds_up(late)).then_some((early, late))
+    }
 }
 
 #[cfg(test)]

@@ -105,8 +105,11 @@ pub fn interval_join(
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
     let sorted = group::is_sorted(left.ts, driver)? && group::is_sorted(right.ts, driver)?;
-    if sorted && left.keys.is_some() && merge::is_worthwhile(left.ts.len(), right.ts.len(), key_count, driver) {
-        return merge::merge(left, right, key_count, interval, driver);
+    if sorted
+        && left.keys.is_some()
+        && let Some(distances) = merge::distances(left, right, key_count, interval, driver)
+    {
+        return merge::merge(left, right, key_count, distances, driver);
     }
     let groups = Groups::new(right, key_count, driver)?;
     let runs = sweep::sweep(left, &groups, key_count, interval, driver)?;

@@ -1,0 +1,213 @@
+//! Partitions rows in time order and finds, in the same pass, where the matches of other rows begin and end in their
+//! buckets.
+//!
+//! ```text
+//!   right rows in time order   ──●──●──┊──●──●──●──┊──●──●──▶
+//!                                 left ┊ entered   ┊ not yet
+//!   left row at ts                   early  ts    late
+//! ```
+//!
+//! A right row *enters* when it is not too late for the current left row, and *leaves* when it is too early for it.
+//! Entering writes its number to the next place of its bucket; so the place that a bucket has reached is the end of the
+//! matches of every left row of that key, and the place of the bucket's first row that has not left is their start. No
+//! right time is read more than twice and none is searched for, whatever the number of buckets.
+//!
+//! Each of the two is a merge of left and right rows. Whether a left or a right row is next cannot be foreseen, so no
+//! branch depends on it: both do the same reads and writes, where one of them has nothing to write it writes to a place
+//! of no meaning. With a mispredicted branch every other row it took more than twice as long.
+
+use std::hint::{black_box, select_unpredictable};
+
+use super::{Rows, Writer};
+
+/// Rows in time order.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed<'a> {
+    /// The times, which never fall.
+    pub ts: &'a [i64],
+    /// A dense key a row, or [`NO_KEY`](super::NO_KEY).
+    pub keys: &'a [u32],
+}
+
+/// Rows that leave their buckets.
+#[derive(Debug)]
+pub struct Leaving<'a> {
+    /// Those that have not left yet.
+    pub rows: Timed<'a>,
+    /// The place of the first such row of each bucket; last, of those without a key.
+    pub first: Vec<u32>,
+    /// A row is too early for a left row if it is no more than this after it.
+    pub early: i64,
+}
+
+impl Writer<'_> {
+    /// Writes the numbers of the chunk's rows, whose times are `ts`, and finds the run of places that each left row
+    /// matches: of the rows with its key, those that have entered and not left. A row is not too late for a left row if
+    /// it is no more than `late` after it. A left row without a key has an empty run.
+    ///
+    /// # Panics
+    ///
+    /// When columns differ in length, others than the number travel, keys are not themselves the buckets, no bucket
+    /// is for rows without a key, or a left time and a distance do not add up in 64 bits.
+    pub fn merge(mut self, ts: &[i64], late: i64, leaving: Leaving<'_>, left: Timed<'_>, runs: &mut [[u32; 2]]) {
+        let Rows { keys, ts: None, numbers: None, first } = self.rows else { panic!("only numbers travel") };
+        assert!(self.places.keys.is_none(), "only numbers travel");
+        assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
+        assert!(left.ts.len() == runs.len(), "a run a left row");
+        let (places, runs, mut left_by) = (self.places, runs.as_mut_ptr(), leaving.first);
+        let mut leave = End::<0>::new(left, leaving.rows, leaving.early, &mut left_by, runs);
+        let mut enter = End::<1>::new(left, Timed { ts, keys }, late, &mut self.next, runs);
+        // Opaque, or the compiler would leave out what is written here, by a branch.
+        let mut unused = 0;
+        let nowhere = black_box(&raw mut unused);
+        let enter_row = |enter: &mut End<'_, 1>| {
+            let number = first + enter.right_row as u32;
+            // SAFETY: the caller has asked for `steps`.
+            let (due, place) = unsafe { enter.step() };
+            debug_assert!(!due || (place as usize) < places.total);
+            let to = select_unpredictable(due, places.numbers.wrapping_add(place as usize), nowhere);
+            // SAFETY: a row that is due has a place below `total` that is this writer's alone: `next` is raised once for
+            // each row that was counted (P1). `unused` is a local variable.
+            unsafe { to.write(number) };
+        };
+        // Neither end waits for the other: the processor works on both at a time.
+        loop {
+            let steps = enter.steps().min(leave.steps());
+            if steps == 0 {
+                break;
+            }
+            for _ in 0..steps {
+                // SAFETY: `steps` says so.
+                unsafe { leave.step() };
+                enter_row(&mut enter);
+            }
+        }
+        while leave.steps() > 0 {
+            // SAFETY: as just asked.
+            unsafe { leave.step() };
+        }
+        while enter.steps() > 0 {
+            enter_row(&mut enter);
+        }
+        leave.finish();
+        enter.finish();
+        self.rows = self.rows.slice(enter.right_row..keys.len());
+        self.run();
+    }
+}
+
+/// One end of the runs: the place that a left row's bucket has reached when the right rows before that end are through.
+struct End<'a, const AT: usize> {
+    left: Timed<'a>,
+    right: Timed<'a>,
+    /// A right row comes before the end of a left row if it is no more than this after it.
+    distance: i64,
+    /// The place reached, a bucket.
+    next: &'a mut [u32],
+    runs: *mut [u32; 2],
+    left_row: usize,
+    right_row: usize,
+}
+
+impl<'a, const AT: usize> End<'a, AT> {
+    fn new(left: Timed<'a>, right: Timed<'a>, distance: i64, next: &'a mut Vec<u32>, runs: *mut [u32; 2]) -> Self {
+        assert!(left.ts.len() == left.keys.len() && right.ts.len() == right.keys.len(), "a time a key");
+        let mut extremes = left.ts.first().into_iter().chain(left.ts.last());
+        assert!(extremes.all(|ts| ts.checked_add(distance).is_some()), "an end in 64 bits");
+        assert!(!next.is_empty(), "a bucket of rows without a key");
+        // One more bucket, for left rows without a key: no right row is in it.
+        next.push(0);
+        End { left, right, distance, next, runs, left_row: 0, right_row: 0 }
+    }
+
+    /// How many steps surely stay within both sides.
+    fn steps(&self) -> usize {
+        (self.left.ts.len() - self.left_row).min(self.right.ts.len() - self.right_row)
+    }
+
+    /// Goes on by one row. Returns whether that was a right row, and the place that its bucket had reached.
+    ///
+    /// # Safety
+    ///
+    /// `steps` is not 0.
+    #[inline(always)]
+    unsafe fn step(&mut self) -> (bool, u32) {
+        debug_assert!(self.steps() > 0);
+        // SAFETY: there are a left and a right row, hence times and keys of both, and a run. The bucket is the last one
+        // or before it.
+        unsafe {
+            let left_ts = *self.left.ts.get_unchecked(self.left_row);
+            let is_right = *self.right.ts.get_unchecked(self.right_row) <= left_ts.wrapping_add(self.distance);
+            let left_key = self.left.keys.get_unchecked(self.left_row);
+            let key = *select_unpredictable(is_right, self.right.keys.get_unchecked(self.right_row), left_key);
+            let bucket = (key as usize).min(self.next.len() - 1 - usize::from(is_right));
+            let next = self.next.get_unchecked_mut(bucket);
+            let place = *next;
+            *next += u32::from(is_right);
+            // What a right row writes here, the left row overwrites in its turn.
+            (*self.runs.add(self.left_row))[AT] = place;
+            self.left_row += usize::from(!is_right);
+            self.right_row += usize::from(is_right);
+            (is_right, place)
+        }
+    }
+
+    /// Goes on to the last left row, where no right row is left.
+    fn finish(&mut self) {
+        debug_assert!(self.steps() == 0);
+        for row in self.left_row..self.left.ts.len() {
+            let bucket = (self.left.keys[row] as usize).min(self.next.len() - 1);
+            // SAFETY: there are as many runs as left rows.
+            unsafe { (*self.runs.add(row))[AT] = self.next[bucket] };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Buckets, Chunk, NO_KEY, Target, writers};
+    use super::*;
+    use proptest::prelude::*;
+
+    const KEYS: u32 = 5;
+
+    fn side() -> impl Strategy<Value = Vec<(i64, u32)>> {
+        let row = (0_i64..30, prop_oneof![9 => 0..KEYS, 1 => Just(NO_KEY)]);
+        prop::collection::vec(row, 1..60).prop_map(|mut rows| {
+            rows.sort_by_key(|row| row.0);
+            rows
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_every_pair(left in side(), right in side(), early in -20_i64..5, width in 0_i64..20, cut in 0_usize..60) {
+            let late = early + width;
+            // The rows before `cut` are another chunk's; all that are not too late for the first left row.
+            let not_late = |row: &(i64, u32)| row.0 <= left[0].0 + late;
+            let cut = cut.min(right.iter().filter(|row| not_late(row)).count());
+            let (ts, keys): (Vec<i64>, Vec<u32>) = right.iter().copied().unzip();
+            let (left_ts, left_keys): (Vec<i64>, Vec<u32>) = left.iter().copied().unzip();
+            let rows = Rows { keys: &keys, ts: None, numbers: None, first: 0 };
+            let buckets = Buckets { first: 0, shift: 0, count: KEYS as usize };
+            let chunks = [0..cut, cut..keys.len()].map(|range| Chunk::count(rows.slice(range), buckets));
+            let mut numbers = vec![0; keys.len()];
+            let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: &mut numbers }).1;
+            let leaving = Leaving { rows: Timed { ts: &ts, keys: &keys }, first: writers[0].next().to_vec(), early };
+            let mut runs = vec![[7; 2]; left.len()];
+            let left_side = Timed { ts: &left_ts, keys: &left_keys };
+            writers.remove(1).merge(&ts[cut..], late, leaving, left_side, &mut runs);
+            writers.remove(0).run();
+            for (&(ts, key), [start, end]) in left.iter().zip(runs) {
+                let found: Vec<u32> = (start..end).map(|place| numbers[place as usize]).collect();
+                let matches = |row: &u32| {
+                    let (right_ts, right_key) = right[*row as usize];
+                    key != NO_KEY && key == right_key && ts + early < right_ts && right_ts <= ts + late
+                };
+                let expected: Vec<u32> = (0..right.len() as u32).filter(matches).collect();
+                prop_assert!(start <= end);
+                prop_assert_eq!(found, expected);
+            }
+        }
+    }
+}
