@@ -5,3 +5,4 @@
 pub mod driver;
 pub mod incremental;
 pub mod interval_join;
+pub mod online_join;

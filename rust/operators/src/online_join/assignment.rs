@@ -1,0 +1,249 @@
+//! Which replicas a key is assigned to: the three parallel patterns of PPOIJ (section 3).
+//!
+//! - **KP**: each key is at home on one replica.
+//! - **DP**: each key is on all replicas. All look at each row, one stores it.
+//! - **HP**: each key is on as many replicas as its frequency needs (Algorithm 1). The first rows calibrate it; from
+//!   then on frequencies are measured anew with every [`MEASURED_ROWS`] rows, older ones fading, and keys follow.
+//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`]; then HP.
+//!
+//! Mappings change between two epochs only, when no replica is at work. A replica that is taken off a key keeps the rows
+//! it has stored and is asked for their matches until they are purged; it stores no new ones. So each stored row is on
+//! one replica all its life, and each later row is shown to every replica that has rows of its key.
+
+use std::collections::HashMap;
+
+use crate::interval_join::NO_KEY;
+
+/// How keys are assigned to replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallelism {
+    /// KP, until the load asks for HP.
+    Auto,
+    /// KP.
+    Key,
+    /// DP.
+    Data,
+    /// HP.
+    Hybrid,
+}
+
+/// The most loaded replica may have this much more than the mean: the θ of Algorithm 1.
+const THRESHOLD: f64 = 1.2;
+
+/// Rows between two looks at the frequencies.
+const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 17 };
+
+/// Comparisons between two looks below which no load asks for anything.
+const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 20 };
+
+/// In place of a replica in a row's route: the key is not on its home replica alone.
+const SPLIT: u16 = u16::MAX;
+
+/// In place of a replica in a row's route: the row has no key.
+const NOWHERE: u16 = u16::MAX - 1;
+
+/// The replicas of a split key.
+#[derive(Clone, Debug, Default)]
+struct Split {
+    /// Those that store rows.
+    active: Vec<u16>,
+    /// Those that have stored some before.
+    draining: Vec<u16>,
+}
+
+/// What a replica has to do with a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub(super) is_home: bool,
+    /// This replica's place among those that store, and their number.
+    place: Option<(u32, u32)>,
+}
+
+impl Share {
+    /// Whether this replica is the one that stores the row of that number.
+    #[inline]
+    pub(super) fn stores(self, number: u32) -> bool {
+        match self.place {
+            Some((_, 1)) => true,
+            Some((place, degree)) => number % degree == place,
+            None => false,
+        }
+    }
+}
+
+/// The mapping from keys to replicas, and what it is decided by.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    parallelism: Parallelism,
+    replicas: usize,
+    splits: HashMap<u32, Split, foldhash::fast::FixedState>,
+    /// All replicas, for DP.
+    everywhere: Split,
+    /// Whether `Auto` has found a reason to split.
+    is_splitting: bool,
+    /// Rows of each key, older ones fading.
+    frequencies: Vec<f32>,
+    rows: u64,
+    comparisons: Vec<u64>,
+}
+
+impl Assignment {
+    pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
+        assert!(replicas < usize::from(NOWHERE), "a route names a replica in 16 bits");
+        Assignment {
+            parallelism,
+            replicas,
+            splits: HashMap::default(),
+            everywhere: Split { active: (0..replicas as u16).collect(), draining: Vec::new() },
+            is_splitting: parallelism == Parallelism::Hybrid,
+            frequencies: Vec::new(),
+            rows: 0,
+            comparisons: vec![0; replicas],
+        }
+    }
+
+    pub(super) fn replicas(&self) -> usize {
+        self.replicas
+    }
+
+    fn home(&self, key: u32) -> u16 {
+        (key as usize % self.replicas) as u16
+    }
+
+    /// Routes the rows of an epoch.
+    pub(super) fn route(&self, keys: &[u32], routes: &mut Vec<u16>) {
+        let route = |&key: &u32| match key {
+            NO_KEY => NOWHERE,
+            _ if self.parallelism == Parallelism::Data && self.replicas > 1 => SPLIT,
+            _ if self.replicas == 1 => 0,
+            _ if self.splits.is_empty() || !self.splits.contains_key(&key) => self.home(key),
+            _ => SPLIT,
+        };
+        routes.extend(keys.iter().map(route));
+    }
+
+    /// What replica `me` has to do with a row of `key` that goes by `route`.
+    #[inline]
+    pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Option<Share> {
+        if route != SPLIT {
+            return (route == me).then_some(Share { is_home: true, place: Some((0, 1)) });
+        }
+        let split = match self.parallelism {
+            Parallelism::Data => &self.everywhere,
+            _ => self.splits.get(&key).expect("a split key has its replicas"),
+        };
+        let place = split.active.iter().position(|&replica| replica == me);
+        let place = place.map(|place| (place as u32, split.active.len() as u32));
+        let is_here = place.is_some() || split.draining.contains(&me);
+        is_here.then(|| Share { is_home: self.home(key) == me, place })
+    }
+
+    /// Takes note of an epoch that is done: its keys, and the comparisons of each replica so far. `holds` tells whether
+    /// a replica still has rows of a key that it does not serve any more.
+    pub(super) fn observe(&mut self, keys: &[u32], comparisons: &[u64], holds: impl Fn(u16, u32) -> bool) {
+        let measures = matches!(self.parallelism, Parallelism::Hybrid | Parallelism::Auto) && self.replicas > 1;
+        if !measures {
+            return;
+        }
+        for &key in keys.iter().filter(|&&key| key != NO_KEY) {
+            if self.frequencies.len() <= key as usize {
+                self.frequencies.resize((key as usize + 1).next_power_of_two(), 0.0);
+            }
+            self.frequencies[key as usize] += 1.0;
+        }
+        self.rows += keys.len() as u64;
+        if self.rows < MEASURED_ROWS {
+            return;
+        }
+        self.rows = 0;
+        let made: Vec<u64> = comparisons.iter().zip(&self.comparisons).map(|(now, before)| now - before).collect();
+        self.comparisons.copy_from_slice(comparisons);
+        let total = made.iter().sum::<u64>();
+        let mean = total as f64 / self.replicas as f64;
+        let most = made.iter().copied().max().unwrap_or(0) as f64;
+        self.is_splitting |= total > WORTH_SPLITTING && most > THRESHOLD * mean;
+        if self.is_splitting {
+            self.assign(holds);
+        }
+        self.frequencies.iter_mut().for_each(|frequency| *frequency /= 2.0);
+    }
+
+    /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among its replicas, so
+    /// lines 4 to 10 are given.
+    fn assign(&mut self, holds: impl Fn(u16, u32) -> bool) {
+        let total: f32 = self.frequencies.iter().sum();
+        if total <= 0.0 {
+            return;
+        }
+        let mut loads = vec![0.0_f32; self.replicas];
+        // A key below this share of the mean load cannot put the balance out; it stays at home.
+        let heavy = total / self.replicas as f32 / 16.0;
+        let mut keys: Vec<(u32, f32)> = Vec::new();
+        for (key, &frequency) in self.frequencies.iter().enumerate() {
+            loads[usize::from(self.home(key as u32))] += frequency;
+            if frequency > heavy {
+                keys.push((key as u32, frequency));
+            }
+        }
+        keys.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let mut assigned: Vec<Vec<u16>> = keys.iter().map(|&(key, _)| vec![self.home(key)]).collect();
+        let balanced = |loads: &[f32]| {
+            let most = loads.iter().copied().fold(0.0, f32::max);
+            f64::from(most) <= THRESHOLD * f64::from(total) / loads.len() as f64
+        };
+        while !balanced(&loads) && assigned.iter().any(|replicas| replicas.len() < self.replicas) {
+            for (&(_, frequency), replicas) in keys.iter().zip(&mut assigned) {
+                let free = (0..self.replicas as u16).filter(|replica| !replicas.contains(replica));
+                let least = free.min_by(|&a, &b| loads[usize::from(a)].total_cmp(&loads[usize::from(b)]));
+                let Some(least) = least else { continue };
+                let degree = replicas.len() as f32;
+                for &replica in replicas.iter() {
+                    loads[usize::from(replica)] += frequency / (degree + 1.0) - frequency / degree;
+                }
+                loads[usize::from(least)] += frequency / (degree + 1.0);
+                replicas.push(least);
+                if balanced(&loads) {
+                    break;
+                }
+            }
+        }
+        let wanted = keys.into_iter().map(|(key, _)| key).zip(assigned).filter(|(_, replicas)| replicas.len() > 1);
+        self.change(wanted.collect(), holds);
+    }
+
+    /// Brings the wanted mapping about.
+    fn change(&mut self, wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, u32) -> bool) {
+        for (&key, replicas) in &wanted {
+            let home = self.home(key);
+            let split = self.splits.entry(key).or_insert_with(|| Split { active: vec![home], draining: Vec::new() });
+            let before = std::mem::replace(&mut split.active, replicas.clone());
+            split.draining.extend(before);
+        }
+        self.splits.retain(|&key, split| {
+            if !wanted.contains_key(&key) {
+                let home = (key as usize % self.replicas) as u16;
+                let before = std::mem::replace(&mut split.active, vec![home]);
+                split.draining.extend(before);
+            }
+            split.draining.sort_unstable();
+            split.draining.dedup();
+            split.draining.retain(|&replica| !split.active.contains(&replica) && holds(replica, key));
+            split.active.len() > 1 || !split.draining.is_empty()
+        });
+    }
+
+    /// Forgets keys without rows.
+    pub(super) fn forget(&mut self, keys: &[u32]) {
+        for key in keys {
+            self.splits.remove(key);
+            if let Some(frequency) = self.frequencies.get_mut(*key as usize) {
+                *frequency = 0.0;
+            }
+        }
+    }
+
+    /// Keys on more than one replica.
+    pub(super) fn split_keys(&self) -> usize {
+        self.splits.len()
+    }
+}

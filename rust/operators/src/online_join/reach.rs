@@ -1,0 +1,104 @@
+//! How far rows of the two sides reach for each other, in whole steps with both ends included.
+
+use crate::interval_join::{Closed, Interval};
+
+/// One of the two sides of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The left side, the base stream of PPOIJ.
+    Left = 0,
+    /// The right side, the probe stream.
+    Right = 1,
+}
+
+impl Side {
+    /// The other one.
+    pub fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}
+
+/// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    /// For a row of each side, the least and the greatest `ts` of the other side less its own.
+    offsets: [(i128, i128); 2],
+}
+
+/// Beyond any difference of two times.
+const FAR: i128 = 1 << 65;
+
+impl Reach {
+    pub(super) fn new(interval: &Interval) -> Self {
+        let opened = |end: i64, open: bool, by: i128| i128::from(end) + if open { by } else { 0 };
+        let closed = interval.closed;
+        let open_below = matches!(closed, Closed::Right | Closed::Neither);
+        let open_above = matches!(closed, Closed::Left | Closed::Neither);
+        let low = interval.lower.map_or(-FAR, |end| opened(end, open_below, 1));
+        let high = interval.upper.map_or(FAR, |end| opened(end, open_above, -1));
+        Reach { offsets: [(low, high), (-high, -low)] }
+    }
+
+    /// The first time of the other side that matches a row of `side` at `ts`, or the last time there is.
+    #[inline]
+    pub(super) fn first(&self, side: Side, ts: i64) -> i64 {
+        let first = i128::from(ts) + self.offsets[side as usize].0;
+        first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// The last time of the other side that matches a row of `side` at `ts`; `None` if no time matches.
+    #[inline]
+    pub(super) fn last(&self, side: Side, ts: i64) -> Option<i64> {
+        let (low, high) = self.offsets[side as usize];
+        let (low, high) = (i128::from(ts) + low, i128::from(ts) + high);
+        let none = high < low || low > i64::MAX.into() || high < i64::MIN.into();
+        (!none).then_some(high.min(i64::MAX.into()) as i64)
+    }
+
+    /// Whether later rows may match a row of `side` at all; they are not before it.
+    pub(super) fn is_stored(&self, side: Side) -> bool {
+        let (low, high) = self.offsets[side as usize];
+        high >= 0 && low <= high
+    }
+
+    /// The time after which no row can match a row of `side` at `ts` that came before; `None` for never.
+    #[inline]
+    pub(super) fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
+        let (low, high) = self.offsets[side as usize];
+        let last = if low <= high { (i128::from(ts) + high).max(ts.into()) } else { ts.into() };
+        i64::try_from(last).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oracle_both_sides_agree_with_the_interval() {
+        let edges = [i64::MIN, i64::MIN + 1, -3, -1, 0, 1, 2, i64::MAX - 1, i64::MAX];
+        for lower in edges.map(Some).into_iter().chain([None]) {
+            for upper in edges.map(Some).into_iter().chain([None]) {
+                for closed in [Closed::Both, Closed::Left, Closed::Right, Closed::Neither] {
+                    let interval = Interval { lower, upper, closed };
+                    let reach = Reach::new(&interval);
+                    for l in edges {
+                        for r in edges {
+                            let expected = interval.at(l).is_some_and(|(first, last)| (first..=last).contains(&r));
+                            for (side, ts, other) in [(Side::Left, l, r), (Side::Right, r, l)] {
+                                let last = reach.last(side, ts).is_some_and(|last| other <= last);
+                                assert_eq!(last && reach.first(side, ts) <= other, expected, "{interval:?} {l} {r}");
+                            }
+                            let stored = reach.is_stored(Side::Left) && reach.last_matchable(Side::Left, l) >= Some(r);
+                            let never = reach.last_matchable(Side::Left, l).is_none();
+                            assert!(!expected || r < l || stored || never, "{interval:?} {l} {r}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The join against a loop over all pairs. What this cannot catch: races, since replicas share nothing but what they
+//! read; those are the driver's to exclude.
+
+use proptest::prelude::*;
+use tidegate_sync::Stop;
+
+use super::*;
+use crate::interval_join::Closed;
+
+type Row = (i64, Side, Option<u32>);
+
+/// Result rows in the contract's order, as numbers of left and right rows.
+fn oracle(rows: &[Row], interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -> bool) -> Vec<(u32, u32)> {
+    let reach = Reach::new(interval);
+    let side = |wanted: Side| -> Vec<(i64, Option<u32>, usize)> {
+        let of_side = rows.iter().enumerate().filter(|(_, row)| row.1 == wanted);
+        of_side.map(|(at, row)| (row.0, row.2, at)).collect()
+    };
+    let (left, right) = (side(Side::Left), side(Side::Right));
+    // (time, pairs first, places that sort what comes at one time) and the result row.
+    let mut found: Vec<((i64, u8, usize, usize), (u32, u32))> = Vec::new();
+    let (mut left_matched, mut right_matched) = (vec![false; left.len()], vec![false; right.len()]);
+    for (l, &(l_ts, l_key, l_at)) in left.iter().enumerate() {
+        for (r, &(r_ts, r_key, r_at)) in right.iter().enumerate() {
+            let inside = interval.at(l_ts).is_some_and(|(first, last)| (first..=last).contains(&r_ts));
+            if inside && l_key.is_some() && l_key == r_key && keep(l as u32, r as u32) {
+                (left_matched[l], right_matched[r]) = (true, true);
+                let (later, earlier) = (l_at.max(r_at), l_at.min(r_at));
+                found.push(((rows[later].0, 0, later, earlier), (l as u32, r as u32)));
+            }
+        }
+    }
+    let last = |side, ts| reach.last_matchable(side, ts).unwrap_or(i64::MAX);
+    let mut unmatched = |side, rows: &[(i64, Option<u32>, usize)], matched: &[bool]| {
+        for (nth, &(ts, _, at)) in rows.iter().enumerate().filter(|&(nth, _)| !matched[nth]) {
+            let row = if side == Side::Left { (nth as u32, NO_ROW) } else { (NO_ROW, nth as u32) };
+            found.push(((last(side, ts), 1, at, 0), row));
+        }
+    };
+    if how.keeps_left() || how == How::Anti {
+        unmatched(Side::Left, &left, &left_matched);
+    }
+    if how.keeps_right() {
+        unmatched(Side::Right, &right, &right_matched);
+    }
+    found.sort();
+    let mut rows: Vec<(u32, u32)> = found.into_iter().map(|(_, row)| row).collect();
+    match how {
+        How::Semi => {
+            let mut seen = std::collections::HashSet::new();
+            rows.retain(|row| seen.insert(row.0));
+            rows.iter_mut().for_each(|row| row.1 = NO_ROW);
+        }
+        How::Anti => rows.retain(|row| row.1 == NO_ROW),
+        _ => {}
+    }
+    rows
+}
+
+/// How a run is cut and done.
+#[derive(Clone, Debug)]
+struct Manner {
+    epochs: Vec<usize>,
+    parallelism: Parallelism,
+    replicas: usize,
+    threads: usize,
+}
+
+fn run(
+    rows: &[Row],
+    interval: &Interval,
+    how: How,
+    manner: &Manner,
+    keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
+) -> Vec<(u32, u32)> {
+    let mut join = OnlineJoin::new(interval, how, manner.parallelism, manner.replicas);
+    let driver = Driver::new(manner.threads, Stop::default());
+    let mut found = Vec::new();
+    let mut add = |join: &OnlineJoin, results: Results| {
+        let number = |side, place| if place == NO_ROW { NO_ROW } else { join.first(side) as u32 + place };
+        let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
+        found.extend(results.left.iter().zip(right).map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))));
+    };
+    let mut rest = rows;
+    for &len in manner.epochs.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (head, tail) = rest.split_at(len.min(rest.len()));
+        rest = tail;
+        join.begin(head.iter().map(|&(ts, side, key)| (ts, side, key.unwrap_or(NO_KEY))));
+        while !join.is_done() {
+            let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, ()> {
+                let keep = keep.expect("there is a filter");
+                Ok(left.iter().zip(right).map(|(&l, &r)| keep(l, r)).collect())
+            };
+            let filter: Option<&Filter<'_, ()>> = if keep.is_some() { Some(&filter) } else { None };
+            let results = join.advance(&driver, filter).unwrap();
+            add(&join, results);
+        }
+        let now = head.last().map(|row| row.0);
+        let results = join.unmatched(now);
+        add(&join, results);
+        join.purge(now);
+    }
+    let results = join.unmatched(None);
+    add(&join, results);
+    join.purge(None);
+    assert_eq!((join.rows(Side::Left), join.rows(Side::Right)), (0, 0), "nothing is kept at the end");
+    assert!(join.rows_of_key.iter().all(|&rows| rows == 0));
+    found
+}
+
+const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
+const PATTERNS: [Parallelism; 4] = [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let row = (0_i64..60, any::<bool>(), prop::option::weighted(0.95, prop_oneof![Just(0_u32), 0_u32..6]));
+    prop::collection::vec(row, 0..250).prop_map(|rows| {
+        let side = |left| if left { Side::Left } else { Side::Right };
+        let mut rows: Vec<Row> = rows.into_iter().map(|(ts, left, key)| (ts, side(left), key)).collect();
+        // Merged order: left sources come first.
+        rows.sort_by_key(|&(ts, side, _)| (ts, side as usize));
+        rows
+    })
+}
+
+fn interval() -> impl Strategy<Value = Interval> {
+    let closed = prop_oneof![Just(Closed::Both), Just(Closed::Left), Just(Closed::Right), Just(Closed::Neither)];
+    (prop::option::weighted(0.9, -12_i64..12), prop::option::weighted(0.9, 0_i64..15), closed).prop_map(
+        |(lower, width, closed)| {
+            let upper = width.map(|width| lower.unwrap_or(-3) + width);
+            Interval { lower, upper, closed }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn oracle_every_manner_gives_the_same_rows_in_the_same_order(
+        rows in rows(),
+        interval in interval(),
+        how in prop::sample::select(HOWS.to_vec()),
+        epochs in prop::collection::vec(1_usize..80, 1..8),
+        parallelism in prop::sample::select(PATTERNS.to_vec()),
+        replicas in 1_usize..5,
+        threads in 1_usize..4,
+        filters in any::<bool>(),
+    ) {
+        let keep = |l: u32, r: u32| (l.wrapping_mul(7) ^ r.wrapping_mul(13)) % 3 != 0;
+        let keep_all = |_: u32, _: u32| true;
+        let manner = Manner { epochs, parallelism, replicas, threads };
+        let expected = if filters { oracle(&rows, &interval, how, &keep) } else { oracle(&rows, &interval, how, &keep_all) };
+        let found = run(&rows, &interval, how, &manner, if filters { Some(&keep) } else { None });
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_hot_key_is_split_and_comparisons_even_out() {
+    let rows: Vec<Row> = (0..4000).map(|n| (n, if n % 2 == 0 { Side::Left } else { Side::Right }, Some(0))).collect();
+    let interval = Interval { lower: Some(-50), upper: Some(50), closed: Closed::Both };
+    let load_factor = |parallelism| {
+        let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4);
+        let driver = Driver::new(1, Stop::default());
+        for epoch in rows.chunks(40) {
+            join.begin(epoch.iter().map(|&(ts, side, key)| (ts, side, key.unwrap())));
+            while !join.is_done() {
+                join.advance::<()>(&driver, None).unwrap();
+            }
+            join.purge(Some(epoch.last().unwrap().0));
+        }
+        let made = join.comparisons();
+        *made.iter().max().unwrap() as f64 / (made.iter().sum::<u64>() as f64 / 4.0)
+    };
+    assert_eq!(load_factor(Parallelism::Key), 4.0);
+    assert!(load_factor(Parallelism::Data) < 1.05);
+    assert!(load_factor(Parallelism::Hybrid) < 1.3, "{}", load_factor(Parallelism::Hybrid));
+    assert!(load_factor(Parallelism::Auto) < 1.3);
+}
+
+#[test]
+fn silent_keys_leave_nothing_behind() {
+    let interval = Interval { lower: Some(-5), upper: Some(5), closed: Closed::Both };
+    let mut join = OnlineJoin::new(&interval, How::Inner, Parallelism::Key, 2);
+    let driver = Driver::new(1, Stop::default());
+    let mut free: Vec<u32> = Vec::new();
+    let mut most = 0;
+    for ts in 0..10_000_i64 {
+        let key = free.pop().unwrap_or(most);
+        most = most.max(key + 1);
+        join.begin([(ts, Side::Left, key)]);
+        join.advance::<()>(&driver, None).unwrap();
+        free.extend(join.purge(Some(ts)));
+    }
+    assert!(most < 20, "{most} key numbers were in use");
+    assert!(join.memory() < 1 << 14, "{} bytes for a handful of rows", join.memory());
+}
