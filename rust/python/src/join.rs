@@ -124,23 +124,23 @@ pub(crate) fn explain_interval_join<'py>(
 }
 
 /// The keyword arguments as they came.
-struct Arguments<'a, 'py> {
-    on: &'a Bound<'py, PyAny>,
-    lower: &'a Bound<'py, PyAny>,
-    upper: &'a Bound<'py, PyAny>,
-    by: Option<&'a Bound<'py, PyAny>>,
-    r#where: Option<&'a Bound<'py, PyAny>>,
-    how: &'a str,
-    closed: &'a str,
-    suffix: &'a str,
-    columns: Option<&'a Bound<'py, PyAny>>,
-    threads: Option<&'a Bound<'py, PyAny>>,
-    max_rows: Option<&'a Bound<'py, PyAny>>,
-    batch_rows: Option<&'a Bound<'py, PyAny>>,
+pub(crate) struct Arguments<'a, 'py> {
+    pub(crate) on: &'a Bound<'py, PyAny>,
+    pub(crate) lower: &'a Bound<'py, PyAny>,
+    pub(crate) upper: &'a Bound<'py, PyAny>,
+    pub(crate) by: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) r#where: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) how: &'a str,
+    pub(crate) closed: &'a str,
+    pub(crate) suffix: &'a str,
+    pub(crate) columns: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) threads: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) max_rows: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) batch_rows: Option<&'a Bound<'py, PyAny>>,
 }
 
 impl Arguments<'_, '_> {
-    fn read(self) -> PyResult<IntervalJoin> {
+    pub(crate) fn read(self) -> PyResult<IntervalJoin> {
         Ok(IntervalJoin {
             on: name_pair("on", self.on)?,
             by: name_pairs("by", self.by)?,
@@ -171,7 +171,7 @@ const HOW: [(&str, How); 6] = [
 const CLOSED: [(&str, Closed); 4] =
     [("both", Closed::Both), ("left", Closed::Left), ("right", Closed::Right), ("neither", Closed::Neither)];
 
-fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
+pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
         raise(Error::argument(format!("{argument} must be one of {}, got `{given}`", known.join(", "))))

@@ -8,6 +8,7 @@ mod input;
 mod interrupt;
 mod join;
 mod merge;
+mod online;
 mod operator;
 mod reader;
 
@@ -22,6 +23,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::merge::{Merge, merge, merge_batches};
+
+    #[pymodule_export]
+    use super::online::IntervalJoin;
 
     #[pymodule_export]
     use super::operator::Source;

@@ -63,18 +63,18 @@ pub struct IntervalJoin {
 
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
-struct Plan {
-    times: (usize, usize),
-    unit: Unit,
-    interval: Interval,
-    keys: Vec<KeyColumn>,
-    predicate: Option<Predicate>,
-    columns: Vec<OutputColumn>,
-    schema: SchemaRef,
+pub(crate) struct Plan {
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    pub(crate) interval: Interval,
+    pub(crate) keys: Vec<KeyColumn>,
+    pub(crate) predicate: Option<Predicate>,
+    pub(crate) columns: Vec<OutputColumn>,
+    pub(crate) schema: SchemaRef,
 }
 
 impl IntervalJoin {
-    fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
         let times = (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
         let interval = time::interval(self.lower, self.upper, self.closed, unit)?;

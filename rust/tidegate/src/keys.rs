@@ -28,6 +28,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::ranges;
+use tidegate_sync::Stop;
 
 use crate::table::Table;
 use crate::{Error, Result};
@@ -301,6 +302,50 @@ where
     Ok(Keys { left: found, right: numbers, count: all.len(), method })
 }
 
+/// The keys of one side, for a caller that numbers them itself.
+pub(crate) enum SideKeys<'a> {
+    Words(WordColumn),
+    Bytes(ByteColumn),
+    Rows(RowColumns<'a>),
+}
+
+impl<'a> SideKeys<'a> {
+    /// Whether keys of these columns are words; they are byte strings otherwise.
+    pub(crate) fn are_words(columns: &[KeyColumn]) -> bool {
+        matches!(columns, [column] if is_word(&column.common))
+    }
+
+    /// The keys in columns of a table, compared in these types.
+    pub(crate) fn new(table: &'a Table, columns: &[(usize, &'a DataType)]) -> Result<Self> {
+        Ok(match columns {
+            [(column, common)] if is_word(common) => {
+                SideKeys::Words(words(table, *column, common, &Driver::new(1, Stop::default()))?)
+            }
+            [(column, common)] if is_bytes(common) => {
+                SideKeys::Bytes(ByteColumn { chunks: Chunks::new(table, table.chunks(*column)) })
+            }
+            columns => SideKeys::Rows(RowColumns::new(table, columns.to_vec())),
+        })
+    }
+
+    /// Calls `each` with every key in row order; `None` for one that holds a null.
+    pub(crate) fn for_each_word(&self, mut each: impl FnMut(Option<i64>)) -> Result<()> {
+        match self {
+            SideKeys::Words(keys) => keys.for_each(0..keys.rows(), |key| each(key.copied())),
+            _ => Err(Error::bug("these keys are no words")),
+        }
+    }
+
+    /// As [`for_each_word`](Self::for_each_word), for keys that are byte strings.
+    pub(crate) fn for_each_bytes(&self, each: impl FnMut(Option<&[u8]>)) -> Result<()> {
+        match self {
+            SideKeys::Bytes(keys) => keys.for_each(0..keys.rows(), each),
+            SideKeys::Rows(keys) => keys.for_each(0..keys.rows(), each),
+            SideKeys::Words(_) => Err(Error::bug("these keys are words")),
+        }
+    }
+}
+
 /// The slices of `values` that consecutive ranges stand for.
 fn split<'a>(mut values: &'a mut [u32], parts: &[Range<usize>]) -> Vec<&'a mut [u32]> {
     let cut = |part: &Range<usize>| {
@@ -312,7 +357,7 @@ fn split<'a>(mut values: &'a mut [u32], parts: &[Range<usize>]) -> Vec<&'a mut [
 }
 
 /// A column as words.
-struct WordColumn {
+pub(crate) struct WordColumn {
     chunks: Vec<(ScalarBuffer<i64>, Option<NullBuffer>)>,
     starts: Chunks,
 }
@@ -503,7 +548,7 @@ impl KeyTable for ByteTable {
 }
 
 /// A column of strings or binaries, dictionary-encoded or not.
-struct ByteColumn {
+pub(crate) struct ByteColumn {
     chunks: Chunks,
 }
 
@@ -545,7 +590,7 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
 }
 
 /// Several columns, or one of any other type, as encoded rows.
-struct RowColumns<'a> {
+pub(crate) struct RowColumns<'a> {
     table: &'a Table,
     columns: Vec<(usize, &'a DataType)>,
     chunks: Chunks,

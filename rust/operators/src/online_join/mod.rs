@@ -52,6 +52,7 @@ pub struct Results {
 pub struct OnlineJoin {
     reach: Reach,
     how: How,
+    ordered: bool,
     logs: [Log; 2],
     replicas: Vec<Replica>,
     assignment: Assignment,
@@ -78,12 +79,13 @@ pub enum Failed<E> {
 }
 
 impl OnlineJoin {
-    /// A join without rows, of `replicas` replicas.
-    pub fn new(interval: &Interval, how: How, parallelism: Parallelism, replicas: usize) -> Self {
+    /// A join without rows, of `replicas` replicas. Unless it is `ordered`, the pairs of an epoch come in any order.
+    pub fn new(interval: &Interval, how: How, parallelism: Parallelism, replicas: usize, ordered: bool) -> Self {
         let keeps_left = how.keeps_left() || !how.pairs();
         OnlineJoin {
             reach: Reach::new(interval),
             how,
+            ordered,
             logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
             replicas: (0..replicas).map(|_| Replica::default()).collect(),
             assignment: Assignment::new(parallelism, replicas),
@@ -173,7 +175,11 @@ impl OnlineJoin {
         // 2. Results of rows that all have looked at are put together.
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
         let mut results = Results::default();
-        self.collect(upto, &mut results);
+        if self.ordered {
+            self.collect(upto, &mut results)
+        } else {
+            self.collect_unordered(&mut results)
+        }
         self.next = upto;
         if self.is_done() {
             let comparisons = self.comparisons();
@@ -200,6 +206,21 @@ impl OnlineJoin {
                 matches.sort();
             }
             self.emit(side, place, &matches, results);
+        }
+    }
+
+    /// Takes all that the replicas have found, one replica after the other.
+    fn collect_unordered(&mut self, results: &mut Results) {
+        let mut matches: Vec<u32> = Vec::new();
+        for me in 0..self.replicas.len() {
+            while let Some(row) = self.replicas[me].peek(self.epoch.len()) {
+                let side = self.epoch.sides[row];
+                let place = self.logs[side as usize].place(self.epoch.numbers[row]);
+                let other = &self.logs[side.other() as usize];
+                matches.clear();
+                matches.extend(self.replicas[me].take().iter().map(|&number| other.place(number)));
+                self.emit(side, place, &matches, results);
+            }
         }
     }
 
@@ -230,10 +251,8 @@ impl OnlineJoin {
         };
         match self.how {
             How::Semi => match side {
-                Side::Left => {
-                    later.set_matched(place);
-                    results.left.push(place);
-                }
+                // Several replicas may have matches of the row.
+                Side::Left => results.left.extend(later.set_matched(place).then_some(place)),
                 Side::Right => results.left.extend(matches.iter().filter(|&&left| earlier.set_matched(left))),
             },
             How::Anti => match side {

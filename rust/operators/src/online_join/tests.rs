@@ -64,6 +64,7 @@ struct Manner {
     parallelism: Parallelism,
     replicas: usize,
     threads: usize,
+    ordered: bool,
 }
 
 fn run(
@@ -73,7 +74,7 @@ fn run(
     manner: &Manner,
     keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
 ) -> Vec<(u32, u32)> {
-    let mut join = OnlineJoin::new(interval, how, manner.parallelism, manner.replicas);
+    let mut join = OnlineJoin::new(interval, how, manner.parallelism, manner.replicas, manner.ordered);
     let driver = Driver::new(manner.threads, Stop::default());
     let mut found = Vec::new();
     let mut add = |join: &OnlineJoin, results: Results| {
@@ -148,12 +149,17 @@ proptest! {
         replicas in 1_usize..5,
         threads in 1_usize..4,
         filters in any::<bool>(),
+        ordered in any::<bool>(),
     ) {
         let keep = |l: u32, r: u32| (l.wrapping_mul(7) ^ r.wrapping_mul(13)) % 3 != 0;
         let keep_all = |_: u32, _: u32| true;
-        let manner = Manner { epochs, parallelism, replicas, threads };
-        let expected = if filters { oracle(&rows, &interval, how, &keep) } else { oracle(&rows, &interval, how, &keep_all) };
-        let found = run(&rows, &interval, how, &manner, if filters { Some(&keep) } else { None });
+        let manner = Manner { epochs, parallelism, replicas, threads, ordered };
+        let mut expected = if filters { oracle(&rows, &interval, how, &keep) } else { oracle(&rows, &interval, how, &keep_all) };
+        let mut found = run(&rows, &interval, how, &manner, if filters { Some(&keep) } else { None });
+        if !ordered {
+            expected.sort_unstable();
+            found.sort_unstable();
+        }
         prop_assert_eq!(found, expected);
     }
 }
@@ -163,7 +169,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
     let rows: Vec<Row> = (0..4000).map(|n| (n, if n % 2 == 0 { Side::Left } else { Side::Right }, Some(0))).collect();
     let interval = Interval { lower: Some(-50), upper: Some(50), closed: Closed::Both };
     let load_factor = |parallelism| {
-        let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4);
+        let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4, true);
         let driver = Driver::new(1, Stop::default());
         for epoch in rows.chunks(40) {
             join.begin(epoch.iter().map(|&(ts, side, key)| (ts, side, key.unwrap())));
@@ -184,7 +190,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
 #[test]
 fn silent_keys_leave_nothing_behind() {
     let interval = Interval { lower: Some(-5), upper: Some(5), closed: Closed::Both };
-    let mut join = OnlineJoin::new(&interval, How::Inner, Parallelism::Key, 2);
+    let mut join = OnlineJoin::new(&interval, How::Inner, Parallelism::Key, 2, true);
     let driver = Driver::new(1, Stop::default());
     let mut free: Vec<u32> = Vec::new();
     let mut most = 0;

@@ -9,13 +9,19 @@
 //! Sources may be fed by threads of their own. All other work is done by whoever polls, with the operator's threads: a
 //! poll hands out what is final because of the pushes before it, whatever threads there are.
 
+mod intake;
+mod interval_join;
+mod keys;
 mod late;
+mod latency;
 mod merge;
 mod news;
 mod ready;
 mod source;
+mod store;
 mod streams;
 
+pub use interval_join::{OnlineIntervalJoin, OnlineOptions, OnlineStats};
 pub use merge::{Merge, MergeOptions, MergeStats};
 pub use news::News;
 pub use source::{Source, SourceStats};
@@ -24,6 +30,7 @@ pub use streams::{MergeStreams, Reader};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
+pub use tidegate_operators::online_join::Parallelism;
 
 /// What a poll finds.
 #[derive(Debug)]

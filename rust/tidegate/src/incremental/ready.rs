@@ -1,10 +1,12 @@
 //! Rows that the gate has given, and the batches in which they lie.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use tidegate_structures::gate::{Block, BlockReader, Next};
+use tidegate_sync::Charge;
 
 use super::source::SourceRun;
 use crate::interleave::Place;
@@ -20,6 +22,8 @@ pub(super) struct Ready {
     pub(super) batches: Vec<RecordBatch>,
     /// When the rows of each batch were pushed.
     pub(super) pushed: Vec<Instant>,
+    /// What each batch has been charged.
+    pub(super) charges: Vec<Arc<Charge>>,
 }
 
 /// How a reading ended.
@@ -59,6 +63,7 @@ impl Ready {
                 _ => {
                     self.batches.push(pushed.run.batch.clone());
                     self.pushed.push(pushed.run.pushed);
+                    self.charges.push(pushed.run.charge.clone());
                     (self.batches.len() - 1) as u32
                 }
             };

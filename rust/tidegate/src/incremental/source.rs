@@ -31,7 +31,7 @@ pub(super) struct SourceRun {
     /// When the newest of the rows was pushed.
     pub(super) pushed: Instant,
     /// Holds the memory's place in the limit for as long as the rows are held.
-    pub(super) _charge: Charge,
+    pub(super) charge: Arc<Charge>,
 }
 
 impl Run for SourceRun {
@@ -265,8 +265,8 @@ impl Source {
             }
         };
         let bytes = batch_bytes(&batch) + ts.len() * ROW_BYTES;
-        let charge = self.let_go(bytes);
-        let run = SourceRun { ts, batch, pushed, _charge: charge };
+        let charge = Arc::new(self.let_go(bytes));
+        let run = SourceRun { ts, batch, pushed, charge };
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
         gate.push(run).expect("released rows are in order and above what was promised");
     }

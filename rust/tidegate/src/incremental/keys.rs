@@ -1,0 +1,170 @@
+//! Keys as numbers, for rows that come and go: a number is free again once no row has its key.
+
+use std::hash::BuildHasher;
+
+use arrow_array::RecordBatch;
+use arrow_schema::DataType;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::online_join::Side;
+
+use crate::Result;
+use crate::keys::{KeyColumn, SideKeys};
+use crate::table::Table;
+
+const HASHER: FixedState = FixedState::with_seed(0);
+
+/// The numbers of the keys that rows have.
+#[derive(Debug)]
+pub(super) struct KeyNumbers {
+    columns: Vec<KeyColumn>,
+    numbers: Numbers,
+    /// Numbers that no key has.
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Numbers {
+    /// There are no key columns: all rows have one key.
+    One,
+    /// Keys that are one 64-bit word, with the word of each number.
+    Words(HashTable<(i64, u32)>, Vec<i64>),
+    /// All others, with the bytes of each number and their hash.
+    Bytes(HashTable<u32>, Vec<(u64, Box<[u8]>)>),
+}
+
+impl KeyNumbers {
+    pub(super) fn new(columns: Vec<KeyColumn>) -> Self {
+        let numbers = match &columns[..] {
+            [] => Numbers::One,
+            columns if SideKeys::are_words(columns) => Numbers::Words(HashTable::new(), Vec::new()),
+            _ => Numbers::Bytes(HashTable::new(), Vec::new()),
+        };
+        KeyNumbers { columns, numbers, free: Vec::new() }
+    }
+
+    /// The number of each row's key, new keys getting one; [`NO_KEY`] for a key that holds a null.
+    pub(super) fn of(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
+        let name = ["left", "right"][side as usize];
+        let table = Table::trusted(name, batch.clone());
+        let of_side = |column: &KeyColumn| match side {
+            Side::Left => column.left,
+            Side::Right => column.right,
+        };
+        let columns: Vec<(usize, &DataType)> =
+            self.columns.iter().map(|column| (of_side(column), column.common_type())).collect();
+        let free = &mut self.free;
+        let mut found = Vec::with_capacity(batch.num_rows());
+        match &mut self.numbers {
+            Numbers::One => found.resize(batch.num_rows(), 0),
+            Numbers::Words(table_of, keys) => SideKeys::new(&table, &columns)?.for_each_word(|key| {
+                found.push(key.map_or(NO_KEY, |key| {
+                    let hash = HASHER.hash_one(key);
+                    match table_of.find(hash, |&(other, _)| other == key) {
+                        Some(&(_, number)) => number,
+                        None => {
+                            let number = place(free, keys, key);
+                            table_of.insert_unique(hash, (key, number), |&(key, _)| HASHER.hash_one(key));
+                            number
+                        }
+                    }
+                }));
+            })?,
+            Numbers::Bytes(table_of, keys) => SideKeys::new(&table, &columns)?.for_each_bytes(|key| {
+                found.push(key.map_or(NO_KEY, |key| {
+                    let hash = HASHER.hash_one(key);
+                    let same = |&number: &u32| {
+                        let (other, bytes) = &keys[number as usize];
+                        *other == hash && **bytes == *key
+                    };
+                    match table_of.find(hash, same) {
+                        Some(&number) => number,
+                        None => {
+                            let number = place(free, keys, (hash, key.into()));
+                            table_of.insert_unique(hash, number, |&number| keys[number as usize].0);
+                            number
+                        }
+                    }
+                }));
+            })?,
+        }
+        Ok(found)
+    }
+
+    /// Forgets keys that no row has.
+    pub(super) fn release(&mut self, silent: &[u32]) {
+        match &mut self.numbers {
+            Numbers::One => return,
+            Numbers::Words(table, keys) => silent.iter().for_each(|&number| {
+                let hash = HASHER.hash_one(keys[number as usize]);
+                if let Ok(entry) = table.find_entry(hash, |&(_, other)| other == number) {
+                    entry.remove();
+                }
+            }),
+            Numbers::Bytes(table, keys) => silent.iter().for_each(|&number| {
+                let (hash, bytes) = std::mem::take(&mut keys[number as usize]);
+                drop(bytes);
+                if let Ok(entry) = table.find_entry(hash, |&other| other == number) {
+                    entry.remove();
+                }
+            }),
+        }
+        self.free.extend_from_slice(silent);
+    }
+}
+
+/// Puts a new key where a former one was, or at the end; its number.
+fn place<K>(free: &mut Vec<u32>, keys: &mut Vec<K>, key: K) -> u32 {
+    match free.pop() {
+        Some(number) => {
+            keys[number as usize] = key;
+            number
+        }
+        None => {
+            keys.push(key);
+            (keys.len() - 1) as u32
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_schema::Field;
+
+    use super::*;
+
+    fn batch(column: ArrayRef) -> RecordBatch {
+        RecordBatch::try_from_iter_with_nullable([("k", column, true)]).unwrap()
+    }
+
+    fn numbers(data_type: DataType) -> KeyNumbers {
+        let field = Field::new("k", data_type, true);
+        KeyNumbers::new(vec![KeyColumn::new(0, &field, 0, &field).unwrap()])
+    }
+
+    #[test]
+    fn numbers_are_given_again_once_their_key_is_gone() {
+        let words = |keys: &[Option<i64>]| batch(Arc::new(Int64Array::from(keys.to_vec())));
+        let mut keys = numbers(DataType::Int64);
+        assert_eq!(keys.of(Side::Left, &words(&[Some(7), None, Some(9), Some(7)])).unwrap(), [0, NO_KEY, 1, 0]);
+        keys.release(&[0]);
+        assert_eq!(keys.of(Side::Right, &words(&[Some(9), Some(5), Some(7)])).unwrap(), [1, 0, 2]);
+    }
+
+    #[test]
+    fn strings_and_no_columns() {
+        let words = |keys: &[&str]| batch(Arc::new(StringArray::from(keys.to_vec())));
+        let mut keys = numbers(DataType::Utf8);
+        assert_eq!(keys.of(Side::Left, &words(&["a", "b", "a"])).unwrap(), [0, 1, 0]);
+        keys.release(&[1]);
+        assert_eq!(keys.of(Side::Left, &words(&["c", "b", "a"])).unwrap(), [1, 2, 0]);
+        let mut one = KeyNumbers::new(Vec::new());
+        assert_eq!(one.of(Side::Left, &words(&["a", "b"])).unwrap(), [0, 0]);
+        one.release(&[0]);
+        assert_eq!(one.of(Side::Left, &words(&["a"])).unwrap(), [0]);
+    }
+}
