@@ -1,4 +1,6 @@
 //! What the gates' handles allow and refuse, with bad input. Not: races, order (see the other files).
+//!
+//! A push after close is not among them: `close` takes the source.
 #![cfg(not(loom))]
 
 use std::sync::Arc;
@@ -226,6 +228,28 @@ fn handles_dropped_in_the_middle_leave_the_others_right() {
     assert_eq!(rows.len(), 21);
     assert_eq!(rows.last().map(String::as_str), Some("a20"));
     assert_eq!(readers[0].next_ready(), Next::End);
+}
+
+#[test]
+fn block_handles_dropped_in_the_middle_leave_the_others_right() {
+    let (mut sources, mut readers) = BlockGate::new::<Arc<[i64]>>(2, 2).unwrap();
+    let runs: [Arc<[i64]>; 2] = [(0..50_000).collect(), (0..100).collect()];
+    for (source, run) in sources.iter_mut().zip(&runs) {
+        source.push(run.clone()).unwrap();
+    }
+    assert!(matches!(readers[1].next_block(), Next::Ready(block) if block.ts()[..3] == [0, 0, 1]));
+    drop(readers.pop());
+    drop(sources.pop());
+    let pushed = thread::spawn(move || sources[0].push([60_000].into()).is_ok()).join().unwrap();
+    assert!(pushed);
+    let mut ts = Vec::new();
+    while let Next::Ready(block) = readers[0].next_block() {
+        ts.extend_from_slice(block.ts());
+    }
+    assert_eq!(ts.len(), 50_101);
+    assert!(ts.is_sorted() && ts.last() == Some(&60_000));
+    assert!(matches!(readers[0].next_block(), Next::End));
+    assert!(runs.iter().all(|run| Arc::strong_count(run) == 1), "runs that everybody has passed are given back");
 }
 
 /// A key's rows stay together and in order whatever part they fall to; see also `oracle_gate.rs`.

@@ -57,15 +57,19 @@ mod key;
 mod list;
 mod node;
 mod promise;
+mod reader;
 mod reclaim;
 mod shared;
+mod source;
 
 use std::fmt;
 
 pub use block::{Block, BlockGate, BlockReader, BlockSource, Pushed, Run};
 pub use key::{Key, MAX_SOURCES, RowId};
-pub use list::{Reader, Row, ScaleGate, Source};
+pub use list::{Row, ScaleGate};
+pub use reader::Reader;
 pub use shared::{KeyedReader, SharedReader};
+pub use source::Source;
 use tidegate_sync::Exceeded;
 
 /// A new gate: its sources and its readers.

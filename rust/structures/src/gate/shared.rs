@@ -15,8 +15,9 @@ use tidegate_sync::atomic::Arc;
 
 use super::Next;
 use super::key::Key;
-use super::list::{Reader, Row};
+use super::list::Row;
 use super::node::SharedPlace;
+use super::reader::Reader;
 
 /// A consumer that shares the stream with the other readers of its group.
 ///

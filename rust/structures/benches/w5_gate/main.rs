@@ -1,0 +1,88 @@
+//! W5: merging k sorted streams of (ts int64, value int64) into one ordered ready stream for n readers.
+//!
+//! One thread feeds all sources in turns, one thread a reader; a time is from the first push until
+//! the last reader has seen the last row. A row counts once however many readers see it. Every
+//! system's output is compared with the sorted input, or its sum, before its time counts.
+//!
+//! | name | what is measured |
+//! | --- | --- |
+//! | rows/n | `ScaleGate`, n readers: each row pushed, read and its value added |
+//! | shared/2 | T-Gate: two readers share the rows of `ScaleGate` |
+//! | blocks/n | `BlockGate`, n readers: runs of 8 192 rows pushed, blocks read: the merge alone |
+//! | blocks_looked_up/n | the same, each row's value found by its id and added |
+//! | blocks_helped/1 | the same as `blocks/1`, and the feeding thread merges when it has fed |
+//! | published/n | ScaleGate as its paper has it |
+//! | mutex_heap | a binary heap behind a mutex, with the same readiness rule; one reader, which removes the rows |
+//! | skip_list | crossbeam's skip list, readiness checked over all sources; one reader, likewise |
+//! | binary_heap | sequential merge of whole columns, `std`'s heap |
+//! | loser_tree | sequential merge of whole columns, tree of losers |
+//! | sort | all rows concatenated and sorted, as a peer without a merge does |
+//!
+//! `cargo bench -p tidegate-structures --bench w5_gate -- latency` prints the table of `latency.rs` instead.
+
+mod gates;
+mod latency;
+mod published;
+mod rivals;
+mod workload;
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+
+use gates::{Blocks, Rows, block_gate, row_gate};
+use published::scale_gate;
+use workload::Columns;
+
+/// Rows of one measurement.
+const ROWS: usize = 10_000_000;
+
+/// Rows of one measurement of systems that take a lock or a node for each.
+const SLOW_ROWS: usize = 2_000_000;
+
+fn w5(criterion: &mut Criterion) {
+    type System = (&'static str, fn(&Columns) -> Duration);
+    let fast: &[System] = &[
+        ("blocks/1", |columns| block_gate(columns, 1, Blocks::Merged)),
+        ("blocks/2", |columns| block_gate(columns, 2, Blocks::Merged)),
+        ("blocks_looked_up/1", |columns| block_gate(columns, 1, Blocks::LookedUp)),
+        ("blocks_looked_up/2", |columns| block_gate(columns, 2, Blocks::LookedUp)),
+        ("blocks_helped/1", |columns| block_gate(columns, 1, Blocks::Helped)),
+        ("loser_tree", rivals::loser_tree),
+        ("binary_heap", rivals::binary_heap),
+        ("sort", rivals::sort),
+    ];
+    let slow: &[System] = &[
+        ("rows/1", |columns| row_gate(columns, 1, Rows::All)),
+        ("rows/2", |columns| row_gate(columns, 2, Rows::All)),
+        ("shared/2", |columns| row_gate(columns, 2, Rows::Shared)),
+        ("published/1", |columns| scale_gate(columns, 1)),
+        ("published/2", |columns| scale_gate(columns, 2)),
+        ("mutex_heap", rivals::mutex_heap),
+        ("skip_list", rivals::skip_list),
+    ];
+    for (rows, systems) in [(ROWS, fast), (SLOW_ROWS, slow)] {
+        for k in [2, 20] {
+            let columns = Columns::new(k, rows);
+            gates::check(&Columns::new(k, rows / 10));
+            let mut group = criterion.benchmark_group(format!("w5/k={k}"));
+            group.throughput(Throughput::Elements(columns.rows as u64)).sample_size(10);
+            group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(2));
+            for (name, system) in systems {
+                group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                    bencher.iter_custom(|times| (0..times).map(|_| system(&columns)).sum());
+                });
+            }
+        }
+    }
+}
+
+criterion_group!(benches, w5);
+
+fn main() {
+    if std::env::args().any(|argument| argument == "latency") {
+        return latency::print();
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}
