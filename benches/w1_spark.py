@@ -1,7 +1,8 @@
 """W1 on Spark: keyed interval joins by tidegate, by hand-made time bins, and by Spark's own join.
 
 Every system's row count and checksum are compared before anything is timed, then each is timed with
-a sink that takes all rows and keeps none. Times are the best of `--repeat`, planning included.
+a sink that takes all rows and keeps none. Times are the best of `--repeat`, planning included, with
+the processor time of Spark, its Python workers and this process in parentheses. Linux only.
 
     python benches/w1_spark.py --rows 1000000 --keys 10 1000 100000 --keys-skewed 1000
 """
@@ -16,7 +17,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -139,14 +140,44 @@ def fingerprint(rows: DataFrame) -> tuple[int, int]:
     return count, total
 
 
-def seconds(query: Callable[[], DataFrame], repeat: int) -> float:
-    """Best time to plan and run the query and take all its rows."""
-    times = []
+class Cost(NamedTuple):
+    """Seconds by the clock and on processors."""
+
+    wall: float
+    cpu: float
+
+    def __str__(self) -> str:
+        """As a cell of the table."""
+        return f"{self.wall:.2f} ({self.cpu:.1f})"
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and all below it so far: Spark, and Spark's workers."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except ProcessLookupError:  # it has ended
+            continue
+        process = int(stat.parent.name)
+        parents[process] = int(fields[1])
+        # Its own, and that of the children it has waited for.
+        ticks[process] = sum(map(int, fields[11:15]))
+
+    def is_ours(process: int) -> bool:
+        return process == os.getpid() or (process in parents and is_ours(parents[process]))
+
+    return sum(ticks[p] for p in ticks if is_ours(p)) / os.sysconf("SC_CLK_TCK")
+
+
+def cost(query: Callable[[], DataFrame], repeat: int) -> Cost:
+    """Best of the times to plan and run the query and take all its rows."""
+    costs = []
     for _ in range(repeat):
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), cpu_seconds()
         query().write.format("noop").mode("overwrite").save()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+        costs.append(Cost(time.perf_counter() - begin, cpu_seconds() - cpu))
+    return min(costs)
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
@@ -154,39 +185,37 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     left, right = (
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
-    systems: dict[str, Callable[[], DataFrame]] = {
+    joins: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide(left, right, case),
-        "bins": lambda: bins(left, right, case, "shuffle_hash"),
-        "bins, sort-merge": lambda: bins(left, right, case, "merge"),
+        "hash": lambda: bins(left, right, case, "shuffle_hash"),
+        "merge": lambda: bins(left, right, case, "merge"),
     }
     if case.rows <= arguments.plain_up_to:
-        systems["plain"] = lambda: plain(left, right, case)
+        joins["plain"] = lambda: plain(left, right, case)
     sums: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide_summed(left, right, case),
-        "bins": lambda: summed(bins(left, right, case, "shuffle_hash")),
+        "hash": lambda: summed(bins(left, right, case, "shuffle_hash")),
     }
-    for group in (systems, sums):
+    for group in (joins, sums):
         prints = {name: fingerprint(query()) for name, query in group.items() if name != "plain"}
         if len(set(prints.values())) > 1:
             message = f"{case.name}: the results differ: {prints}"
             raise RuntimeError(message)
-    found = {name: seconds(query, arguments.repeat) for name, query in systems.items()}
-    found_sums = {name: seconds(query, arguments.repeat) for name, query in sums.items()}
-    rival = min(found["bins"], found["bins, sort-merge"])
-    plain_ratio = f"{found['plain'] / found['tidegate']:.2f}" if "plain" in found else "-"
+    join = {name: cost(query, arguments.repeat) for name, query in joins.items()}
+    sum_ = {name: cost(query, arguments.repeat) for name, query in sums.items()}
     cells = [
         case.name,
-        f"{found['tidegate']:.2f}",
-        f"{found['bins']:.2f}",
-        f"{found['bins, sort-merge']:.2f}",
-        f"{found['plain']:.2f}" if "plain" in found else "-",
-        f"{rival / found['tidegate']:.2f}",
-        plain_ratio,
-        f"{found_sums['tidegate']:.2f}",
-        f"{found_sums['bins']:.2f}",
-        f"{found_sums['bins'] / found_sums['tidegate']:.2f}",
+        join["tidegate"],
+        join["hash"],
+        join["merge"],
+        join.get("plain", "-"),
+        f"{min(join['hash'], join['merge']).wall / join['tidegate'].wall:.2f}",
+        f"{join['plain'].wall / join['tidegate'].wall:.1f}" if "plain" in join else "-",
+        sum_["tidegate"],
+        sum_["hash"],
+        f"{sum_['hash'].wall / sum_['tidegate'].wall:.2f}",
     ]
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 HEADER = """\
@@ -207,11 +236,14 @@ def main() -> None:
     parser.add_argument("--shuffle-partitions", type=int, default=8)
     parser.add_argument("--plain-up-to", type=int, default=0, help="rows for Spark's own join")
     parser.add_argument("--memory", default="8g")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
     arguments = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{arguments.threads}]")
+    for setting in arguments.set:
+        builder = builder.config(*setting.split("=", 1))
     session = (
-        SparkSession.builder.master(f"local[{arguments.threads}]")
-        .config("spark.ui.enabled", "false")
+        builder.config("spark.ui.enabled", "false")
         .config("spark.driver.memory", arguments.memory)
         .config("spark.sql.shuffle.partitions", arguments.shuffle_partitions)
         .getOrCreate()

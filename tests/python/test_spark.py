@@ -6,13 +6,15 @@ PySpark itself are not ours to fix.
 
 import datetime as dt
 import doctest
+import subprocess
+import sys
 from collections import Counter
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -21,7 +23,7 @@ import tidegate
 import tidegate.spark
 from tidegate.spark import _join
 from tidegate.spark._plan import Plan
-from tidegate.spark._task import Task
+from tidegate.spark._task import on_worker
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -380,8 +382,8 @@ def test_only_needed_columns_travel(sides):
         "columns": ["partition_right", "key"],
     }
     plan = Plan.of(*sides, **query)
-    assert plan.columns.left == ("key", "ts", "side")
-    assert plan.columns.right == ("key", "ts", "partition", "pid")
+    assert plan.columns.left.names == ["key", "ts", "side"]
+    assert plan.columns.right.names == ["key", "ts", "partition", "pid"]
     same(tidegate.spark.interval_join(*sides, **query), **query)
 
 
@@ -496,10 +498,29 @@ def test_explain_names_the_division(sides):
         tidegate.spark.explain(tidegate.interval_join, *sides, **query)
 
 
-def test_another_version_on_a_worker_is_refused():
-    task = Task("0.0.0", (), (), 0, None, None, {}, (), None, None)
-    with pytest.raises(tidegate.TidegateError, match=r"0\.0\.0"):
-        next(task.run(iter(())))
+def test_another_version_on_a_worker_is_refused(monkeypatch):
+    work = on_worker(iter)
+    monkeypatch.setattr(tidegate, "__version__", "0.0.0")
+    with pytest.raises(tidegate.TidegateError, match=r"0\.0\.0: install the same version"):
+        next(work(iter(())))
+
+
+def test_a_worker_without_the_package_says_so(tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import pickle, sys\n"
+        "sys.modules['tidegate'] = None\n"
+        "work = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "next(work(iter(())))\n"
+    )
+    work = tmp_path / "work"
+    work.write_bytes(cloudpickle.dumps(on_worker(iter)))
+    ran = subprocess.run(
+        [sys.executable, script, work], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1
+    assert f"tidegate cannot be imported by {sys.executable}" in ran.stderr
+    assert "PYSPARK_PYTHON" in ran.stderr
 
 
 def test_the_examples_run(spark):

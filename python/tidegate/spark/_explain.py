@@ -22,15 +22,17 @@ def described(plan: Plan) -> str:
     layout = plan.layout
     placed = "by partition number (repartitionById)"
     if not places_rows():
-        placed = "by hash of the partition number, which travels with the row"
+        placed = "by hash of the partition number"
+    sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [
-        f"  sent       left {', '.join(plan.columns.left)}; right {', '.join(plan.columns.right)}",
+        "  sent       left {}; right {}".format(*sent),
         f"  divided    {_division(layout)}",
     ]
     if layout.rows:
         share = layout.fullest * layout.partitions / layout.rows
+        copies = max(0, layout.sent - layout.rows)
         lines += [
-            f"  rows       about {layout.rows:,.0f}, and {layout.sent - layout.rows:,.0f} copies",
+            f"  rows       about {layout.rows:,.0f}, and {copies:,.0f} copies",
             f"  fullest    partition: {share:.2f} of an even share, copies included",
         ]
     return "\n".join([native, *lines, f"  placed     {placed}"])

@@ -7,7 +7,8 @@ more *slices* of time, and each slice lives in a partition of its own::
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
 One bucket cut into a slice a partition is a pure division by time; many buckets of one slice are a
-pure division by key. Everything here is arithmetic on the driver: neither Spark nor Arrow is known.
+pure division by key. The driver chooses a layout, and the tasks that send the rows look them up in
+it. Everything here is arithmetic: neither Spark nor Arrow is known.
 
 Halo. Let `reach` be such that every pair has `lower <= r.ts - l.ts <= upper`. Within a bucket, with
 `slice(t)` rising in `t`:
@@ -35,7 +36,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -56,12 +57,9 @@ class Span(NamedTuple):
     copied: bool
 
 
-# Time is clipped to this on both ends before slices are computed, so that a sum of a time and a
-# bound stays within 64 bits. It is later than the year 140000 in microseconds.
+# Bounds are within this of zero and borders within half of it, so that the difference of a border
+# and a bound stays within 64 bits. It is later than the year 140000 in microseconds.
 LIMIT = 2**62
-
-# Cells a slice: borders of slices are borders of cells, so a slice is within 1/32 of its share.
-_CELLS = 32
 
 # A partition may hold this multiple of the mean. Below 1.1 the noise of the sample decides.
 _BALANCED = 1.1
@@ -109,21 +107,22 @@ class Reach:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The partitions of a bucket's slices, and the cells of time that the slices are made of.
-
-    Cell 0 reaches back to the beginning of time, the last cell on to its end.
-    """
+    """The partitions of a bucket's slices, and the first time of every slice but the first."""
 
     partitions: tuple[int, ...]
-    start: int = 0
-    width: int = 1
-    cells: tuple[int, ...] = (0,)
+    borders: tuple[int, ...] = ()
 
-    def slice_of(self, times: Integers) -> Integers:
-        """Slice of each time."""
-        last = self.start + self.width * len(self.cells) - 1
-        cell = (np.clip(times, self.start, last) - self.start) // self.width
-        return np.asarray(self.cells, dtype=np.int64)[cell]
+    def slices(self, times: Integers, span: Span) -> tuple[Integers, Integers]:
+        """First and last slice of each row."""
+        first = self._slice_of(times, span.first, 0)
+        return first, self._slice_of(times, span.last, len(self.borders)) if span.copied else first
+
+    def _slice_of(self, times: Integers, shift: int | None, end: int) -> Integers:
+        """Slice of each time plus `shift`, without a sum that could overflow."""
+        if shift is None:
+            return np.full(len(times), end)
+        borders = np.asarray(self.borders, dtype=np.int64) - shift
+        return np.searchsorted(borders, times, side="right")
 
 
 @dataclass(frozen=True)
@@ -172,6 +171,11 @@ class Layout:
         return any(len(bucket.partitions) > 1 for bucket in self.buckets)
 
     @property
+    def reports_at_home(self) -> bool:
+        """Whether both sides are copied, so that a partition must tell rows at home from copies."""
+        return self.copied == "both" and self.is_cut
+
+    @property
     def left_span(self) -> Span:
         """Where a left row goes."""
         return self.reach.left_span(copied=self.copied != "right")
@@ -181,10 +185,22 @@ class Layout:
         """Where a right row goes."""
         return self.reach.right_span(copied=self.copied != "left")
 
-    @property
-    def slice_base(self) -> list[int]:
-        """First slice of each bucket, slices being numbered over all buckets."""
-        return [0, *accumulate(len(bucket.partitions) for bucket in self.buckets)][:-1]
+    @cached_property
+    def partition_of(self) -> Integers:
+        """Partition of each slice, slices being numbered over all buckets."""
+        return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
+
+    def slices(self, bucket: Integers, times: Integers, span: Span) -> tuple[Integers, Integers]:
+        """First and last slice of each row, slices being numbered over all buckets."""
+        counts = np.array([len(bucket.partitions) for bucket in self.buckets])
+        first = (np.cumsum(counts) - counts)[bucket]
+        last = first.copy()
+        for number in np.flatnonzero(counts > 1):
+            rows = np.flatnonzero(bucket == number)
+            firsts, lasts = self.buckets[number].slices(times[rows], span)
+            first[rows] += firsts
+            last[rows] += lasts
+        return first, last
 
     @property
     def cost(self) -> float:
@@ -302,38 +318,21 @@ def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
         return Bucket(homes[:1])
     times = np.sort(np.clip(times, -LIMIT // 2, LIMIT // 2))
     borders = np.unique(times[np.arange(1, len(homes)) * len(times) // len(homes)])
-    first, last = int(borders[0]), int(borders[-1])
-    width = max(1, -(-(last - first) // (_CELLS * len(homes))))
-    # Cell 0 ends at the first border. Every other border moves to the nearest beginning of a cell.
-    begins = np.unique(1 + (borders - first + width // 2) // width)
-    cells = np.searchsorted(begins, np.arange(int(begins[-1]) + 1), side="right")
-    return Bucket(
-        homes[: len(begins) + 1], first - width, width, tuple(int(cell) for cell in cells)
-    )
+    return Bucket(homes[: len(borders) + 1], tuple(borders.tolist()))
 
 
 def _measured(layout: Layout, sample: Sample) -> Layout:
     """The layout with the shares it would give the sample's rows."""
-    full = np.zeros(layout.partitions)
-    left_span, right_span = layout.left_span, layout.right_span
-    for number, bucket in enumerate(layout.buckets):
-        inside = sample.of_bucket(number, len(layout.buckets))
-        slices = _spread(bucket, inside.left_time, left_span)
-        slices += _spread(bucket, inside.right_time, right_span)
-        full[list(bucket.partitions)] += slices * sample.weight
+    slices = _spread(layout, sample.left_hash, sample.left_time, layout.left_span)
+    slices += _spread(layout, sample.right_hash, sample.right_time, layout.right_span)
+    full = np.bincount(layout.partition_of, slices * sample.weight, layout.partitions)
     return replace(layout, rows=sample.rows, sent=float(full.sum()), fullest=float(full.max()))
 
 
-def _spread(bucket: Bucket, times: Integers, span: Span) -> Integers:
-    """Rows that each slice of the bucket gets of `times`."""
-    count = len(bucket.partitions)
-    clipped = np.clip(times, -LIMIT // 2, LIMIT // 2)
-    first = np.zeros_like(times) if span.first is None else bucket.slice_of(clipped + span.first)
-    last = np.full_like(times, count - 1)
-    if not span.copied:
-        last = first
-    elif span.last is not None:
-        last = bucket.slice_of(clipped + span.last)
+def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> Integers:
+    """Rows that each slice gets."""
+    first, last = layout.slices(hashes % len(layout.buckets), times, span)
     # Up where a row's slices begin, down after they end: the running sum is the rows of a slice.
-    change = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)
+    count = len(layout.partition_of) + 1
+    change = np.bincount(first, minlength=count) - np.bincount(last + 1, minlength=count)
     return np.cumsum(change)[:-1]

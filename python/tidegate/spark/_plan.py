@@ -8,16 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import DateType, IntegralType, StructField, StructType
+from pyspark.sql.types import IntegralType, StructField, StructType
 
 import tidegate
 from tidegate.spark import _bounds, _layout, _schema
+from tidegate.spark._input import Input
 from tidegate.spark._layout import Copied, Layout, Reach, Sample
+from tidegate.spark._pack import LEFT, RIGHT, as_integers
 from tidegate.spark._schema import KeyPairs, Origin
-from tidegate.spark._send import Input, key_hash, routing_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,9 @@ _FRACTION = 0.02
 
 # Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
 _PARTITION_CELLS = 16_000_000
+
+# Rows that are worth a task.
+_PARTITION_ROWS = 10_000
 
 _DAY = 86_400_000_000
 
@@ -76,8 +81,8 @@ class Query:
 class Columns:
     """What travels of each side, and what comes out under which name and Spark type."""
 
-    left: tuple[str, ...]
-    right: tuple[str, ...]
+    left: pa.Schema
+    right: pa.Schema
     native: tuple[str, ...]
     result: StructType
     empty: tuple[pa.Table, pa.Table]
@@ -97,15 +102,15 @@ class Columns:
         used = set(asked.values()) | _used_by_where(query, *empty)
         used |= {Origin("left", name) for name in (query.on[0], *(pair[0] for pair in query.by))}
         used |= {Origin("right", name) for name in (query.on[1], *(pair[1] for pair in query.by))}
-        sent_left = tuple(name for name in left.columns if Origin("left", name) in used)
-        sent_right = tuple(name for name in right.columns if Origin("right", name) in used)
+        sent_left = [name for name in left.columns if Origin("left", name) in used]
+        sent_right = [name for name in right.columns if Origin("right", name) in used]
         # Without the left column of its name, a right column needs no suffix in the native call.
         pruned = _schema.output(sent_left, sent_right, query.by, query.how, query.suffix)
         native_name = {origin: name for name, origin in pruned.items()}
         result = _schema.spark_schema(asked, left.schema, right.schema, query.by, query.how)
         return cls(
-            sent_left,
-            sent_right,
+            empty[0].select(sent_left).schema,
+            empty[1].select(sent_right).schema,
             tuple(native_name[origin] for origin in asked.values()),
             _widened(left.sparkSession, result, native, asked, empty),
             empty,
@@ -214,30 +219,24 @@ class Plan:
         return cls(query, left, right, sent, partitions, parallelism)
 
     @cached_property
-    def left_input(self) -> Input:
-        """The left rows and columns that travel."""
-        return Input.of(
-            self.left, self.columns.left, self.query.on[0], [pair[0] for pair in self.query.by]
-        )
-
-    @cached_property
-    def right_input(self) -> Input:
-        """The right rows and columns that travel."""
-        return Input.of(
-            self.right, self.columns.right, self.query.on[1], [pair[1] for pair in self.query.by]
+    def inputs(self) -> tuple[Input, Input]:
+        """The rows and columns that travel, left and right."""
+        left_key, right_key = ([pair[side] for pair in self.query.by] for side in (LEFT, RIGHT))
+        on = self.query.on
+        return (
+            Input.of(self.left, self.columns.left.names, on[LEFT], left_key),
+            Input.of(self.right, self.columns.right.names, on[RIGHT], right_key),
         )
 
     @property
     def in_days(self) -> bool:
         """Whether both times are dates."""
-        return all(
-            isinstance(side.type(side.on), DateType) for side in (self.left_input, self.right_input)
-        )
+        return all(side.in_days for side in self.inputs)
 
     @cached_property
     def reach(self) -> Reach:
         """The interval in the unit of the time that rows are sent by."""
-        integers = isinstance(self.left_input.type(self.left_input.on), IntegralType)
+        integers = isinstance(self.inputs[0].time_type, IntegralType)
         unit = None if integers else _DAY if self.in_days else 1
         return _bounds.reach(self.query.lower, self.query.upper, unit=unit)
 
@@ -273,7 +272,7 @@ class Plan:
 
     def _default_partitions(self, rows: float) -> int:
         """A whole number of partitions a core, none above what a worker should hold."""
-        cores = _cores(self.left.sparkSession)
+        cores = min(_cores(self.left.sparkSession), math.ceil(rows / _PARTITION_ROWS) or 1)
         columns = max(len(self.columns.left), len(self.columns.right))
         return cores * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * cores)))
 
@@ -283,28 +282,30 @@ class Plan:
         The rows with the smallest random numbers are taken, so that one pass over the inputs does:
         the largest number taken tells how many rows there are.
         """
-        sides = self.left_input, self.right_input
-        left, right = (
-            side.without_unmatchable().select(
-                F.lit(number).alias("side"),
-                (key_hash(side, other) if side.by else F.lit(0).cast("long")).alias("hash"),
-                routing_time(side, days=self.in_days).alias("time"),
-            )
-            for number, (side, other) in enumerate(zip(sides, reversed(sides), strict=True))
-        )
-        drawn = left.union(right).sample(fraction=_FRACTION, seed=0)
-        drawn = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(_SAMPLED)
-        rows = drawn.toArrow()
-        side, hashes, time = (rows.column(name).to_numpy() for name in ("side", "hash", "time"))
+        left, right = self.inputs
+        drawn = _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT))
+        drawn = drawn.sample(fraction=_FRACTION, seed=0).withColumn("draw", F.rand(seed=0))
+        rows = drawn.orderBy("draw").limit(_SAMPLED).toArrow()
         least = 1.0 if rows.num_rows < _SAMPLED else float(rows.column("draw").to_numpy().max())
-        is_left, is_right = side == 0, side == 1
-        return Sample(
-            hashes[is_left],
-            time[is_left],
-            hashes[is_right],
-            time[is_right],
-            weight=1 / (_FRACTION * least),
-        )
+        hashes, times = [], []
+        for number, name in ((LEFT, "left"), (RIGHT, "right")):
+            side = rows.filter(pc.field("side") == number)
+            hashes.append(side.column("hash").to_numpy())
+            times.append(as_integers(side.column(name), days=self.in_days))
+        weight = 1 / (_FRACTION * least)
+        return Sample(hashes[LEFT], times[LEFT], hashes[RIGHT], times[RIGHT], weight)
+
+
+def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
+    """Hashes of the keys and times of a side's rows, each side's times in a column of its own."""
+    times = [(side.time, "left"), (F.lit(None).cast(other.time_type), "right")]
+    if number == RIGHT:
+        times = [(times[1][0], "left"), (times[0][0], "right")]
+    return side.without_unmatchable().select(
+        F.lit(number).alias("side"),
+        (side.key_hash(other) if side.by else F.lit(0).cast("long")).alias("hash"),
+        *(time.alias(name) for time, name in times),
+    )
 
 
 def _cores(session: SparkSession) -> int:

@@ -1,0 +1,147 @@
+"""Rows on their way to their partitions: packed by the tasks that read them, unpacked by the join.
+
+Spark moves a row for each *pack*, a few thousand rows of one side as an Arrow stream, instead of a
+row for each row: its own format costs more than the join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidegate.spark._layout import Integers, Layout
+
+# The rows of a pack. Copies are rows outside their home, where a layout must tell them.
+LEFT, RIGHT, LEFT_COPY, RIGHT_COPY = range(4)
+
+# The Spark schema of packs, and the Arrow one.
+PACKS = "side tinyint, partition int, rows binary"
+_PACKS = pa.schema([("side", pa.int8()), ("partition", pa.int32()), ("rows", pa.binary())])
+
+# Bytes of a pack, if it has several rows. Spark hands over up to 10 000 packs as one Arrow column,
+# which holds 2 GiB.
+_PACK = 1 << 17
+
+# Bytes of rows that are collected before they are divided, at most.
+_COLLECTED = 1 << 26
+
+_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Divides the rows of one side, as it is sent to the workers.
+
+    Column `on` has the time. A last column, `bucket`, has the bucket if there are several.
+    """
+
+    layout: Layout
+    side: int
+    on: int
+    days: bool
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of a Spark partition."""
+        enough = min(8 * self.layout.partitions * _PACK, _COLLECTED)
+        collected: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            collected.append(batch)
+            size += batch.nbytes
+            if size >= enough:
+                yield from self._divided(collected)
+                collected, size = [], 0
+        if collected:
+            yield from self._divided(collected)
+
+    def _divided(self, collected: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in pa.Table.from_batches(collected).combine_chunks().to_batches():
+            if len(self.layout.buckets) == 1:
+                yield from self._placed(rows, np.zeros(rows.num_rows, dtype=np.int32))
+            else:
+                travelling = rows.select(rows.schema.names[:-1])
+                yield from self._placed(travelling, rows.column("bucket").to_numpy())
+
+    def _placed(self, rows: pa.RecordBatch, buckets: Integers) -> Iterator[pa.RecordBatch]:
+        times = as_integers(rows.column(self.on), days=self.days)
+        span = self.layout.right_span if self.side == RIGHT else self.layout.left_span
+        slice_, last = self.layout.slices(np.maximum(buckets, 0), times, span)
+        anywhere = np.flatnonzero(buckets < 0)
+        slice_[anywhere] = last[anywhere] = -1 - buckets[anywhere]
+        home = slice_.copy() if self.side == RIGHT else last
+        # All rows go to their first slice, then those with a second one to that, and so on.
+        numbers = np.arange(len(times))
+        while len(numbers):
+            places = 2 * self.layout.partition_of[slice_[numbers]]
+            if self.layout.reports_at_home:
+                places += slice_[numbers] != home[numbers]
+            yield self._packed(rows, numbers, places)
+            slice_ += 1
+            numbers = numbers[slice_[numbers] <= last[numbers]]
+
+    def _packed(self, rows: pa.RecordBatch, numbers: Integers, places: Integers) -> pa.RecordBatch:
+        """Packs of the rows with these `numbers`.
+
+        A row's place is twice its partition, and 1 more for a copy.
+        """
+        most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
+        # Stable, so that rows stay in time order and the join need not sort them.
+        order = np.argsort(
+            places.astype(np.min_scalar_type(2 * self.layout.partitions)), kind="stable"
+        )
+        numbers, places = numbers[order], places[order]
+        begins = np.flatnonzero(np.diff(places, prepend=-1))
+        sides, partitions, offsets = [], [], [0]
+        sink = pa.BufferOutputStream()
+        for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
+            taken = _taken(rows, numbers[begin:end])
+            for start in range(0, taken.num_rows, most):
+                with pa.ipc.new_stream(sink, rows.schema) as stream:
+                    stream.write_batch(taken.slice(start, most))
+                sides.append(self.side + 2 * (places[begin] % 2))
+                partitions.append(places[begin] // 2)
+                offsets.append(sink.tell())
+        ends = pa.py_buffer(np.array(offsets, dtype=np.int32))
+        streams = pa.Array.from_buffers(pa.binary(), len(sides), [None, ends, sink.getvalue()])
+        arrays = [pa.array(sides, pa.int8()), pa.array(partitions, pa.int32()), streams]
+        return pa.RecordBatch.from_arrays(arrays, schema=_PACKS)
+
+
+def as_integers(times: pa.Array | pa.ChunkedArray, *, days: bool) -> Integers:
+    """Times as 64-bit integers: as they are, days, or microseconds. A null is anywhere."""
+    if not pa.types.is_date(times.type):
+        unit = 1
+    else:
+        times, unit = times.cast(pa.int32()), 1 if days else _DAY
+    integers: Integers = times.cast(pa.int64()).fill_null(0).to_numpy()
+    return integers * unit
+
+
+def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:
+    """The rows with these rising `numbers`."""
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        return rows.slice(numbers[0], len(numbers))
+    return rows.take(pa.array(numbers))
+
+
+class Pack(NamedTuple):
+    """Rows of one side for one partition."""
+
+    side: int
+    partition: int
+    rows: pa.Table
+
+
+def unpacked(batch: pa.RecordBatch) -> Iterator[Pack]:
+    """The packs of a batch, on its memory."""
+    sides, partitions, streams = batch.columns
+    for side, partition, rows in zip(
+        sides.to_pylist(), partitions.to_pylist(), streams, strict=True
+    ):
+        yield Pack(side, partition, pa.ipc.open_stream(rows.as_buffer()).read_all())
