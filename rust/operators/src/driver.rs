@@ -1,9 +1,10 @@
 //! Threads: the only place of tidegate that starts one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use tidegate_sync::{Stop, Tickets};
 
 /// The most threads a call may use.
@@ -13,10 +14,14 @@ pub const MAX_THREADS: usize = 512;
 ///
 /// Threads live as long as the call that needs them, so that nothing is left to join at exit or to go missing in a
 /// forked child. Starting one costs some 20 us: callers cut small work into one part, which runs on the caller's thread.
+///
+/// An operator that is called for every few thousand rows keeps its threads instead, see [`Driver::lasting`].
 #[derive(Clone, Debug)]
 pub struct Driver {
     threads: usize,
     stop: Stop,
+    /// Threads beside the caller's, where they outlive a call.
+    pool: Option<Arc<ThreadPool>>,
 }
 
 /// The work was asked to stop before it was done.
@@ -26,7 +31,31 @@ pub struct Stopped;
 impl Driver {
     /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before each part.
     pub fn new(threads: usize, stop: Stop) -> Self {
-        Driver { threads: threads.clamp(1, MAX_THREADS), stop }
+        Driver { threads: threads.clamp(1, MAX_THREADS), stop, pool: None }
+    }
+
+    /// A driver whose threads live as long as itself and its clones, each on a processor of its own if they are to be
+    /// pinned. Whoever calls [`map`](Self::map) works with them, unpinned.
+    pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
+        let driver = Self::new(threads, stop);
+        if driver.threads == 1 {
+            return Ok(driver);
+        }
+        // Those this process may use; the first is left to the caller.
+        let processors = if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() };
+        let start = move |nth: usize| {
+            if let Some(&processor) = processors.get((nth + 1) % processors.len().max(1)) {
+                // A processor that was taken away meanwhile is no reason to stop.
+                let _ = core_affinity::set_for_current(processor);
+            }
+        };
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(driver.threads - 1)
+            .thread_name(|nth| format!("tidegate-{nth}"))
+            .start_handler(start)
+            .build()
+            .map_err(std::io::Error::other)?;
+        Ok(Driver { pool: Some(Arc::new(pool)), ..driver })
     }
 
     /// The number of threads.
@@ -84,6 +113,17 @@ impl Driver {
             }
             done
         };
+        if let Some(pool) = &self.pool {
+            let done = Mutex::new(Vec::new());
+            let work = || done.lock().unwrap_or_else(PoisonError::into_inner).push(worker());
+            pool.in_place_scope(|scope| {
+                (1..workers).for_each(|_| scope.spawn(|_| work()));
+                work();
+            });
+            let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+            done.into_iter().flatten().for_each(|(ticket, result)| results[ticket] = Some(result));
+            return results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped);
+        }
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
             let mut place = |(ticket, result): (usize, R)| results[ticket] = Some(result);
@@ -126,8 +166,9 @@ mod tests {
 
     #[test]
     fn results_keep_the_items_order() {
-        for threads in [1, 2, 7] {
-            let driver = Driver::new(threads, Stop::default());
+        let lasting = |threads| Driver::lasting(threads, Stop::default(), true).unwrap();
+        let drivers = [1, 2, 7].map(|threads| [Driver::new(threads, Stop::default()), lasting(threads)]);
+        for driver in drivers.as_flattened() {
             let squares = driver.map((0..100).collect(), |n: usize| n * n).unwrap();
             assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
         }
@@ -149,8 +190,10 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller() {
-        let driver = Driver::new(3, Stop::default());
-        let outcome = std::panic::catch_unwind(|| driver.map((0..9).collect(), |n: usize| assert_ne!(n, 5)));
-        assert!(outcome.is_err());
+        for driver in [Driver::new(3, Stop::default()), Driver::lasting(3, Stop::default(), false).unwrap()] {
+            let work = AssertUnwindSafe(|| driver.map((0..9).collect(), |n: usize| assert_ne!(n, 5)));
+            assert!(catch_unwind(work).is_err());
+            assert!(driver.map(vec![1, 2, 3], |n: usize| n).is_ok(), "the threads go on");
+        }
     }
 }

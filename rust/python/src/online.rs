@@ -82,7 +82,8 @@ impl IntervalJoin {
     #[new]
     #[pyo3(signature = (
         left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
-        columns=None, sources=None, lateness=None, parallelism="auto", threads=None, memory_limit=None, ordered=true
+        columns=None, sources=None, lateness=None, parallelism="auto", threads=None, memory_limit=None, ordered=true,
+        pin=true
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -103,6 +104,7 @@ impl IntervalJoin {
         threads: Option<&Bound<'py, PyAny>>,
         memory_limit: Option<&Bound<'py, PyAny>>,
         ordered: bool,
+        pin: bool,
     ) -> PyResult<Self> {
         let (max_rows, batch_rows) = (None, None);
         let query =
@@ -114,6 +116,7 @@ impl IntervalJoin {
             parallelism: word("parallelism", parallelism, &PARALLELISM)?,
             memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
             ordered,
+            pin,
         };
         let join = OnlineIntervalJoin::new(&query, schema("left", left)?, schema("right", right)?, &options);
         let join = join.map_err(raise)?;

@@ -51,15 +51,41 @@ struct Split {
     draining: Vec<u16>,
 }
 
+/// Who looks at a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Looks {
+    None,
+    One(usize),
+    Several,
+}
+
 /// What a replica has to do with a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    pub(super) is_home: bool,
-    /// This replica's place among those that store, and their number.
+    /// The key's place among those at home here; none if it is at home elsewhere.
+    home: Option<u32>,
+    /// This replica's place among those that store, and their number; `(0, 1)` and alone, or among several.
     place: Option<(u32, u32)>,
+    is_alone: bool,
 }
 
 impl Share {
+    pub(super) fn is_home(self) -> bool {
+        self.home.is_some()
+    }
+
+    /// The key's place among those at home here.
+    #[inline]
+    pub(super) fn home(self) -> usize {
+        self.home.expect("the key is at home here") as usize
+    }
+
+    /// Whether all rows of the key are here.
+    #[inline]
+    pub(super) fn is_alone(self) -> bool {
+        self.is_alone
+    }
+
     /// Whether this replica is the one that stores the row of that number.
     #[inline]
     pub(super) fn stores(self, number: u32) -> bool {
@@ -71,11 +97,36 @@ impl Share {
     }
 }
 
+/// Divides key numbers by the number of replicas with two multiplications.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    by: u64,
+    reciprocal: u64,
+}
+
+impl Divisor {
+    fn new(by: usize) -> Self {
+        // Rounded up; one replica takes all, which its reciprocal of 2^64 would not say in 64 bits.
+        Divisor { by: by as u64, reciprocal: (u64::MAX / by as u64).wrapping_add(1) }
+    }
+
+    /// Quotient and rest.
+    #[inline]
+    fn divide(self, key: u32) -> (u32, u16) {
+        if self.by == 1 {
+            return (key, 0);
+        }
+        let quotient = (u128::from(self.reciprocal) * u128::from(key)) >> 64;
+        (quotient as u32, (u64::from(key) - quotient as u64 * self.by) as u16)
+    }
+}
+
 /// The mapping from keys to replicas, and what it is decided by.
 #[derive(Debug)]
 pub(super) struct Assignment {
     parallelism: Parallelism,
     replicas: usize,
+    divisor: Divisor,
     splits: HashMap<u32, Split, foldhash::fast::FixedState>,
     /// All replicas, for DP.
     everywhere: Split,
@@ -93,6 +144,7 @@ impl Assignment {
         Assignment {
             parallelism,
             replicas,
+            divisor: Divisor::new(replicas),
             splits: HashMap::default(),
             everywhere: Split { active: (0..replicas as u16).collect(), draining: Vec::new() },
             is_splitting: parallelism == Parallelism::Hybrid,
@@ -102,31 +154,37 @@ impl Assignment {
         }
     }
 
-    pub(super) fn replicas(&self) -> usize {
-        self.replicas
-    }
-
     fn home(&self, key: u32) -> u16 {
-        (key as usize % self.replicas) as u16
+        self.divisor.divide(key).1
     }
 
-    /// Routes the rows of an epoch.
-    pub(super) fn route(&self, keys: &[u32], routes: &mut Vec<u16>) {
-        let route = |&key: &u32| match key {
+    /// The key's place among those that are at home on replica `me`, if it is.
+    pub(super) fn home_of(&self, key: u32, me: u16) -> Option<usize> {
+        let (place, home) = self.divisor.divide(key);
+        (home == me).then_some(place as usize)
+    }
+
+    /// The replica that has all rows of a key; a mark for several, and for no key.
+    #[inline]
+    pub(super) fn route(&self, key: u32) -> u16 {
+        match key {
             NO_KEY => NOWHERE,
-            _ if self.parallelism == Parallelism::Data && self.replicas > 1 => SPLIT,
             _ if self.replicas == 1 => 0,
-            _ if self.splits.is_empty() || !self.splits.contains_key(&key) => self.home(key),
-            _ => SPLIT,
-        };
-        routes.extend(keys.iter().map(route));
+            _ if self.parallelism == Parallelism::Data => SPLIT,
+            _ if !self.splits.is_empty() && self.splits.contains_key(&key) => SPLIT,
+            _ => self.home(key),
+        }
     }
 
     /// What replica `me` has to do with a row of `key` that goes by `route`.
     #[inline]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Option<Share> {
         if route != SPLIT {
-            return (route == me).then_some(Share { is_home: true, place: Some((0, 1)) });
+            return (route == me).then(|| Share {
+                home: Some(self.divisor.divide(key).0),
+                place: Some((0, 1)),
+                is_alone: true,
+            });
         }
         let split = match self.parallelism {
             Parallelism::Data => &self.everywhere,
@@ -135,7 +193,18 @@ impl Assignment {
         let place = split.active.iter().position(|&replica| replica == me);
         let place = place.map(|place| (place as u32, split.active.len() as u32));
         let is_here = place.is_some() || split.draining.contains(&me);
-        is_here.then(|| Share { is_home: self.home(key) == me, place })
+        let home = self.home_of(key, me).map(|home| home as u32);
+        is_here.then_some(Share { home, place, is_alone: false })
+    }
+
+    /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none without a key.
+    #[inline]
+    pub(super) fn looks(route: u16) -> Looks {
+        match route {
+            NOWHERE => Looks::None,
+            SPLIT => Looks::Several,
+            replica => Looks::One(usize::from(replica)),
+        }
     }
 
     /// Takes note of an epoch that is done: its keys, and the comparisons of each replica so far. `holds` tells whether
@@ -219,9 +288,10 @@ impl Assignment {
             let before = std::mem::replace(&mut split.active, replicas.clone());
             split.draining.extend(before);
         }
+        let divisor = self.divisor;
         self.splits.retain(|&key, split| {
             if !wanted.contains_key(&key) {
-                let home = (key as usize % self.replicas) as u16;
+                let home = divisor.divide(key).1;
                 let before = std::mem::replace(&mut split.active, vec![home]);
                 split.draining.extend(before);
             }
@@ -245,5 +315,20 @@ impl Assignment {
     /// Keys on more than one replica.
     pub(super) fn split_keys(&self) -> usize {
         self.splits.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn division_is_exact() {
+        for by in (1..70).chain([255, 256, 511, 512]) {
+            let divisor = Divisor::new(by);
+            for key in (0..1000).chain([1 << 20, (1 << 31) - 1, 1 << 31, u32::MAX - 1, u32::MAX]) {
+                assert_eq!(divisor.divide(key), (key / by as u32, (key % by as u32) as u16), "{key} / {by}");
+            }
+        }
     }
 }

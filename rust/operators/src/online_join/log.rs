@@ -1,34 +1,28 @@
 //! The rows of one side that are still needed, in merged order.
 
-use std::collections::VecDeque;
-
 use super::reach::{Reach, Side};
 use crate::interval_join::NO_KEY;
 
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
-/// oldest row still here.
+/// oldest row still here, and a row's *place* its distance from that.
 #[derive(Debug)]
 pub(super) struct Log {
     side: Side,
     first: u64,
-    keys: VecDeque<u32>,
-    /// Where each epoch's rows end, and their last time.
-    marks: VecDeque<(u64, i64)>,
-    /// For rows that come out without a match, or once: their times, and whether they have had one.
-    outer: Option<Outer>,
-}
-
-#[derive(Debug, Default)]
-struct Outer {
-    ts: VecDeque<i64>,
-    matched: VecDeque<bool>,
-    /// How many of the rows have been looked at for having had no match.
+    /// How many of the values below stand for rows that have been let go of. They are moved out when they are many.
+    gone: usize,
+    ts: Vec<i64>,
+    keys: Vec<u32>,
+    /// For rows that come out without a match, or once: whether they have had one.
+    matched: Option<Vec<bool>>,
+    /// How many rows from the first on have been looked at for having had no match.
     settled: usize,
 }
 
 impl Log {
     pub(super) fn new(side: Side, is_outer: bool) -> Self {
-        Log { side, first: 0, keys: VecDeque::new(), marks: VecDeque::new(), outer: is_outer.then(Outer::default) }
+        let matched = is_outer.then(Vec::new);
+        Log { side, first: 0, gone: 0, ts: Vec::new(), keys: Vec::new(), matched, settled: 0 }
     }
 
     /// The number of the oldest row.
@@ -38,101 +32,104 @@ impl Log {
 
     /// One more than the number of the newest row.
     pub(super) fn end(&self) -> u64 {
-        self.first + self.keys.len() as u64
+        self.first + self.len() as u64
     }
 
     pub(super) fn len(&self) -> usize {
-        self.keys.len()
+        self.ts.len() - self.gone
     }
 
-    pub(super) fn push(&mut self, ts: i64, key: u32) {
-        self.keys.push_back(key);
-        if let Some(outer) = &mut self.outer {
-            outer.ts.push_back(ts);
-            outer.matched.push_back(false);
+    /// The times of the rows, by place.
+    pub(super) fn ts(&self) -> &[i64] {
+        &self.ts[self.gone..]
+    }
+
+    /// The keys of the rows, by place.
+    pub(super) fn keys(&self) -> &[u32] {
+        &self.keys[self.gone..]
+    }
+
+    pub(super) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Adds rows behind the others.
+    pub(super) fn extend(&mut self, ts: impl Iterator<Item = i64>, keys: &[u32]) {
+        self.ts.extend(ts);
+        self.keys.extend_from_slice(keys);
+        debug_assert_eq!(self.ts.len(), self.keys.len(), "a key a row");
+        if let Some(matched) = &mut self.matched {
+            matched.resize(self.keys.len(), false);
         }
-    }
-
-    /// Notes that the epoch's rows end here, the last of all rows being at `last`.
-    pub(super) fn mark(&mut self, last: i64) {
-        let end = self.end();
-        if self.marks.back().map_or(self.first, |&(end, _)| end) < end {
-            self.marks.push_back((end, last));
-        }
-    }
-
-    /// A row's distance from the oldest, from the low bits of its number.
-    #[inline]
-    pub(super) fn place(&self, number: u32) -> u32 {
-        number.wrapping_sub(self.first as u32)
     }
 
     /// Notes that the row at `place` has a match; whether that is its first.
     #[inline]
     pub(super) fn set_matched(&mut self, place: u32) -> bool {
-        match &mut self.outer {
-            None => false,
-            Some(outer) => !std::mem::replace(&mut outer.matched[place as usize], true),
-        }
+        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
+        !std::mem::replace(&mut matched[self.gone + place as usize], true)
     }
 
+    /// Whether it matters which rows have had a match.
     pub(super) fn is_outer(&self) -> bool {
-        self.outer.is_some()
+        self.matched.is_some()
     }
 
     /// The oldest row that was not settled and has had no match, if no row at `now` or later can match it: the time
     /// after which it comes out, its own time, and its place. `None` for `now` stands for the end of time.
     pub(super) fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
-        let outer = self.outer.as_mut()?;
-        while let Some(&ts) = outer.ts.get(outer.settled) {
+        let matched = self.matched.as_ref()?;
+        while let Some(&ts) = self.ts.get(self.gone + self.settled) {
             let last = reach.last_matchable(self.side, ts);
             if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
                 return None;
             }
-            if !outer.matched[outer.settled] {
-                return Some((last.unwrap_or(i64::MAX), ts, outer.settled as u32));
+            if !matched[self.gone + self.settled] {
+                return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
             }
-            outer.settled += 1;
+            self.settled += 1;
         }
         None
     }
 
     /// Goes past the row that [`unmatched`](Self::unmatched) gave.
     pub(super) fn settle(&mut self) {
-        if let Some(outer) = &mut self.outer {
-            outer.settled += 1;
-        }
+        self.settled += 1;
     }
 
-    /// Drops rows, whole epochs of them, that no row at `now` or later can match, and gives each one's key to `gone`.
-    pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>, mut gone: impl FnMut(u32)) {
+    /// Drops rows that no row at `now` or later can match, and gives each one's key to `gone`.
+    pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>, gone: impl FnMut(u32)) {
         let is_needed = self.is_outer() || reach.is_stored(self.side);
-        while let Some(&(end, last)) = self.marks.front() {
-            let rows = (end - self.first) as usize;
-            let last = reach.last_matchable(self.side, last);
-            let matchable = is_needed && now.is_some_and(|now| last.is_none_or(|last| last >= now));
-            let unsettled = self.outer.as_ref().is_some_and(|outer| outer.settled < rows);
-            if matchable || unsettled {
-                return;
-            }
-            self.keys.drain(..rows).filter(|&key| key != NO_KEY).for_each(&mut gone);
-            if let Some(outer) = &mut self.outer {
-                outer.ts.drain(..rows);
-                outer.matched.drain(..rows);
-                outer.settled -= rows;
-            }
-            self.first = end;
-            self.marks.pop_front();
+        let over = |ts: &i64| now.is_none_or(|now| reach.last_matchable(self.side, *ts).is_some_and(|last| last < now));
+        let mut rows = if is_needed { self.ts().partition_point(over) } else { self.len() };
+        if self.is_outer() {
+            rows = rows.min(self.settled);
         }
-        // What a burst has taken is given back when it is over.
-        if self.keys.len() < self.keys.capacity() / 8 {
-            self.keys.shrink_to(self.keys.capacity() / 4);
+        self.keys()[..rows].iter().copied().filter(|&key| key != NO_KEY).for_each(gone);
+        self.first += rows as u64;
+        self.gone += rows;
+        self.settled = self.settled.saturating_sub(rows);
+        if self.gone > self.ts.len() / 4 {
+            drop_front(&mut self.ts, self.gone);
+            drop_front(&mut self.keys, self.gone);
+            if let Some(matched) = &mut self.matched {
+                drop_front(matched, self.gone);
+            }
+            self.gone = 0;
         }
     }
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        let of_outer = |outer: &Outer| outer.ts.capacity() * size_of::<i64>() + outer.matched.capacity();
-        self.keys.capacity() * size_of::<u32>() + self.outer.as_ref().map_or(0, of_outer)
+        let of_matched = self.matched.as_ref().map_or(0, Vec::capacity);
+        self.ts.capacity() * size_of::<i64>() + self.keys.capacity() * size_of::<u32>() + of_matched
+    }
+}
+
+/// Removes the first `gone` values, and gives memory back that a burst has taken once it is over.
+fn drop_front<T>(values: &mut Vec<T>, gone: usize) {
+    values.drain(..gone);
+    if values.len() < values.capacity() / 4 {
+        values.shrink_to(values.capacity() / 2);
     }
 }

@@ -15,37 +15,46 @@
 //! [`OnlineJoin::first`]; rows are let go of in [`OnlineJoin::purge`] only.
 
 mod assignment;
+mod buffer;
 mod epoch;
 mod log;
 mod reach;
 mod replica;
+mod results;
 
 use std::fmt;
+use std::ops::Range;
 
-use assignment::Assignment;
 pub use assignment::Parallelism;
+use assignment::{Assignment, Looks};
 use epoch::Epoch;
 use log::Log;
 use reach::Reach;
 pub use reach::Side;
-use replica::{Filter, Replica};
+pub use replica::Filter;
+use replica::{Cursor, Replica, Shared};
+pub use results::Results;
 
 use crate::driver::{Driver, Stopped};
-use crate::interval_join::{How, Interval, NO_KEY, NO_ROW};
+use crate::interval_join::{How, Interval, NO_KEY};
 
 /// Rows below which an epoch is not worth waking other threads for.
 const SMALL_EPOCH: usize = 2048;
 
+/// Rows of an epoch whose results are made together: so few and so many that threads share an epoch's evenly.
+const LEAST_PIECE: usize = 2048;
+const MOST_PIECE: usize = 8192;
+
 /// Pairs that a replica finds before it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Result rows, as places of their left and right rows; [`NO_ROW`] where there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Results {
-    /// Places of left rows.
-    pub left: Vec<u32>,
-    /// Places of right rows; empty for semi and anti joins.
-    pub right: Vec<u32>,
+/// What a join has come to.
+#[derive(Debug)]
+pub enum Progress {
+    /// Pieces of the epoch whose results [`OnlineJoin::assemble`] makes, by any thread, in this order.
+    Pieces(Vec<Range<usize>>),
+    /// Results, in order.
+    Results(Results),
 }
 
 /// The state of a join.
@@ -126,47 +135,56 @@ impl OnlineJoin {
         of_replicas + self.logs.iter().map(Log::memory).sum::<usize>() + self.rows_of_key.capacity() * size_of::<u32>()
     }
 
-    /// Begins an epoch with rows in merged order, none before those of former epochs: time, side and key of each.
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
+    /// the keys of each side's rows.
     ///
     /// # Panics
     ///
-    /// When the results of the former epoch have not all been taken.
-    pub fn begin(&mut self, rows: impl IntoIterator<Item = (i64, Side, u32)>) {
+    /// When the results of the former epoch have not all been taken, or there is not a key for each row.
+    pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
-        self.epoch.clear();
-        self.next = 0;
+        assert_eq!((ts.len(), ts.len()), (sides.len(), keys[0].len() + keys[1].len()), "a side and a key a row");
         self.replicas.iter_mut().for_each(Replica::begin);
-        for (ts, side, key) in rows {
-            let log = &mut self.logs[side as usize];
-            self.epoch.ts.push(ts);
-            self.epoch.sides.push(side);
-            self.epoch.keys.push(key);
-            self.epoch.numbers.push(log.end() as u32);
-            log.push(ts, key);
-            if key != NO_KEY {
+        self.next = 0;
+        // 1. Rows are numbered, and interleaved with their keys.
+        let epoch = &mut self.epoch;
+        epoch.clear();
+        let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
+        let mut next = [0; 2];
+        for &side in &sides {
+            let nth = &mut next[side as usize];
+            epoch.keys.push(keys[side as usize][*nth]);
+            epoch.numbers.push(firsts[side as usize].wrapping_add(*nth as u32));
+            *nth += 1;
+        }
+        epoch.routes.extend(epoch.keys.iter().map(|&key| self.assignment.route(key)));
+        // 2. They go into the logs of their sides.
+        for (log, keys) in self.logs.iter_mut().zip(keys) {
+            let wanted = log.side();
+            let of_side = ts.iter().zip(&sides).filter(|(_, side)| **side == wanted).map(|(&ts, _)| ts);
+            log.extend(of_side, keys);
+            for &key in keys.iter().filter(|&&key| key != NO_KEY) {
                 if self.rows_of_key.len() <= key as usize {
                     self.rows_of_key.resize((key as usize + 1).next_power_of_two(), 0);
                 }
                 self.rows_of_key[key as usize] += 1;
             }
         }
-        if let Some(&last) = self.epoch.ts.last() {
-            self.logs.iter_mut().for_each(|log| log.mark(last));
-        }
-        let Epoch { keys, routes, .. } = &mut self.epoch;
-        self.assignment.route(keys, routes);
+        (epoch.ts, epoch.sides) = (ts, sides);
     }
 
-    /// The next results of the epoch, in order: those of as many rows as the replicas come to.
-    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
+    /// Finds the results of as many rows of the epoch as the replicas come to.
+    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
         // 1. The replicas look at rows.
-        let rows = self.epoch.len();
+        let (rows, from) = (self.epoch.len(), self.next);
+        let shared = Shared { epoch: &self.epoch, logs: &self.logs, assignment: &self.assignment, reach: &self.reach };
         let behind: Vec<(usize, &mut Replica)> =
             self.replicas.iter_mut().enumerate().filter(|(_, replica)| replica.next() < rows).collect();
-        let (epoch, assignment, reach) = (&self.epoch, &self.assignment, &self.reach);
-        let run =
-            |(me, replica): (usize, &mut Replica)| replica.run(me as u16, epoch, assignment, reach, MOST_PAIRS, filter);
-        let ran = if rows - self.next < SMALL_EPOCH && filter.is_none() {
+        let run = |(me, replica): (usize, &mut Replica)| {
+            replica.drop_before(from);
+            replica.run(me as u16, &shared, MOST_PAIRS, filter)
+        };
+        let ran = if rows - from < SMALL_EPOCH && filter.is_none() {
             behind.into_iter().map(run).collect()
         } else {
             driver.map(behind, run).map_err(Failed::Stopped)?
@@ -174,112 +192,51 @@ impl OnlineJoin {
         ran.into_iter().collect::<Result<(), E>>().map_err(Failed::Filter)?;
         // 2. Results of rows that all have looked at are put together.
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
-        let mut results = Results::default();
-        if self.ordered {
-            self.collect(upto, &mut results)
-        } else {
-            self.collect_unordered(&mut results)
-        }
         self.next = upto;
+        let is_outer = self.logs.iter().any(Log::is_outer);
+        let progress =
+            if is_outer { Progress::Results(self.collect(from..upto)) } else { Progress::Pieces(pieces(from..upto)) };
         if self.is_done() {
             let comparisons = self.comparisons();
             let replicas = &self.replicas;
             self.assignment.observe(&self.epoch.keys, &comparisons, |me, key| replicas[usize::from(me)].holds(key));
         }
-        Ok(results)
+        Ok(progress)
     }
 
-    /// Puts together the results of the epoch's rows before `upto`.
-    fn collect(&mut self, upto: usize, results: &mut Results) {
-        let mut matches: Vec<u32> = Vec::new();
-        while let Some((row, parts)) = self.next_row(upto) {
+    /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
+    pub fn assemble(&self, rows: Range<usize>) -> Results {
+        let mut results = Results::default();
+        let firsts = [self.logs[0].first() as u32, self.logs[1].first() as u32];
+        for_each_row(&self.replicas, &self.epoch, self.ordered, firsts, rows, |row, matches| {
             let side = self.epoch.sides[row];
-            self.release_unmatched(Some(self.epoch.ts[row]), results);
-            let (own, other) = (&self.logs[side as usize], &self.logs[side.other() as usize]);
-            let place = own.place(self.epoch.numbers[row]);
-            // Several replicas' parts are in order each, and are brought into one.
-            matches.clear();
-            for replica in self.replicas.iter_mut().filter(|replica| replica.peek(upto) == Some(row)) {
-                matches.extend(replica.take().iter().map(|&number| other.place(number)));
-            }
-            if parts > 1 {
-                matches.sort();
-            }
-            self.emit(side, place, &matches, results);
-        }
+            let (first, others_first) = (firsts[side as usize], firsts[side.other() as usize]);
+            let place = self.epoch.numbers[row].wrapping_sub(first);
+            results.pair(side, place, matches.iter().map(|number| number.wrapping_sub(others_first)));
+        });
+        results
     }
 
-    /// Takes all that the replicas have found, one replica after the other.
-    fn collect_unordered(&mut self, results: &mut Results) {
-        let mut matches: Vec<u32> = Vec::new();
-        for me in 0..self.replicas.len() {
-            while let Some(row) = self.replicas[me].peek(self.epoch.len()) {
-                let side = self.epoch.sides[row];
-                let place = self.logs[side as usize].place(self.epoch.numbers[row]);
-                let other = &self.logs[side.other() as usize];
-                matches.clear();
-                matches.extend(self.replicas[me].take().iter().map(|&number| other.place(number)));
-                self.emit(side, place, &matches, results);
+    /// The results of rows of the epoch where it matters which rows have had a match.
+    fn collect(&mut self, rows: Range<usize>) -> Results {
+        let mut results = Results::default();
+        let firsts = [self.logs[0].first() as u32, self.logs[1].first() as u32];
+        let (epoch, logs, ordered) = (&self.epoch, &mut self.logs, self.ordered);
+        let mut places: Vec<u32> = Vec::new();
+        for_each_row(&self.replicas, epoch, ordered, firsts, rows, |row, matches| {
+            if matches.is_empty() {
+                return;
             }
-        }
-    }
-
-    /// The next row that has matches, and on how many replicas.
-    #[inline]
-    fn next_row(&self, upto: usize) -> Option<(usize, usize)> {
-        if let [replica] = &self.replicas[..] {
-            return replica.peek(upto).map(|row| (row, 1));
-        }
-        let mut found: Option<(usize, usize)> = None;
-        for row in self.replicas.iter().filter_map(|replica| replica.peek(upto)) {
-            found = match found {
-                Some((first, parts)) if first == row => Some((first, parts + 1)),
-                Some((first, parts)) if first < row => Some((first, parts)),
-                _ => Some((row, 1)),
-            };
-        }
-        found
-    }
-
-    /// Adds the pairs of a row, or what becomes of them.
-    #[inline]
-    fn emit(&mut self, side: Side, place: u32, matches: &[u32], results: &mut Results) {
-        let [left_log, right_log] = &mut self.logs;
-        let (later, earlier) = match side {
-            Side::Left => (left_log, right_log),
-            Side::Right => (right_log, left_log),
-        };
-        match self.how {
-            How::Semi => match side {
-                // Several replicas may have matches of the row.
-                Side::Left => results.left.extend(later.set_matched(place).then_some(place)),
-                Side::Right => results.left.extend(matches.iter().filter(|&&left| earlier.set_matched(left))),
-            },
-            How::Anti => match side {
-                Side::Left => {
-                    later.set_matched(place);
-                }
-                Side::Right => matches.iter().for_each(|&left| {
-                    earlier.set_matched(left);
-                }),
-            },
-            _ => {
-                if later.is_outer() {
-                    later.set_matched(place);
-                }
-                if earlier.is_outer() {
-                    matches.iter().for_each(|&place| {
-                        earlier.set_matched(place);
-                    });
-                }
-                let (own, others) = match side {
-                    Side::Left => (&mut results.left, &mut results.right),
-                    Side::Right => (&mut results.right, &mut results.left),
-                };
-                own.resize(own.len() + matches.len(), place);
-                others.extend_from_slice(matches);
+            let side = epoch.sides[row];
+            if ordered {
+                results.add_unmatched(logs, &self.reach, self.how, Some(epoch.ts[row]));
             }
-        }
+            places.clear();
+            places.extend(matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])));
+            let place = epoch.numbers[row].wrapping_sub(firsts[side as usize]);
+            results.add(logs, self.how, side, place, &places);
+        });
+        results
     }
 
     /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
@@ -287,45 +244,21 @@ impl OnlineJoin {
     pub fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
-        self.release_unmatched(now, &mut results);
+        results.add_unmatched(&mut self.logs, &self.reach, self.how, now);
         results
-    }
-
-    fn release_unmatched(&mut self, now: Option<i64>, results: &mut Results) {
-        let [left_log, right_log] = &mut self.logs;
-        if !left_log.is_outer() && !right_log.is_outer() {
-            return;
-        }
-        let reach = &self.reach;
-        loop {
-            let (left, right) = (left_log.unmatched(reach, now), right_log.unmatched(reach, now));
-            // By the time after which they come out, then in merged order, where left sources are first.
-            let left_first = match (left, right) {
-                (None, None) => return,
-                (Some((last, ts, _)), Some((right_last, right_ts, _))) => (last, ts) <= (right_last, right_ts),
-                (left, _) => left.is_some(),
-            };
-            if left_first {
-                left_log.settle();
-                // A semi join has no use for them; its rows are settled all the same.
-                if self.how != How::Semi {
-                    results.left.extend(left.map(|(_, _, place)| place));
-                    if self.how.pairs() {
-                        results.right.push(NO_ROW);
-                    }
-                }
-            } else {
-                right_log.settle();
-                results.left.push(NO_ROW);
-                results.right.extend(right.map(|(_, _, place)| place));
-            }
-        }
     }
 
     /// Lets go of rows that no row at `now` or later can match, and names the keys that have no rows left: their numbers
     /// may be given to other keys. `None` stands for the end of time. Places are counted anew from here on.
     pub fn purge(&mut self, now: Option<i64>) -> Vec<u32> {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
+        let shared = Shared { epoch: &self.epoch, logs: &self.logs, assignment: &self.assignment, reach: &self.reach };
+        for (me, replica) in self.replicas.iter_mut().enumerate() {
+            match now {
+                Some(now) => replica.pass(me as u16, now, &shared),
+                None => replica.clear(&self.logs),
+            }
+        }
         let mut silent = Vec::new();
         let rows_of_key = &mut self.rows_of_key;
         for log in &mut self.logs {
@@ -337,12 +270,55 @@ impl OnlineJoin {
                 }
             });
         }
-        let replicas = self.replicas.len();
         for (me, replica) in self.replicas.iter_mut().enumerate() {
-            replica.forget(me as u16, replicas, &silent);
+            replica.forget(me as u16, &self.assignment, &silent);
         }
         self.assignment.forget(&silent);
         silent
+    }
+}
+
+/// Cuts rows of an epoch into pieces for threads, in a way that no number of threads shows in.
+fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
+    let most = rows.len().div_ceil(4).clamp(LEAST_PIECE, MOST_PIECE);
+    rows.clone().step_by(most).map(|from| from..rows.end.min(from + most)).collect()
+}
+
+/// Gives each row of the epoch that replicas have looked at, with the numbers of its matches, earliest first. Unless it
+/// is `ordered`, a row comes once for each replica, and rows in any order.
+fn for_each_row(
+    replicas: &[Replica],
+    epoch: &Epoch,
+    ordered: bool,
+    firsts: [u32; 2],
+    rows: Range<usize>,
+    mut each: impl FnMut(usize, &[u32]),
+) {
+    let mut cursors: Vec<Cursor<'_>> = replicas.iter().map(|replica| replica.cursor(rows.start)).collect();
+    if !ordered {
+        for cursor in &mut cursors {
+            while let Some((row, pairs)) = cursor.next(rows.end) {
+                each(row, pairs);
+            }
+        }
+        return;
+    }
+    let mut merged: Vec<u32> = Vec::new();
+    for row in rows {
+        match Assignment::looks(epoch.routes[row]) {
+            Looks::None => {}
+            Looks::One(replica) => each(row, cursors[replica].take(row)),
+            Looks::Several => {
+                // Each replica's matches are in order; together they are brought into one.
+                merged.clear();
+                cursors.iter_mut().filter(|cursor| cursor.peek() == Some(row)).for_each(|cursor| {
+                    merged.extend_from_slice(cursor.take(row));
+                });
+                let first = firsts[epoch.sides[row].other() as usize];
+                merged.sort_by_key(|number| number.wrapping_sub(first));
+                each(row, &merged);
+            }
+        }
     }
 }
 

@@ -64,6 +64,11 @@ impl Reach {
         high >= 0 && low <= high
     }
 
+    /// Whether a row of `side` matches all earlier rows of the other side that are not too old.
+    pub(super) fn takes_all(&self, side: Side) -> bool {
+        self.offsets[side as usize].1 >= 0
+    }
+
     /// The time after which no row can match a row of `side` at `ts` that came before; `None` for never.
     #[inline]
     pub(super) fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {

@@ -1,97 +1,52 @@
 //! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
-use super::assignment::Assignment;
+use super::assignment::{Assignment, Share};
+use super::buffer::Buffer;
 use super::epoch::Epoch;
+use super::log::Log;
 use super::reach::{Reach, Side};
+use crate::interval_join::NO_KEY;
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// A stored row, in 12 bytes.
-#[derive(Clone, Copy, Debug)]
-struct Stored {
-    ts_low: u32,
-    ts_high: u32,
-    /// The low bits of its number among the rows of its side.
-    number: u32,
-}
-
-impl Stored {
-    #[inline]
-    fn new(ts: i64, number: u32) -> Self {
-        Stored { ts_low: ts as u32, ts_high: (ts >> 32) as u32, number }
-    }
-
-    #[inline]
-    fn ts(self) -> i64 {
-        i64::from(self.ts_high.cast_signed()) << 32 | i64::from(self.ts_low)
-    }
-}
-
-/// The stored rows of one key and one side, in merged order.
+/// The buffers of a key: left, right. One cache line.
 #[derive(Clone, Debug, Default)]
-struct Buffer(VecDeque<Stored>);
-
-impl Buffer {
-    /// Lets go of rows before `ts`; none of them can match any more.
-    #[inline]
-    fn purge(&mut self, ts: i64) {
-        while self.0.front().is_some_and(|row| row.ts() < ts) {
-            self.0.pop_front();
-        }
-    }
-
-    /// How many rows are not after `ts`.
-    #[inline]
-    fn upto(&self, ts: i64) -> usize {
-        match self.0.back() {
-            Some(last) if last.ts() > ts => self.0.partition_point(|row| row.ts() <= ts),
-            _ => self.0.len(),
-        }
-    }
-
-    fn push(&mut self, row: Stored) {
-        // What a burst has taken is given back when it is over, before the buffer grows again.
-        if self.0.len() == self.0.capacity() / 8 && self.0.capacity() > 64 {
-            self.0.shrink_to(self.0.capacity() / 4);
-        }
-        self.0.push_back(row);
-    }
-}
-
-/// The buffers of a key: left, right.
-type KeyState = [Buffer; 2];
-
-/// The candidates of an epoch's row.
-#[derive(Clone, Copy, Debug)]
-struct RowPairs {
-    /// The row's place in the epoch.
-    row: u32,
-    /// Where its pairs end among the pairs.
-    end: u32,
-}
+#[repr(align(64))]
+struct KeyState([Buffer; 2]);
 
 /// What one thread works on: its keys' buffers, and the matches it has found in the epoch.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
-    /// The keys that are at home here, by their number divided by the number of replicas.
+    /// The keys that are at home here, by their place among these.
     home: Vec<KeyState>,
     /// Keys at home elsewhere, of which this replica has a part.
     shared: HashMap<u32, KeyState, foldhash::fast::FixedState>,
     /// The next row of the epoch to look at.
     next: usize,
+    /// For each side, the number of the oldest row that has not left its key's buffer.
+    kept: [u64; 2],
+    /// For each side, the number of the oldest row that the interval has not reached, where it ends before the present.
+    reached: [u64; 2],
     /// Numbers of matching earlier rows, one row's after the other's.
     pairs: Vec<u32>,
-    rows: Vec<RowPairs>,
-    /// How many of `rows` have been taken.
-    taken: usize,
+    /// For each row looked at here, its place in the epoch and where its pairs end.
+    rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
 
 /// The pairs that a filter keeps, given the numbers of their left and right rows.
-pub(super) type Filter<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
+pub type Filter<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
+
+/// What all replicas read.
+pub(super) struct Shared<'a> {
+    pub(super) epoch: &'a Epoch,
+    pub(super) logs: &'a [Log; 2],
+    pub(super) assignment: &'a Assignment,
+    pub(super) reach: &'a Reach,
+}
 
 impl Replica {
     pub(super) fn next(&self) -> usize {
@@ -102,69 +57,49 @@ impl Replica {
         self.comparisons
     }
 
-    /// Forgets the epoch, of which everything has been taken.
+    /// Forgets the epoch.
     pub(super) fn begin(&mut self) {
-        debug_assert_eq!(self.taken, self.rows.len(), "results would be lost");
         self.next = 0;
-        self.clear();
-    }
-
-    fn clear(&mut self) {
         self.pairs.clear();
         self.rows.clear();
-        self.taken = 0;
     }
 
     /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found.
     pub(super) fn run<E>(
         &mut self,
         me: u16,
-        epoch: &Epoch,
-        assignment: &Assignment,
-        reach: &Reach,
+        shared: &Shared<'_>,
         most: usize,
         filter: Option<&Filter<'_, E>>,
     ) -> Result<(), E> {
-        if self.taken == self.rows.len() {
-            self.clear();
-        }
-        let replicas = assignment.replicas();
+        let Shared { epoch, reach, assignment, .. } = *shared;
         let is_stored = [reach.is_stored(Side::Left), reach.is_stored(Side::Right)];
+        let takes_all = [reach.takes_all(Side::Left), reach.takes_all(Side::Right)];
         // Candidates from here on have not been filtered.
         let (mut unfiltered_rows, mut unfiltered) = (self.rows.len(), self.pairs.len());
         while self.next < epoch.len() && self.pairs.len() < most {
             let row = self.next;
             self.next += 1;
-            let key = epoch.keys[row];
+            let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
+            // 1. Rows that are too old for this one leave their buffers; later ones are no younger.
+            self.pass(me, ts, shared);
             let Some(share) = assignment.share(epoch.routes[row], key, me) else { continue };
-            let (ts, side, number) = (epoch.ts[row], epoch.sides[row], epoch.numbers[row]);
-            let state = if share.is_home {
-                let at = key as usize / replicas;
-                if self.home.len() <= at {
-                    self.home.resize_with((at + 1).next_power_of_two(), KeyState::default);
-                }
-                &mut self.home[at]
-            } else {
-                self.shared.entry(key).or_default()
-            };
-            // 1. Earlier rows of the other side that match are neighbours in their buffer.
-            let other = &mut state[side.other() as usize];
-            other.purge(reach.first(side, ts));
-            let found = reach.last(side, ts).map_or(0, |last| other.upto(last));
-            if found > 0 {
-                let (head, tail) = other.0.as_slices();
-                let (head, tail) = (&head[..found.min(head.len())], &tail[..found.saturating_sub(head.len())]);
-                self.pairs.extend(head.iter().map(|row| row.number));
-                self.pairs.extend(tail.iter().map(|row| row.number));
-                self.rows.push(RowPairs { row: row as u32, end: self.pairs.len() as u32 });
+            let state = state(&mut self.home, &mut self.shared, share, key);
+            // 2. Those that match are neighbours in their buffer.
+            let [left, right] = &mut state.0;
+            let (own, others) = if side == Side::Left { (left, right) } else { (right, left) };
+            let before = self.pairs.len();
+            match takes_all[side as usize] {
+                true => others.copy_all(&mut self.pairs),
+                false => others.copy_reached(&mut self.pairs),
             }
-            // 2. The row waits for later ones, unless another replica keeps it.
+            self.comparisons += (self.pairs.len() - before) as u64;
+            self.rows.push((row as u32, self.pairs.len() as u32));
+            // 3. The row waits for later ones, unless another replica keeps it.
+            let number = epoch.numbers[row];
             if is_stored[side as usize] && share.stores(number) {
-                let own = &mut state[side as usize];
-                own.purge(reach.first(side.other(), ts));
-                own.push(Stored::new(ts, number));
+                own.push(number);
             }
-            self.comparisons += found as u64;
             if let Some(filter) = filter
                 && self.pairs.len() - unfiltered >= FILTER_PAIRS
             {
@@ -172,10 +107,69 @@ impl Replica {
                 (unfiltered_rows, unfiltered) = (self.rows.len(), self.pairs.len());
             }
         }
-        if let Some(filter) = filter {
-            self.filter(epoch, filter, unfiltered_rows, unfiltered)?;
+        match filter {
+            Some(filter) => self.filter(epoch, filter, unfiltered_rows, unfiltered),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Brings the buffers to the time `ts`: rows that an interval has reached by then are noted, and rows that no row
+    /// at `ts` or later can match leave.
+    #[inline]
+    pub(super) fn pass(&mut self, me: u16, ts: i64, shared: &Shared<'_>) {
+        let reach = shared.reach;
+        for side in [Side::Left, Side::Right] {
+            if !reach.is_stored(side) {
+                continue;
+            }
+            let (log, other) = (&shared.logs[side as usize], side.other());
+            if !reach.takes_all(other)
+                && let Some(last) = reach.last(other, ts)
+            {
+                let mut reached = self.reached[side as usize].max(log.first());
+                self.each(me, side, &mut reached, shared, |ts| ts <= last, Buffer::reach, Buffer::reach_if);
+                self.reached[side as usize] = reached;
+            }
+            let first = reach.first(other, ts);
+            let mut kept = self.kept[side as usize];
+            self.each(me, side, &mut kept, shared, |ts| ts < first, Buffer::pop, Buffer::pop_if);
+            self.kept[side as usize] = kept;
+        }
+    }
+
+    /// Goes through the rows of a side from number `from` on, as far as times are `within`, and does to the buffers of
+    /// the keys here what is to be done for each row: `always` where all rows of the key are here, `perhaps` elsewhere.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one loop that serves two cursors")]
+    fn each(
+        &mut self,
+        me: u16,
+        side: Side,
+        from: &mut u64,
+        shared: &Shared<'_>,
+        within: impl Fn(i64) -> bool,
+        always: impl Fn(&mut Buffer),
+        perhaps: impl Fn(&mut Buffer, u32),
+    ) {
+        let log = &shared.logs[side as usize];
+        let mut place = (*from - log.first()) as usize;
+        let ts = log.ts();
+        while place < ts.len() && within(ts[place]) {
+            let key = log.keys()[place];
+            let number = *from as u32;
+            place += 1;
+            *from += 1;
+            if key == NO_KEY {
+                continue;
+            }
+            let route = shared.assignment.route(key);
+            let Some(share) = shared.assignment.share(route, key, me) else { continue };
+            if share.is_alone() {
+                always(&mut self.home[share.home()].0[side as usize]);
+            } else if let Some(state) = found(&mut self.home, &mut self.shared, share, key) {
+                perhaps(&mut state.0[side as usize], number);
+            }
+        }
     }
 
     /// Drops the candidates that the filter does not keep, of the rows from `first_row` on.
@@ -183,7 +177,7 @@ impl Replica {
         // 1. The pairs, whole.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let mut begin = first;
-        for &RowPairs { row, end } in &self.rows[first_row..] {
+        for &(row, end) in &self.rows[first_row..] {
             let earlier = &self.pairs[begin..end as usize];
             let later = std::iter::repeat_n(epoch.numbers[row as usize], earlier.len());
             match epoch.sides[row as usize] {
@@ -203,47 +197,42 @@ impl Replica {
         for (left, right) in left.chunks(FILTER_PAIRS).zip(right.chunks(FILTER_PAIRS)) {
             keep.extend(filter(left, right)?);
         }
-        // 3. Rows that have none left go, too.
-        let (mut at, mut kept, mut kept_rows) = (first, first, first_row);
-        for nth in first_row..self.rows.len() {
-            let RowPairs { row, end } = self.rows[nth];
-            let begin = kept;
-            while at < end as usize {
+        // 3. The others go.
+        let (mut at, mut kept) = (first, first);
+        for (_, end) in &mut self.rows[first_row..] {
+            while at < *end as usize {
                 self.pairs[kept] = self.pairs[at];
                 kept += usize::from(keep[at - first]);
                 at += 1;
             }
-            if kept > begin {
-                self.rows[kept_rows] = RowPairs { row, end: kept as u32 };
-                kept_rows += 1;
-            }
+            *end = kept as u32;
         }
-        self.rows.truncate(kept_rows);
         self.pairs.truncate(kept);
         Ok(())
     }
 
-    /// The next row of the epoch that has pairs here and lies before `end`.
-    #[inline]
-    pub(super) fn peek(&self, end: usize) -> Option<usize> {
-        self.rows.get(self.taken).map(|pairs| pairs.row as usize).filter(|&row| row < end)
+    /// Forgets what was found for rows before `row`.
+    pub(super) fn drop_before(&mut self, row: usize) {
+        let Cursor { rows, pair, .. } = self.cursor(row);
+        let dropped = self.rows.len() - rows.len();
+        self.rows.drain(..dropped);
+        self.pairs.drain(..pair);
+        self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
-    /// The numbers of that row's matches, earliest first.
-    #[inline]
-    pub(super) fn take(&mut self) -> &[u32] {
-        let begin = if self.taken == 0 { 0 } else { self.rows[self.taken - 1].end as usize };
-        let end = self.rows[self.taken].end as usize;
-        self.taken += 1;
-        &self.pairs[begin..end]
+    /// The rows looked at here from the epoch's row `from` on: where they begin among all, and where the first one's
+    /// pairs do.
+    pub(super) fn cursor(&self, from: usize) -> Cursor<'_> {
+        let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
+        let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
+        Cursor { rows: &self.rows[next..], pairs: &self.pairs, pair }
     }
 
     /// Forgets keys without rows.
-    pub(super) fn forget(&mut self, me: u16, replicas: usize, keys: &[u32]) {
+    pub(super) fn forget(&mut self, me: u16, assignment: &Assignment, keys: &[u32]) {
         for &key in keys {
-            if key as usize % replicas == usize::from(me)
-                && let Some(state) = self.home.get_mut(key as usize / replicas)
-            {
+            if let Some(state) = assignment.home_of(key, me).and_then(|home| self.home.get_mut(home)) {
+                debug_assert!(state.0.iter().all(|buffer| buffer.len() == 0), "the rows of a silent key have left");
                 *state = KeyState::default();
             }
             if !self.shared.is_empty() {
@@ -252,16 +241,85 @@ impl Replica {
         }
     }
 
+    /// Forgets all rows: the logs are about to let go of them.
+    pub(super) fn clear(&mut self, logs: &[Log; 2]) {
+        self.home.clear();
+        self.shared.clear();
+        self.kept = [logs[0].end(), logs[1].end()];
+        self.reached = self.kept;
+    }
+
     /// Whether the replica holds rows of a key that is at home elsewhere.
     pub(super) fn holds(&self, key: u32) -> bool {
-        self.shared.get(&key).is_some_and(|state| state.iter().any(|buffer| !buffer.0.is_empty()))
+        self.shared.get(&key).is_some_and(|state| state.0.iter().any(|buffer| buffer.len() > 0))
     }
 
     /// Bytes of the buffers.
     pub(super) fn memory(&self) -> usize {
-        let of_state =
-            |state: &KeyState| state.iter().map(|buffer| buffer.0.capacity() * size_of::<Stored>()).sum::<usize>();
+        let of_state = |state: &KeyState| state.0.iter().map(Buffer::memory).sum::<usize>();
         let of_home = self.home.capacity() * size_of::<KeyState>() + self.home.iter().map(of_state).sum::<usize>();
         of_home + self.shared.values().map(|state| size_of::<KeyState>() + of_state(state)).sum::<usize>()
+    }
+}
+
+/// The buffers of a key, made if there are none.
+#[inline]
+fn state<'a>(
+    home: &'a mut Vec<KeyState>,
+    shared: &'a mut HashMap<u32, KeyState, foldhash::fast::FixedState>,
+    share: Share,
+    key: u32,
+) -> &'a mut KeyState {
+    if !share.is_home() {
+        return shared.entry(key).or_default();
+    }
+    let at = share.home();
+    if home.len() <= at {
+        home.resize_with((at + 1).next_power_of_two(), KeyState::default);
+    }
+    &mut home[at]
+}
+
+/// The buffers of a key, if there are any.
+fn found<'a>(
+    home: &'a mut [KeyState],
+    shared: &'a mut HashMap<u32, KeyState, foldhash::fast::FixedState>,
+    share: Share,
+    key: u32,
+) -> Option<&'a mut KeyState> {
+    if share.is_home() { home.get_mut(share.home()) } else { shared.get_mut(&key) }
+}
+
+/// Reads what a replica has found, row by row.
+#[derive(Debug)]
+pub(super) struct Cursor<'a> {
+    rows: &'a [(u32, u32)],
+    pairs: &'a [u32],
+    pair: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The next row.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<usize> {
+        self.rows.first().map(|&(row, _)| row as usize)
+    }
+
+    /// The next row before `end`, and its pairs.
+    #[inline]
+    pub(super) fn next(&mut self, end: usize) -> Option<(usize, &'a [u32])> {
+        let row = self.peek().filter(|&row| row < end)?;
+        Some((row, self.take(row)))
+    }
+
+    /// The pairs of `row`, which is the next.
+    #[inline]
+    pub(super) fn take(&mut self, row: usize) -> &'a [u32] {
+        let &(next, end) = self.rows.first().expect("the replica has looked at the row");
+        debug_assert_eq!(next as usize, row, "rows are taken in order");
+        self.rows = &self.rows[1..];
+        let pairs = &self.pairs[self.pair..end as usize];
+        self.pair = end as usize;
+        pairs
     }
 }

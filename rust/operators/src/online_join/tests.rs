@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::interval_join::Closed;
+use crate::interval_join::{Closed, NO_ROW};
 
 type Row = (i64, Side, Option<u32>);
 
@@ -67,6 +67,13 @@ struct Manner {
     ordered: bool,
 }
 
+fn begin(join: &mut OnlineJoin, rows: &[Row]) {
+    let keys = [Side::Left, Side::Right]
+        .map(|side| rows.iter().filter(|row| row.1 == side).map(|row| row.2.unwrap_or(NO_KEY)).collect::<Vec<u32>>());
+    let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
+    join.begin(ts, sides, [&keys[0], &keys[1]]);
+}
+
 fn run(
     rows: &[Row],
     interval: &Interval,
@@ -89,15 +96,19 @@ fn run(
         }
         let (head, tail) = rest.split_at(len.min(rest.len()));
         rest = tail;
-        join.begin(head.iter().map(|&(ts, side, key)| (ts, side, key.unwrap_or(NO_KEY))));
+        begin(&mut join, head);
         while !join.is_done() {
             let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, ()> {
                 let keep = keep.expect("there is a filter");
                 Ok(left.iter().zip(right).map(|(&l, &r)| keep(l, r)).collect())
             };
             let filter: Option<&Filter<'_, ()>> = if keep.is_some() { Some(&filter) } else { None };
-            let results = join.advance(&driver, filter).unwrap();
-            add(&join, results);
+            match join.advance(&driver, filter).unwrap() {
+                Progress::Results(results) => add(&join, results),
+                Progress::Pieces(pieces) => {
+                    pieces.into_iter().for_each(|rows| add(&join, join.assemble(rows)));
+                }
+            }
         }
         let now = head.last().map(|row| row.0);
         let results = join.unmatched(now);
@@ -172,7 +183,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
         let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4, true);
         let driver = Driver::new(1, Stop::default());
         for epoch in rows.chunks(40) {
-            join.begin(epoch.iter().map(|&(ts, side, key)| (ts, side, key.unwrap())));
+            begin(&mut join, epoch);
             while !join.is_done() {
                 join.advance::<()>(&driver, None).unwrap();
             }
@@ -197,7 +208,7 @@ fn silent_keys_leave_nothing_behind() {
     for ts in 0..10_000_i64 {
         let key = free.pop().unwrap_or(most);
         most = most.max(key + 1);
-        join.begin([(ts, Side::Left, key)]);
+        begin(&mut join, &[(ts, Side::Left, Some(key))]);
         join.advance::<()>(&driver, None).unwrap();
         free.extend(join.purge(Some(ts)));
     }

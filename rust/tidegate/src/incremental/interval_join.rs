@@ -1,6 +1,7 @@
 //! The interval join of sources that are pushed to.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::new_null_array;
@@ -12,7 +13,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::interleave::interleave as interleave_arrays;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::How;
-use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Results, Side};
+use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Progress, Results, Side};
 use tidegate_sync::{Charge, Stop};
 
 use super::Polled;
@@ -50,12 +51,13 @@ pub struct OnlineOptions {
     pub memory_limit: Option<usize>,
     /// Whether results come in the contract's order, or in any.
     pub ordered: bool,
+    /// Whether each thread stays on a processor of its own.
+    pub pin: bool,
 }
 
 /// An interval join whose rows come in batches, from several sources a side.
 #[derive(Debug)]
 pub struct OnlineIntervalJoin {
-    how: How,
     plan: Plan,
     left_sources: usize,
     intake: Intake,
@@ -115,7 +117,6 @@ impl OnlineIntervalJoin {
         let mut streams = of_side("left", options.sources.0, left_stream);
         streams.extend(of_side("right", options.sources.1, right_stream));
         Ok(OnlineIntervalJoin {
-            how: query.how,
             left_sources: options.sources.0,
             intake: Intake::new(streams, options.memory_limit)?,
             keys: KeyNumbers::new(plan.keys.clone()),
@@ -123,7 +124,8 @@ impl OnlineIntervalJoin {
             join: OnlineJoin::new(&plan.interval, query.how, options.parallelism, query.threads, options.ordered),
             epoch: None,
             ready: VecDeque::new(),
-            driver: Driver::new(query.threads, Stop::default()),
+            driver: Driver::lasting(query.threads, Stop::default(), options.pin)
+                .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
             latency: Latency::default(),
             rows_out: 0,
             failed: None,
@@ -177,8 +179,7 @@ impl OnlineIntervalJoin {
     fn try_step(&mut self) -> Result<Step> {
         // 1. An epoch is joined until all of its results are made.
         if !self.join.is_done() {
-            let results = self.advance()?;
-            self.make(&results)?;
+            self.advance()?;
             return Ok(Step::Went);
         }
         // 2. Its rows, and those before it, are let go of when no later row can match them.
@@ -220,16 +221,13 @@ impl OnlineIntervalJoin {
         }
         self.latency.begin(&ready);
         self.epoch = ready.ts.last().copied();
-        let [mut left, mut right] = numbers.map(Vec::into_iter);
-        self.join.begin(ready.ts.iter().zip(&ready.sources).map(|(&ts, &source)| {
-            let side = side_of(source);
-            let keys = if side == Side::Left { &mut left } else { &mut right };
-            (ts, side, keys.next().expect("a key a row"))
-        }));
+        let sides = ready.sources.iter().map(|&source| side_of(source)).collect();
+        let [left, right] = &numbers;
+        self.join.begin(ready.ts, sides, [left, right]);
         Ok(())
     }
 
-    fn advance(&mut self) -> Result<Results> {
+    fn advance(&mut self) -> Result<()> {
         let (stores, first) = (&self.stores, [self.join.first(Side::Left), self.join.first(Side::Right)]);
         let keep = |predicate: &Predicate, left: &[u32], right: &[u32]| {
             let columns = |side: Side, of: expression::Side, numbers: &[u32]| {
@@ -243,14 +241,22 @@ impl OnlineIntervalJoin {
             let right_columns = columns(Side::Right, expression::Side::Right, right)?;
             Ok::<_, Error>(predicate.evaluate(&left_columns, &right_columns, left.len())?.iter().collect())
         };
-        let results = match &self.plan.predicate {
+        let progress = match &self.plan.predicate {
             None => self.join.advance::<Error>(&self.driver, None),
             Some(predicate) => self.join.advance(&self.driver, Some(&|left, right| keep(predicate, left, right))),
         };
-        results.map_err(|failed| match failed {
+        let progress = progress.map_err(|failed| match failed {
             Failed::Stopped(stopped) => stopped.into(),
             Failed::Filter(error) => error,
-        })
+        })?;
+        match progress {
+            Progress::Results(results) => self.make(&results),
+            Progress::Pieces(pieces) => {
+                let (join, maker) = (&self.join, self.maker());
+                let made = self.driver.map(pieces, |rows| maker.batches(&join.assemble(rows)))?;
+                self.keep(made)
+            }
+        }
     }
 
     /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can match.
@@ -266,22 +272,19 @@ impl OnlineIntervalJoin {
 
     /// Makes the batches of results.
     fn make(&mut self, results: &Results) -> Result<()> {
-        let pieces: Vec<_> = (0..results.left.len())
-            .step_by(BATCH_ROWS)
-            .map(|from| from..results.left.len().min(from + BATCH_ROWS))
-            .collect();
-        let pairs = self.how.pairs();
-        let maker = Maker {
-            plan: &self.plan,
-            stores: &self.stores,
-            first: [self.join.first(Side::Left), self.join.first(Side::Right)],
-        };
-        let made = self.driver.map(pieces, |rows| {
-            let right = if pairs { &results.right[rows.clone()] } else { &[][..] };
-            maker.batch(&results.left[rows], right)
-        })?;
-        for batch in made {
-            self.ready.push_back(batch?);
+        let maker = self.maker();
+        let made = self.driver.map(cuts(results), |rows| maker.batch(results, rows).map(|batch| vec![batch]))?;
+        self.keep(made)
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        let first = [self.join.first(Side::Left), self.join.first(Side::Right)];
+        Maker { plan: &self.plan, stores: &self.stores, first }
+    }
+
+    fn keep(&mut self, made: Vec<Result<Vec<RecordBatch>>>) -> Result<()> {
+        for batches in made {
+            self.ready.extend(batches?);
         }
         Ok(())
     }
@@ -377,7 +380,14 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn batch(&self, left: &[u32], right: &[u32]) -> Result<RecordBatch> {
+    fn batches(&self, results: &Results) -> Result<Vec<RecordBatch>> {
+        cuts(results).into_iter().map(|rows| self.batch(results, rows)).collect()
+    }
+
+    fn batch(&self, results: &Results, rows: Range<usize>) -> Result<RecordBatch> {
+        let left = &results.left[rows.clone()];
+        // Results of semi and anti joins have no right rows.
+        let right = results.right.get(rows).unwrap_or_default();
         let places = |side: Side, rows: &[u32]| self.stores[side as usize].places(self.first[side as usize], rows);
         let (left_places, right_places) = (places(Side::Left, left), places(Side::Right, right));
         let [left_store, right_store] = self.stores;
@@ -395,6 +405,12 @@ impl Maker<'_> {
         let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
         Ok(RecordBatch::try_new_with_options(self.plan.schema.clone(), columns, &options)?)
     }
+}
+
+/// The rows of each batch of results.
+fn cuts(results: &Results) -> Vec<Range<usize>> {
+    let rows = results.left.len();
+    (0..rows).step_by(BATCH_ROWS).map(|from| from..rows.min(from + BATCH_ROWS)).collect()
 }
 
 /// How far a step went.
