@@ -22,7 +22,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test loom check format bench wheel clean
+.PHONY: help install demo test loom stress check format bench wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and
 
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh
+
+stress: ## Run the gates under more threads than cores, also under the sanitizers.
+	$(SCRIPTS)/stress.sh
 
 check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 	$(SCRIPTS)/format_rust.sh

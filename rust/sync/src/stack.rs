@@ -43,7 +43,7 @@ impl<T> Stack<T> {
             // SAFETY: the entry is not in the stack yet, so this thread alone has it.
             unsafe { (*entry).below = below };
             // Release: publishes the entry, and through the chain of read-modify-writes those below
-            // it, to the Acquire of `take_all` and `is_empty`.
+            // it, to the Acquire of `take_all`.
             match self.top.compare_exchange(below, entry, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(found) => below = found,
@@ -53,9 +53,8 @@ impl<T> Stack<T> {
 
     /// Whether nothing is there to take.
     pub fn is_empty(&self) -> bool {
-        // Acquire: pairs with the Release of `push`; whoever finds the stack empty has also not
-        // missed what its pusher did before.
-        self.top.load(Ordering::Acquire).is_null()
+        // Relaxed: nothing is followed, and a push that happened before is seen in any case.
+        self.top.load(Ordering::Relaxed).is_null()
     }
 
     /// Takes everything, the last handed in first.

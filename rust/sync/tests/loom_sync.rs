@@ -1,6 +1,6 @@
 //! Every interleaving that loom models of the small shared types.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tidegate-sync --test loom_sync`
+//! `make loom` runs these and `loom_gate.rs`.
 //!
 //! What is handed over is a checked cell, written before and read after: an ordering that is too weak
 //! makes the two accesses race, which fails the model. What is dropped is counted.
@@ -49,7 +49,7 @@ fn loom_once_link_one_wins_and_all_see_it() {
                 })
             })
             .collect();
-        let early = link.get().map(|cell| cell.get());
+        let early = link.peek().map(Cell::get);
         let set: Vec<_> = setters.into_iter().map(|setter| setter.join().unwrap()).collect();
         let winner = if set[0].0 { 1 } else { 2 };
         assert!(set[0].0 != set[1].0, "exactly one wins");
