@@ -35,6 +35,19 @@ pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [T], store: Store)
     out[done..].iter_mut().zip(&places[done..]).for_each(|(out, &place)| *out = from[place as usize]);
 }
 
+/// Asks for `values[place]` to be in a cache when it is read in a while; nothing where there is no such place.
+#[inline]
+pub fn prefetch<T>(values: &[T], place: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has the instruction, and an address that is not mapped does nothing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (values, place);
+}
+
 /// Implements [`Value`] by gathers of 512 bits; the instructions take signed 32-bit places.
 macro_rules! wide {
     ($value:ty, $lanes:literal, $kernel:ident) => {
@@ -71,10 +84,11 @@ wide!(u32, 16, gather_u32);
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use std::arch::x86_64::{
-        __m512i, _mm_sfence, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu32, _mm256_set1_epi32,
-        _mm256_setzero_si256, _mm256_storeu_si256, _mm512_i32gather_epi32, _mm512_i32gather_epi64, _mm512_loadu_si512,
-        _mm512_max_epu32, _mm512_min_epu32, _mm512_reduce_max_epu32, _mm512_set1_epi32, _mm512_setzero_si512,
-        _mm512_storeu_si512, _mm512_stream_si512,
+        __m512i, _mm_sfence, _mm256_cmplt_epu32_mask, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu32,
+        _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_sub_epi32, _mm512_cmplt_epu32_mask,
+        _mm512_cvtepu32_epi64, _mm512_i32gather_epi32, _mm512_i32gather_epi64, _mm512_loadu_si512, _mm512_max_epu32,
+        _mm512_min_epu32, _mm512_permutexvar_epi32, _mm512_permutexvar_epi64, _mm512_reduce_max_epu32,
+        _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_stream_si512, _mm512_sub_epi32,
     };
 
     /// Stores a cache line.
@@ -120,7 +134,16 @@ mod avx512 {
             unsafe {
                 let at = _mm256_loadu_si256(places.as_ptr().cast());
                 largest = _mm256_max_epu32(largest, at);
-                let values = _mm512_i32gather_epi64::<8>(_mm256_min_epu32(at, last), from.as_ptr().cast());
+                let first = places[0] as usize;
+                let ahead = _mm256_sub_epi32(at, _mm256_set1_epi32(places[0] as i32));
+                let near = _mm256_cmplt_epu32_mask(ahead, _mm256_set1_epi32(8));
+                let values = match from.get(first..first + 8) {
+                    Some(line) if near == 0xff => {
+                        let line = _mm512_loadu_si512(line.as_ptr().cast());
+                        _mm512_permutexvar_epi64(_mm512_cvtepu32_epi64(ahead), line)
+                    }
+                    _ => _mm512_i32gather_epi64::<8>(_mm256_min_epu32(at, last), from.as_ptr().cast()),
+                };
                 store::<STREAMING>(out.as_mut_ptr().cast(), values);
             }
         }
@@ -147,7 +170,15 @@ mod avx512 {
             unsafe {
                 let at = _mm512_loadu_si512(places.as_ptr().cast());
                 largest = _mm512_max_epu32(largest, at);
-                let values = _mm512_i32gather_epi32::<4>(_mm512_min_epu32(at, last), from.as_ptr().cast());
+                let first = places[0] as usize;
+                let ahead = _mm512_sub_epi32(at, _mm512_set1_epi32(places[0] as i32));
+                let near = _mm512_cmplt_epu32_mask(ahead, _mm512_set1_epi32(16));
+                let values = match from.get(first..first + 16) {
+                    Some(line) if near == 0xffff => {
+                        _mm512_permutexvar_epi32(ahead, _mm512_loadu_si512(line.as_ptr().cast()))
+                    }
+                    _ => _mm512_i32gather_epi32::<4>(_mm512_min_epu32(at, last), from.as_ptr().cast()),
+                };
                 store::<STREAMING>(out.as_mut_ptr().cast(), values);
             }
         }
@@ -164,8 +195,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn oracle_indexing(len in 1_usize..200, places in prop::collection::vec(any::<u32>(), 0..200)) {
-            let places: Vec<u32> = places.into_iter().map(|place| place % len as u32).collect();
+        fn oracle_indexing(
+            len in 1_usize..200,
+            places in prop::collection::vec(any::<u32>(), 0..200),
+            neighbours in any::<bool>(),
+        ) {
+            let places = places.into_iter().zip(0..).map(|(place, at)| if neighbours { at / 3 + place % 4 } else { place });
+            let places: Vec<u32> = places.map(|place| place % len as u32).collect();
             for store in [Store::Cached, Store::Streaming] {
             let longs: Vec<u64> = (0..len as u64).map(|value| value << 40 | value).collect();
             let mut out = Pages::new(places.len());

@@ -46,7 +46,7 @@ impl Deref for Times<'_> {
 impl<'a> Groups<'a> {
     /// Groups the rows of `side`, whose keys are below `key_count`.
     pub(super) fn new(side: Side<'a>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
-        let sorted = is_sorted(side.ts, driver)?;
+        let sorted = are_sorted(&[side.ts], driver)?;
         let Some(keys) = side.keys else {
             return Self::of_one_key(side.ts, sorted, driver);
         };
@@ -86,11 +86,14 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Whether the times never fall.
-pub(super) fn is_sorted(ts: &[i64], driver: &Driver) -> Result<bool, Stopped> {
-    let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
+/// Whether the times of no column ever fall.
+pub(super) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, Stopped> {
     // A part looks at the first time of the next one too.
-    let sorted = driver.map(parts, |part| ts[part.start..ts.len().min(part.end + 1)].is_sorted())?;
+    let parts_of = |ts| {
+        let parts = ranges(<[i64]>::len(ts), driver.parts(ts.len(), PART_ROWS));
+        parts.into_iter().map(move |part| &ts[part.start..ts.len().min(part.end + 1)])
+    };
+    let sorted = driver.map(columns.iter().copied().flat_map(parts_of).collect(), |part: &[i64]| part.is_sorted())?;
     Ok(sorted.into_iter().all(|sorted| sorted))
 }
 
@@ -207,7 +210,7 @@ fn sort(ts: &mut [i64], numbers: &mut [u32]) -> bool {
 
 /// As [`sort`], on all threads: runs of the rows are sorted each by itself, then merged pairwise.
 fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bool, Stopped> {
-    if is_sorted(ts, driver)? {
+    if are_sorted(&[ts], driver)? {
         return Ok(true);
     }
     let cuts = ranges(ts.len(), ts.len().div_ceil(TASK_ROWS));

@@ -104,7 +104,7 @@ pub fn interval_join(
 ) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
-    let sorted = group::is_sorted(left.ts, driver)? && group::is_sorted(right.ts, driver)?;
+    let sorted = group::are_sorted(&[left.ts, right.ts], driver)?;
     if sorted
         && left.keys.is_some()
         && let Some(distances) = merge::distances(left, right, key_count, interval, driver)

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use tidegate_structures::gather::prefetch;
 use tidegate_structures::partition::ranges;
 
 use super::group::PART_ROWS;
@@ -17,6 +18,9 @@ const BLOCK: usize = 1 << 10;
 
 /// Runs up to this length are copied as if they had it, without a loop.
 const SHORT: usize = 8;
+
+/// How many runs ahead the rows of one are asked for: those of neighbouring left rows lie far apart.
+const AHEAD: usize = 32;
 
 /// The rows of a result, in left row order and, for a left row, in right row order.
 #[derive(Debug)]
@@ -188,6 +192,10 @@ impl Output {
 fn list_short_runs(runs: &[Run], first: u32, rows: &[u32], mut at: usize, pairs: &mut Pairs) -> (usize, usize) {
     let (left, right) = (&mut pairs.left[..], &mut pairs.right[..]);
     for (listed, (run, row)) in runs.iter().zip(first..).enumerate() {
+        if let Some(later) = runs.get(listed + AHEAD) {
+            prefetch(rows, later.start as usize);
+            prefetch(rows, later.start as usize + SHORT - 1);
+        }
         let start = run.start as usize;
         let whole = run.len() <= SHORT && at + run.len() <= pairs.len;
         let (true, Some(from)) = (whole, rows.get(start..start + SHORT)) else { return (listed, at) };

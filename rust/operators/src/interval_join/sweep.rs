@@ -3,7 +3,7 @@
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{NO_KEY, ranges};
 
-use super::group::{Groups, PART_ROWS, is_sorted};
+use super::group::{Groups, PART_ROWS, are_sorted};
 use super::{Interval, Run, Side};
 use crate::driver::{Driver, Stopped};
 
@@ -22,7 +22,7 @@ pub(super) fn sweep(
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
     let mut runs = Pages::new(left.ts.len());
-    if is_sorted(left.ts, driver)? {
+    if are_sorted(&[left.ts], driver)? {
         in_row_order(left, right, key_count, interval, &mut runs, driver)?;
     } else {
         by_group(&Groups::new(left, key_count, driver)?, right, interval, &mut runs, driver)?;
