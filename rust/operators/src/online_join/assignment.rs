@@ -61,39 +61,29 @@ pub(super) enum Looks {
 
 /// What a replica has to do with a key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
-    /// The key's place among those at home here; none if it is at home elsewhere.
-    home: Option<u32>,
-    /// This replica's place among those that store, and their number; `(0, 1)` and alone, or among several.
-    place: Option<(u32, u32)>,
-    is_alone: bool,
+pub(super) enum Share {
+    /// Nothing.
+    None,
+    /// It has all rows of the key, which is at home here: at this place among such keys.
+    All(u32),
+    /// It has a part of them.
+    Part(Part),
 }
 
-impl Share {
-    pub(super) fn is_home(self) -> bool {
-        self.home.is_some()
-    }
+/// A replica's part of a key's rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The key's place among those at home here; none if it is at home elsewhere.
+    pub(super) home: Option<u32>,
+    /// This replica's place among those that store rows, if it does, and their number.
+    place: Option<u32>,
+    degree: u32,
+}
 
-    /// The key's place among those at home here.
-    #[inline]
-    pub(super) fn home(self) -> usize {
-        self.home.expect("the key is at home here") as usize
-    }
-
-    /// Whether all rows of the key are here.
-    #[inline]
-    pub(super) fn is_alone(self) -> bool {
-        self.is_alone
-    }
-
+impl Part {
     /// Whether this replica is the one that stores the row of that number.
-    #[inline]
     pub(super) fn stores(self, number: u32) -> bool {
-        match self.place {
-            Some((_, 1)) => true,
-            Some((place, degree)) => number % degree == place,
-            None => false,
-        }
+        self.place == Some(number % self.degree)
     }
 }
 
@@ -154,6 +144,7 @@ impl Assignment {
         }
     }
 
+    #[inline]
     fn home(&self, key: u32) -> u16 {
         self.divisor.divide(key).1
     }
@@ -178,23 +169,25 @@ impl Assignment {
 
     /// What replica `me` has to do with a row of `key` that goes by `route`.
     #[inline]
-    pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Option<Share> {
-        if route != SPLIT {
-            return (route == me).then(|| Share {
-                home: Some(self.divisor.divide(key).0),
-                place: Some((0, 1)),
-                is_alone: true,
-            });
+    pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Share {
+        if route == me {
+            Share::All(self.divisor.divide(key).0)
+        } else if route == SPLIT {
+            self.part(key, me).map_or(Share::None, Share::Part)
+        } else {
+            Share::None
         }
+    }
+
+    fn part(&self, key: u32, me: u16) -> Option<Part> {
         let split = match self.parallelism {
             Parallelism::Data => &self.everywhere,
             _ => self.splits.get(&key).expect("a split key has its replicas"),
         };
-        let place = split.active.iter().position(|&replica| replica == me);
-        let place = place.map(|place| (place as u32, split.active.len() as u32));
-        let is_here = place.is_some() || split.draining.contains(&me);
+        let place = split.active.iter().position(|&replica| replica == me).map(|place| place as u32);
         let home = self.home_of(key, me).map(|home| home as u32);
-        is_here.then_some(Share { home, place, is_alone: false })
+        let is_here = place.is_some() || split.draining.contains(&me);
+        is_here.then_some(Part { home, place, degree: split.active.len() as u32 })
     }
 
     /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none without a key.

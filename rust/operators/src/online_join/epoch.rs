@@ -16,6 +16,7 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.ts.len()
     }

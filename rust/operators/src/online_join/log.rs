@@ -26,36 +26,44 @@ impl Log {
     }
 
     /// The number of the oldest row.
+    #[inline]
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
     /// One more than the number of the newest row.
+    #[inline]
     pub(super) fn end(&self) -> u64 {
         self.first + self.len() as u64
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.ts.len() - self.gone
     }
 
     /// The times of the rows, by place.
+    #[inline]
     pub(super) fn ts(&self) -> &[i64] {
         &self.ts[self.gone..]
     }
 
     /// The keys of the rows, by place.
+    #[inline]
     pub(super) fn keys(&self) -> &[u32] {
         &self.keys[self.gone..]
     }
 
-    pub(super) fn side(&self) -> Side {
-        self.side
-    }
-
-    /// Adds rows behind the others.
-    pub(super) fn extend(&mut self, ts: impl Iterator<Item = i64>, keys: &[u32]) {
-        self.ts.extend(ts);
+    /// Adds the rows of this side behind the others: all rows' times and sides, and the keys of this side's.
+    pub(super) fn extend(&mut self, ts: &[i64], sides: &[Side], keys: &[u32]) {
+        // Without a branch on the side, which nothing could predict: others' times are written over.
+        let mut at = self.ts.len();
+        self.ts.resize(at + keys.len() + 1, 0);
+        for (&ts, &side) in ts.iter().zip(sides) {
+            self.ts[at] = ts;
+            at += usize::from(side == self.side);
+        }
+        self.ts.truncate(at);
         self.keys.extend_from_slice(keys);
         debug_assert_eq!(self.ts.len(), self.keys.len(), "a key a row");
         if let Some(matched) = &mut self.matched {

@@ -160,9 +160,7 @@ impl OnlineJoin {
         epoch.routes.extend(epoch.keys.iter().map(|&key| self.assignment.route(key)));
         // 2. They go into the logs of their sides.
         for (log, keys) in self.logs.iter_mut().zip(keys) {
-            let wanted = log.side();
-            let of_side = ts.iter().zip(&sides).filter(|(_, side)| **side == wanted).map(|(&ts, _)| ts);
-            log.extend(of_side, keys);
+            log.extend(&ts, &sides, keys);
             for &key in keys.iter().filter(|&&key| key != NO_KEY) {
                 if self.rows_of_key.len() <= key as usize {
                     self.rows_of_key.resize((key as usize + 1).next_power_of_two(), 0);

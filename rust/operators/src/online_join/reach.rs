@@ -13,6 +13,7 @@ pub enum Side {
 
 impl Side {
     /// The other one.
+    #[inline]
     pub fn other(self) -> Side {
         match self {
             Side::Left => Side::Right,
@@ -26,6 +27,8 @@ impl Side {
 pub(super) struct Reach {
     /// For a row of each side, the least and the greatest `ts` of the other side less its own.
     offsets: [(i128, i128); 2],
+    /// The least ones again, where they fit 64 bits: saturating addition is then exact where it matters.
+    short: [Option<i64>; 2],
 }
 
 /// Beyond any difference of two times.
@@ -39,12 +42,16 @@ impl Reach {
         let open_above = matches!(closed, Closed::Left | Closed::Neither);
         let low = interval.lower.map_or(-FAR, |end| opened(end, open_below, 1));
         let high = interval.upper.map_or(FAR, |end| opened(end, open_above, -1));
-        Reach { offsets: [(low, high), (-high, -low)] }
+        let short = [i64::try_from(low).ok(), i64::try_from(-high).ok()];
+        Reach { offsets: [(low, high), (-high, -low)], short }
     }
 
     /// The first time of the other side that matches a row of `side` at `ts`, or the last time there is.
     #[inline]
     pub(super) fn first(&self, side: Side, ts: i64) -> i64 {
+        if let Some(low) = self.short[side as usize] {
+            return ts.saturating_add(low);
+        }
         let first = i128::from(ts) + self.offsets[side as usize].0;
         first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
@@ -59,12 +66,14 @@ impl Reach {
     }
 
     /// Whether later rows may match a row of `side` at all; they are not before it.
+    #[inline]
     pub(super) fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];
         high >= 0 && low <= high
     }
 
     /// Whether a row of `side` matches all earlier rows of the other side that are not too old.
+    #[inline]
     pub(super) fn takes_all(&self, side: Side) -> bool {
         self.offsets[side as usize].1 >= 0
     }

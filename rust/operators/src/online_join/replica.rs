@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::assignment::{Assignment, Share};
+use super::assignment::{Assignment, Part, Share};
 use super::buffer::Buffer;
 use super::epoch::Epoch;
 use super::log::Log;
@@ -83,8 +83,18 @@ impl Replica {
             let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
             // 1. Rows that are too old for this one leave their buffers; later ones are no younger.
             self.pass(me, ts, shared);
-            let Some(share) = assignment.share(epoch.routes[row], key, me) else { continue };
-            let state = state(&mut self.home, &mut self.shared, share, key);
+            let number = epoch.numbers[row];
+            let (state, stores) = match assignment.share(epoch.routes[row], key, me) {
+                Share::None => continue,
+                Share::All(home) => (at_home(&mut self.home, home), true),
+                Share::Part(part) => {
+                    let state = match part.home {
+                        Some(home) => at_home(&mut self.home, home),
+                        None => self.shared.entry(key).or_default(),
+                    };
+                    (state, part.stores(number))
+                }
+            };
             // 2. Those that match are neighbours in their buffer.
             let [left, right] = &mut state.0;
             let (own, others) = if side == Side::Left { (left, right) } else { (right, left) };
@@ -96,8 +106,7 @@ impl Replica {
             self.comparisons += (self.pairs.len() - before) as u64;
             self.rows.push((row as u32, self.pairs.len() as u32));
             // 3. The row waits for later ones, unless another replica keeps it.
-            let number = epoch.numbers[row];
-            if is_stored[side as usize] && share.stores(number) {
+            if is_stored[side as usize] && stores {
                 own.push(number);
             }
             if let Some(filter) = filter
@@ -153,22 +162,32 @@ impl Replica {
     ) {
         let log = &shared.logs[side as usize];
         let mut place = (*from - log.first()) as usize;
-        let ts = log.ts();
+        let (ts, keys) = (log.ts(), log.keys());
         while place < ts.len() && within(ts[place]) {
-            let key = log.keys()[place];
+            let key = keys[place];
             let number = *from as u32;
             place += 1;
             *from += 1;
             if key == NO_KEY {
                 continue;
             }
-            let route = shared.assignment.route(key);
-            let Some(share) = shared.assignment.share(route, key, me) else { continue };
-            if share.is_alone() {
-                always(&mut self.home[share.home()].0[side as usize]);
-            } else if let Some(state) = found(&mut self.home, &mut self.shared, share, key) {
-                perhaps(&mut state.0[side as usize], number);
+            match shared.assignment.share(shared.assignment.route(key), key, me) {
+                Share::None => {}
+                Share::All(home) => always(&mut self.home[home as usize].0[side as usize]),
+                Share::Part(part) => {
+                    if let Some(state) = self.found(part, key) {
+                        perhaps(&mut state.0[side as usize], number);
+                    }
+                }
             }
+        }
+    }
+
+    /// The buffers of a key of which a part is here, if there are any.
+    fn found(&mut self, part: Part, key: u32) -> Option<&mut KeyState> {
+        match part.home {
+            Some(home) => self.home.get_mut(home as usize),
+            None => self.shared.get_mut(&key),
         }
     }
 
@@ -262,32 +281,14 @@ impl Replica {
     }
 }
 
-/// The buffers of a key, made if there are none.
+/// The buffers of a key at home, made if there are none.
 #[inline]
-fn state<'a>(
-    home: &'a mut Vec<KeyState>,
-    shared: &'a mut HashMap<u32, KeyState, foldhash::fast::FixedState>,
-    share: Share,
-    key: u32,
-) -> &'a mut KeyState {
-    if !share.is_home() {
-        return shared.entry(key).or_default();
+fn at_home(home: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
+    let place = place as usize;
+    if home.len() <= place {
+        home.resize_with((place + 1).next_power_of_two(), KeyState::default);
     }
-    let at = share.home();
-    if home.len() <= at {
-        home.resize_with((at + 1).next_power_of_two(), KeyState::default);
-    }
-    &mut home[at]
-}
-
-/// The buffers of a key, if there are any.
-fn found<'a>(
-    home: &'a mut [KeyState],
-    shared: &'a mut HashMap<u32, KeyState, foldhash::fast::FixedState>,
-    share: Share,
-    key: u32,
-) -> Option<&'a mut KeyState> {
-    if share.is_home() { home.get_mut(share.home()) } else { shared.get_mut(&key) }
+    &mut home[place]
 }
 
 /// Reads what a replica has found, row by row.
