@@ -1,4 +1,4 @@
-"""Deterministic, multicore joins of event streams, Arrow in and Arrow out.
+"""Deterministic, multicore joins and aggregates of event streams, Arrow in and Arrow out.
 
 Pairs of rows that share a key and lie within a time interval of each other:
 
@@ -8,8 +8,16 @@ Pairs of rows that share a key and lie within a time interval of each other:
     >>> quotes = pa.table({"ts": [8, 19, 29, 31], "sym": ["A", "B", "A", "A"], "bid": [9, 8, 7, 6]})
     >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pylist()[0]
     {'ts': 10, 'sym': 'A', 'price': 1.0, 'ts_right': 8, 'bid': 9}
+
+Aggregates by key over sliding windows of time:
+
+    >>> tg.aggregate(
+    ...     trades, on="ts", size=20, advance=10, by="sym", aggs={"n": tg.agg.count()}
+    ... ).to_pylist()[1]
+    {'window_start': 10, 'window_end': 30, 'sym': 'A', 'n': 1}
 """
 
+from tidegate import agg
 from tidegate._explain import explain
 from tidegate._tidegate import (
     BatchReader,
@@ -20,11 +28,12 @@ from tidegate._tidegate import (
     StateError,
     TidegateError,
     __version__,
+    aggregate,
     default_threads,
     interval_join,
     interval_join_batches,
 )
-from tidegate.expressions import Expr, left, right
+from tidegate.expressions import Expr, left, right, row
 
 __all__ = [
     "BatchReader",
@@ -36,10 +45,13 @@ __all__ = [
     "StateError",
     "TidegateError",
     "__version__",
+    "agg",
+    "aggregate",
     "default_threads",
     "explain",
     "interval_join",
     "interval_join_batches",
     "left",
     "right",
+    "row",
 ]

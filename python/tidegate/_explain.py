@@ -4,33 +4,35 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate import _tidegate
-from tidegate.types import ArrowSource
+from tidegate.types import ArrowSource, Streams
 
 _PLANNERS: dict[object, Callable[..., str]] = {
+    _tidegate.aggregate: _tidegate.explain_aggregate,
     _tidegate.interval_join: _tidegate.explain_interval_join,
     _tidegate.interval_join_batches: _tidegate.explain_interval_join,
 }
 
 
 def explain(
-    function: Callable[..., Any], left: ArrowSource, right: ArrowSource, **arguments: object
+    function: Callable[..., Any], *inputs: ArrowSource | Streams, **arguments: object
 ) -> str:
-    """Say what a join would do: the algorithm and why, the index, the threads, the memory bound.
+    """Say what a call would do: the algorithm and why, the index, the threads, the memory bound.
 
     Only the schemas of the inputs are read. A reader that does not tell its schema otherwise is
     consumed by asking for it.
 
     Args:
-        function: `tidegate.interval_join` or `tidegate.interval_join_batches`.
-        left: The left input.
-        right: The right input.
+        function: `tidegate.interval_join`, `tidegate.interval_join_batches` or
+            `tidegate.aggregate`.
+        *inputs: As for the function: the left and the right input of a join, the streams of an
+            aggregation.
         **arguments: As for the function.
 
     Returns:
         A few lines of text.
 
     Raises:
-        TypeError: If `function` is another function.
+        TypeError: If `function` is another function, or does not take such inputs.
         TidegateError: If the function would raise because of its arguments or the schemas.
 
     Example:
@@ -47,4 +49,4 @@ def explain(
         names = ", ".join(getattr(known, "__name__", str(known)) for known in _PLANNERS)
         msg = f"function: expected one of {names}, got {function!r}"
         raise TypeError(msg)
-    return planner(left, right, **arguments)
+    return planner(*inputs, **arguments)

@@ -11,14 +11,15 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypedDict, final
 
 import pyarrow as pa
 
+from tidegate.agg import Aggregate
 from tidegate.expressions import Expr
-from tidegate.types import ArrowSource, Bound, Closed, How, KeyNames, Names
+from tidegate.types import ArrowSource, Bound, Closed, How, KeyNames, Length, Names, Streams
 
 __all__ = [
     "BUILD_PROFILE",
@@ -30,7 +31,9 @@ __all__ = [
     "StateError",
     "TidegateError",
     "__version__",
+    "aggregate",
     "default_threads",
+    "explain_aggregate",
     "explain_interval_join",
     "interval_join",
     "interval_join_batches",
@@ -384,4 +387,137 @@ def explain_interval_join(
         SchemaError: As for `interval_join`.
         TidegateError: As for `interval_join`.
         TypeError: As for `interval_join`.
+    """
+
+def aggregate(
+    streams: Streams,
+    *,
+    on: str,
+    size: Length,
+    advance: Length | None = None,
+    offset: Length | None = None,
+    by: str | Sequence[str] | None = None,
+    aggs: Mapping[str, Aggregate],
+    where: Expr | str | None = None,
+    algorithm: Literal["auto", "slices"] = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> pa.Table:
+    """Aggregate the rows of one or many inputs by key over sliding windows of time.
+
+    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
+    integer, that holds its time. The result has a row for each window and key that has rows.
+
+    The operator is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou
+    and Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic
+    designs and new abstract data types", section 2, over streams that have ended.
+
+    Example:
+        >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
+        >>> south = pa.table({"ts": [4, 5], "k": ["a", None], "kwh": [8.0, 16.0]})
+        >>> found = tg.aggregate(
+        ...     [north, south], on="ts", size=10, advance=5, by="k",
+        ...     aggs={"n": tg.agg.count(), "kwh": tg.agg.sum("kwh"), "last": tg.agg.last("kwh")},
+        ... )
+        >>> for row in found.to_pylist()[1:4]:
+        ...     print(row)
+        {'window_start': -5, 'window_end': 5, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
+        {'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 3, 'kwh': 13.0, 'last': 4.0}
+        {'window_start': 0, 'window_end': 10, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
+
+    Args:
+        streams: One input, or a sequence of inputs whose columns of the same names are taken
+            together. They are numbered from 0 in this order.
+        on: The time column: an integer, date or timestamp. Units are reconciled without loss; a
+            zone is on all streams or on none.
+        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
+            "250ms", or an integer in the unit of the time column (the finest of all streams). A
+            whole number of these units, greater than 0.
+        advance: How much later the next window begins, likewise; the size when None. Greater than
+            the size leaves gaps.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers). Of any
+            sign; 0 when None.
+        by: The key columns: a name or a list of names. Without it all rows are one group. Null is
+            a group, NaN equals NaN and 0.0 equals -0.0.
+        aggs: What is computed: from the names of the result's columns to functions of
+            `tidegate.agg`.
+        where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
+        algorithm: `auto`, or `slices`, the one there is: rows are added up by slice of time, which
+            all windows share, and slices combined to windows.
+        threads: The number of threads, from 1 to 512; see `default_threads`.
+        max_rows: The most rows that the result may have.
+
+    Returns:
+        `window_start` and `window_end` (int64 for integers, date32 for dates, else a timestamp in
+        the finest unit), the key columns, then a column for each of `aggs`. Rows are in the order
+        of windows, then keys ascending, nulls last.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        MemoryLimitError: The result would have more than `max_rows` rows.
+        TidegateError: Another argument has no meaning, a time is null, an integer sum does not fit
+            64 bits, or the Arrow data is malformed.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Streams need not be in time order; those that are not are sorted first, which costs time
+        and a copy. First and last follow the order of time, then stream, then position.
+
+        Results are a function of the data: floats are added in an order that neither threads nor
+        batches change. That is, within a slice a stream's rows in time order, then the streams,
+        then the slices: those before the last multiple of the window's slices from the latest to
+        the earliest, those after it from the earliest to the latest.
+
+        The work is proportional to rows and results, however many windows a row is in. Memory: the
+        inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key.
+    """
+
+def explain_aggregate(
+    streams: Streams,
+    *,
+    on: str,
+    size: Length,
+    advance: Length | None = None,
+    offset: Length | None = None,
+    by: str | Sequence[str] | None = None,
+    aggs: Mapping[str, Aggregate],
+    where: Expr | str | None = None,
+    algorithm: Literal["auto", "slices"] = "auto",
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> str:
+    """Say what `aggregate` would do with these arguments; `tidegate.explain` calls it.
+
+    Only the schemas are read, and the arguments are checked as `aggregate` checks them.
+
+    Example:
+        >>> print(tg.explain(tg.aggregate, trades, on="ts", size=20, advance=10, by="sym",
+        ...                  aggs={"n": tg.agg.count()}, threads=2))
+        aggregate
+          streams    1
+          windows    [k * 10 + 0, k * 10 + 0 + 20) integer, on ts
+          key        sym; null is a group
+        ...
+
+    Args:
+        streams: As for `aggregate`.
+        on: As for `aggregate`.
+        size: As for `aggregate`.
+        advance: As for `aggregate`.
+        offset: As for `aggregate`.
+        by: As for `aggregate`.
+        aggs: As for `aggregate`.
+        where: As for `aggregate`.
+        algorithm: As for `aggregate`.
+        threads: As for `aggregate`.
+        max_rows: As for `aggregate`.
+
+    Returns:
+        A few lines of text: the windows, the keys, the functions, the algorithm, the threads, the
+        memory bound and the columns.
+
+    Raises:
+        SchemaError: As for `aggregate`.
+        TidegateError: As for `aggregate`.
+        TypeError: As for `aggregate`.
     """

@@ -1,4 +1,4 @@
-"""What `where` takes: conditions over the columns of a left row and a right row.
+"""What `where` takes: conditions over the columns of a left row and a right row, or of one row.
 
 An expression is built with Python's operators from `left` and `right`, and is the same as its SQL
 text, which `where` takes as well:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     Operand: TypeAlias = "Expr | Literal"
 
-__all__ = ["Columns", "Expr", "left", "right"]
+__all__ = ["Columns", "Expr", "left", "right", "row"]
 
 
 class _Level(IntEnum):
@@ -53,8 +53,9 @@ class _Level(IntEnum):
 class Expr:
     """An expression over the columns of a left row and a right row.
 
-    Made by operators on `tidegate.left` and `tidegate.right`, never by its constructor. It has no
-    truth value of its own; its types are checked when a join takes it as `where`.
+    Made by operators on `tidegate.left` and `tidegate.right`, or on `tidegate.row`, never by its
+    constructor. It has no truth value of its own; its types are checked when a call takes it as
+    `where`.
 
     Literals may be of Python's types (bool, int, float, str, bytes, Decimal, datetime, date,
     timedelta, None) and numpy scalars of the same kinds.
@@ -202,6 +203,8 @@ class Expr:
 class Columns:
     """The columns of one side of a join: `left.price`, or `left["odd name"]` for any other name.
 
+    The columns of `row` are those of an aggregation.
+
     Example:
         >>> tidegate.left["odd name"] > tidegate.right.limit
         left."odd name" > right.limit
@@ -236,6 +239,9 @@ left = Columns("left")
 
 right = Columns("right")
 """The columns of the right table, for `where`."""
+
+row = Columns("row")
+"""The columns of a row, for the `where` of an aggregation and of its functions."""
 
 
 def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Expr:
@@ -292,8 +298,8 @@ def _literal(value: object) -> Expr:  # noqa: C901, PLR0911 - a line for each ty
             return _interval(value)
     message = (
         f"{value!r} of type {type(value).__name__} cannot be part of an expression: expected "
-        "tidegate.left or tidegate.right columns, or a bool, int, float, str, bytes, finite "
-        "Decimal, datetime, date, timedelta, numpy scalar or None"
+        "tidegate.left, tidegate.right or tidegate.row columns, or a bool, int, float, str, bytes, "
+        "finite Decimal, datetime, date, timedelta, numpy scalar or None"
     )
     raise TypeError(message)
 

@@ -14,7 +14,9 @@ __all__ = [
     "Closed",
     "How",
     "KeyNames",
+    "Length",
     "Names",
+    "Streams",
 ]
 
 
@@ -34,6 +36,12 @@ class ArrowArrayExportable(Protocol):
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
 """Anything that hands out Arrow data."""
+
+Streams: TypeAlias = ArrowSource | Sequence[ArrowSource]
+"""One stream of rows, or several, numbered from 0."""
+
+Length: TypeAlias = timedelta | np.timedelta64 | str | int
+"""A duration, or an integer in the unit of the time column."""
 
 Names: TypeAlias = str | tuple[str, str]
 """A column's name on both sides, or its names on the left and the right."""

@@ -279,11 +279,12 @@ def help_examples(*command: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-EXAMPLES = [*help_examples(), *help_examples("join"), *help_examples("doctor")]
+COMMANDS: list[list[str]] = [[], ["join"], ["aggregate"], ["doctor"]]
+EXAMPLES = [example for command in COMMANDS for example in help_examples(*command)]
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 13
     assert all("tidegate " in example for example in EXAMPLES)
 
 
@@ -302,7 +303,7 @@ def test_examples_of_the_help_run(folder: Path, example: str) -> None:
         assert read(folder / out[1]).num_rows > 0
 
 
-@pytest.mark.parametrize("command", [[], ["join"], ["doctor"]])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_lists_examples_and_exit_codes(command: list[str]) -> None:
     text = run(*command, "--help").stdout
 

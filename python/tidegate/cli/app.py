@@ -9,7 +9,8 @@ from typing import Annotated, NoReturn
 import typer
 
 import tidegate
-from tidegate.cli import INTERRUPTED, doctor, joining
+from tidegate.agg import Aggregate
+from tidegate.cli import INTERRUPTED, aggregating, doctor, joining
 from tidegate.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import Closed, How
 
@@ -22,12 +23,14 @@ Exit codes:
   130  stopped by Ctrl-C; no output file is left
 """
 
-HELP = f"""Join event tables by key and time: Parquet, CSV and Arrow in and out.
+HELP = f"""Join and aggregate event tables by key and time: Parquet, CSV and Arrow in and out.
 
 \b
 Examples:
   tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
       --lower -5s --upper 0s -o pairs.parquet
+  tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
+      --agg "close=last(price)" -o minutes.parquet
   tidegate join --help
   tidegate doctor
 
@@ -73,6 +76,35 @@ Examples:
   # what would be done
   tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
       --how anti --explain
+
+{EXIT_CODES}"""
+
+AGGREGATE_HELP = f"""Write one row for each window of time and key that has rows in STREAMS.
+
+A row is in every window [k * advance + offset, k * advance + offset + size) that holds its time,
+for whole numbers k from the epoch on. The result is in the order of windows, then keys.
+
+STREAMS are one or more files with the same columns, in any order of time; a file or OUT may be -
+for the standard streams. Formats and durations are those of `tidegate join`.
+
+FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN, and may
+say which rows count: "count() where price > 3".
+
+\b
+Examples:
+  # trades and last price of each minute
+  tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
+      --agg "trades=count()" --agg "close=last(price)" -o minutes.parquet
+
+\b
+  # the rows of five minutes, every ten seconds, of two files together
+  tidegate aggregate trades.parquet quotes.parquet --on ts --by symbol \\
+      --size 5m --advance 10s --agg "rows=count()" -o busy.parquet
+
+\b
+  # only some rows, to standard output
+  tidegate aggregate trades.parquet --on ts --size 1h --where "price > 2" \\
+      --agg "mean=mean(price)" --agg "large=count() where price > 3" --format csv | head
 
 {EXIT_CODES}"""
 
@@ -230,6 +262,97 @@ def join(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
+@app.command(help=AGGREGATE_HELP, short_help="Aggregate files over windows of time.")
+def aggregate(  # noqa: PLR0913 - a parameter for each option
+    streams: Annotated[list[str], typer.Argument(metavar="STREAMS", help="Files, or -.")],
+    *,
+    on: Annotated[str, typer.Option(metavar="COLUMN", help="The time column.")],
+    size: Annotated[str, typer.Option(metavar="DURATION", help="How long a window is.")],
+    agg: Annotated[
+        list[str], typer.Option(metavar="NAME=FUNCTION", help="What to compute; repeatable.")
+    ],
+    advance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="How much later the next begins.", show_default="the size"
+        ),
+    ] = None,
+    offset: Annotated[
+        str, typer.Option(metavar="DURATION", help="Where windows begin, from the epoch on.")
+    ] = "0",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A key column; repeat it for several columns."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help='Such as "price > 10".')
+    ] = None,
+    out: Annotated[
+        str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
+    ] = STANDARD_STREAM,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    in_format: Annotated[
+        Format | None, typer.Option(help="Format of STREAMS.", show_default="by their endings")
+    ] = None,
+    out_format: Annotated[
+        Format | None,
+        typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
+    ] = None,
+    csv_null: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Unquoted text that means null in CSV input; repeatable.",
+            show_default="the empty text",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print the plan; aggregate and write nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the program an error arose.")
+    ] = False,
+) -> None:
+    """Parse the options into a job and run it."""
+    if streams.count(STANDARD_STREAM) > 1:
+        _misused("STREAMS", "only one of them can be -")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    job = aggregating.Job(
+        streams=[
+            joining.Input(name, _format(name, in_format, "--in-format"), nulls) for name in streams
+        ],
+        arguments=aggregating.Arguments(
+            on=on,
+            size=_duration(size),
+            advance=None if advance is None else _duration(advance),
+            offset=_duration(offset),
+            by=by,
+            aggs=_aggregates(agg),
+            where=where,
+            threads=threads,
+            max_rows=max_rows,
+        ),
+    )
+    if explain:
+        with _failures_in_one_line(traceback=traceback):
+            typer.echo(aggregating.plan(job))
+        return
+    layout = _format(out, out_format, "--format")
+    _check_terminal(out, layout)
+    with _failures_in_one_line(traceback=traceback):
+        counts = aggregating.run(job, joining.Output(out, layout, force=force))
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
 @app.command("doctor", help=DOCTOR_HELP, short_help="Print versions and what the machine has.")
 def _doctor() -> None:
     """Print the report."""
@@ -266,10 +389,28 @@ def _keys(given: list[str]) -> dict[str, str]:
     return keys
 
 
+def _aggregates(given: list[str]) -> dict[str, Aggregate]:
+    found: dict[str, Aggregate] = {}
+    for text in given:
+        name, equals, function = text.partition("=")
+        if not (name and equals):
+            _misused("--agg", f"expected NAME=FUNCTION, found {text!r}")
+        if name in found:
+            _misused("--agg", f"column {name!r} is given twice")
+        try:
+            found[name] = aggregating.function(function)
+        except ValueError as error:
+            _misused("--agg", str(error))
+    return found
+
+
 def _bound(text: str) -> str | int | None:
+    """Read a duration, or none for no bound."""
+    return None if text.lower() in {"none", "unbounded"} else _duration(text)
+
+
+def _duration(text: str) -> str | int:
     """Read a duration: a whole number is in the column's unit, other texts are tidegate's."""
-    if text.lower() in {"none", "unbounded"}:
-        return None
     try:
         return int(text)
     except ValueError:

@@ -1,8 +1,10 @@
-//! The joins of tidegate over plain columns: times, dense keys and row numbers. Nothing here knows of Arrow or Python.
+//! The operators of tidegate over plain columns: times, dense keys and row numbers. Nothing here knows of Arrow or Python.
 
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 pub mod driver;
 pub mod incremental;
 pub mod interval_join;
 pub mod online_join;
+pub mod order;

@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+mod aggregate;
 mod error;
 mod expression;
 mod input;
@@ -17,6 +18,9 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _tidegate {
     use super::*;
+
+    #[pymodule_export]
+    use super::aggregate::{aggregate, explain_aggregate};
 
     #[pymodule_export]
     use super::join::{default_threads, explain_interval_join, interval_join, interval_join_batches};

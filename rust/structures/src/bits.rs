@@ -42,6 +42,12 @@ impl BitSet {
         self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
+    /// Takes out the numbers that are not in `other`, which has the same length.
+    pub fn intersect(&mut self, other: &BitSet) {
+        assert_eq!(self.len, other.len, "sets of numbers below one length");
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+    }
+
     /// The numbers in the set, ascending.
     pub fn present(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
@@ -83,5 +89,9 @@ mod tests {
         assert_eq!(set.present().collect::<Vec<_>>(), (1..69).collect::<Vec<_>>());
         set.insert(0);
         assert_eq!(set.missing().collect::<Vec<_>>(), [69]);
+        let mut others = BitSet::new(70);
+        others.insert_range(60, 70);
+        set.intersect(&others);
+        assert_eq!(set.present().collect::<Vec<_>>(), (60..69).collect::<Vec<_>>());
     }
 }

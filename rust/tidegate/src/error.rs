@@ -74,6 +74,11 @@ impl Error {
         Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
     }
 
+    /// The same error, said to be about `place`.
+    pub(crate) fn within(self, place: &str) -> Self {
+        Error { kind: self.kind, message: format!("{place}: {}", self.message) }
+    }
+
     /// The sentence.
     pub fn message(&self) -> &str {
         &self.message

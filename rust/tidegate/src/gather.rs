@@ -57,7 +57,7 @@ impl Column {
         (Self::of_chunks(left_type.clone(), of_left), Self::of_chunks(right_type.clone(), of_right))
     }
 
-    fn of_chunks(data_type: DataType, chunks: Vec<ArrayRef>) -> Self {
+    pub(crate) fn of_chunks(data_type: DataType, chunks: Vec<ArrayRef>) -> Self {
         let mut starts = vec![0_u32];
         starts.extend(chunks.iter().scan(0, |rows, chunk| {
             *rows += chunk.len() as u32;

@@ -76,7 +76,7 @@ impl KeyColumn {
 }
 
 /// The type in which values of two types are compared for equality, if they can be.
-fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
+pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary,
         FixedSizeBinary, Float64, Int64, LargeBinary, LargeUtf8, Null, Timestamp, UInt64, Utf8, Utf8View,
@@ -145,8 +145,22 @@ pub(crate) fn encode(left: &Table, right: &Table, columns: &[KeyColumn], driver:
     dictionary::<ByteTable, _>(&left, &right, "hashed rows of several columns", driver)
 }
 
+/// Numbers the keys of one table, for grouping. A null is a value like any other where there are several columns; the null
+/// of a single column is [`NO_KEY`].
+pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
+    let nothing = Table::from(&**table.schema());
+    if let [_] = columns {
+        return encode(&nothing, table, columns, driver);
+    }
+    let rows = |table| {
+        let columns = columns.iter().map(|column| (column.right, &column.common)).collect();
+        RowColumns { nulls_are_values: true, ..RowColumns::new(table, columns) }
+    };
+    dictionary::<ByteTable, _>(&rows(&nothing), &rows(table), "hashed rows of several columns", driver)
+}
+
 /// Whether equality of the type is equality of 64-bit words, once floats are in canonical form.
-fn is_word(data_type: &DataType) -> bool {
+pub(crate) fn is_word(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Float64, Int64, Timestamp, UInt64};
     matches!(data_type, Boolean | Date32 | Date64 | Float64 | Int64 | Timestamp(..) | UInt64)
 }
@@ -196,7 +210,7 @@ fn word_chunk(table: &Table, column: usize, chunk: &ArrayRef, common: &DataType)
 }
 
 /// One bit pattern for all NaN, and one for both zeros.
-fn canonical(value: f64) -> f64 {
+pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN
     } else if value == 0.0 {
@@ -347,7 +361,7 @@ impl<'a> SideKeys<'a> {
 }
 
 /// The slices of `values` that consecutive ranges stand for.
-fn split<'a>(mut values: &'a mut [u32], parts: &[Range<usize>]) -> Vec<&'a mut [u32]> {
+pub(crate) fn split<'a>(mut values: &'a mut [u32], parts: &[Range<usize>]) -> Vec<&'a mut [u32]> {
     let cut = |part: &Range<usize>| {
         let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
         values = rest;
@@ -594,11 +608,13 @@ pub(crate) struct RowColumns<'a> {
     table: &'a Table,
     columns: Vec<(usize, &'a DataType)>,
     chunks: Chunks,
+    /// Whether a row with a null has a key.
+    nulls_are_values: bool,
 }
 
 impl<'a> RowColumns<'a> {
     fn new(table: &'a Table, columns: Vec<(usize, &'a DataType)>) -> Self {
-        RowColumns { table, columns, chunks: Chunks::new(table, Vec::new()) }
+        RowColumns { table, columns, chunks: Chunks::new(table, Vec::new()), nulls_are_values: false }
     }
 
     /// The type in which a column enters the encoding.
@@ -645,7 +661,7 @@ impl KeySource for RowColumns<'_> {
                     .fold(None, |nulls, column| NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref()));
                 let encoded = converter.convert_columns(&columns)?;
                 for (row, key) in encoded.iter().enumerate() {
-                    let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+                    let valid = self.nulls_are_values || nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
                     each(valid.then_some(key.as_ref()));
                 }
             }

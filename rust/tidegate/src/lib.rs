@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 mod batches;
 mod duration;
 mod error;

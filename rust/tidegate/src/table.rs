@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Record batches of one schema whose data has been validated.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What the table is called in messages: `left`, `right`.
+    /// What the table is called in messages: `left`, `right`, `streams[2]`.
     name: Arc<str>,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -27,15 +27,8 @@ impl Table {
         batches: Vec<RecordBatch>,
         driver: &Driver,
     ) -> Result<Self> {
-        let name = name.into();
-        let batches: Vec<RecordBatch> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
-        let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        if rows >= MAX_ROWS {
-            return Err(Error::memory(format!(
-                "{name}: {rows} rows are more than the {} a table may have; join it in parts",
-                MAX_ROWS - 1
-            )));
-        }
+        let table = Table::of_valid(name, schema, batches)?;
+        let Table { name, schema, batches, .. } = &table;
         let columns: Vec<(usize, ArrayRef)> = batches
             .iter()
             .flat_map(|batch| batch.columns().iter().cloned().enumerate())
@@ -45,6 +38,20 @@ impl Table {
         if let Some((column, Err(error))) = valid.into_iter().find(|(_, valid)| valid.is_err()) {
             let column = schema.field(column).name();
             return Err(Error::data(format!("{name}: column `{column}` holds malformed Arrow data: {error}")));
+        }
+        Ok(table)
+    }
+
+    /// A table of batches that are known to be valid.
+    pub(crate) fn of_valid(name: impl Into<Arc<str>>, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+        let name = name.into();
+        let batches: Vec<RecordBatch> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows >= MAX_ROWS {
+            return Err(Error::memory(format!(
+                "{name}: {rows} rows are more than the {} a table may have; take it in parts",
+                MAX_ROWS - 1
+            )));
         }
         Ok(Table { name, schema, batches, rows })
     }

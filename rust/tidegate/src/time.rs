@@ -208,6 +208,19 @@ pub enum Bound {
     Nanoseconds(i128),
 }
 
+/// A duration in whole steps of `unit`.
+pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
+    let end = end(name, bound, unit, Round::Down)?;
+    if !end.whole {
+        return Err(Error::argument(format!(
+            "{name} is {} {unit}, but times are whole {unit}; cast the time column to a finer unit",
+            end.exact.show(),
+            unit = unit.name()
+        )));
+    }
+    Ok(end.steps)
+}
+
 /// The interval in steps of `unit`, with the caller's meaning kept exactly where an end falls between two steps.
 pub(crate) fn interval(lower: Option<Bound>, upper: Option<Bound>, closed: Closed, unit: Unit) -> Result<Interval> {
     let low = lower.map(|bound| end("lower", bound, unit, Round::Up)).transpose()?;

@@ -16,7 +16,7 @@ const TASK_ROWS: usize = 1 << 18;
 
 /// The rows of a side by key, then time, then row number.
 #[derive(Debug)]
-pub(super) struct Groups<'a> {
+pub(crate) struct Groups<'a> {
     /// Where each key's rows start, with the number of rows that have a key as last element.
     pub(super) starts: Vec<u32>,
     ts: Times<'a>,
@@ -45,7 +45,7 @@ impl Deref for Times<'_> {
 
 impl<'a> Groups<'a> {
     /// Groups the rows of `side`, whose keys are below `key_count`.
-    pub(super) fn new(side: Side<'a>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
+    pub(crate) fn new(side: Side<'a>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
         let sorted = are_sorted(&[side.ts], driver)?;
         let Some(keys) = side.keys else {
             return Self::of_one_key(side.ts, sorted, driver);
@@ -81,7 +81,7 @@ impl<'a> Groups<'a> {
         self.numbers.as_deref()
     }
 
-    pub(super) fn into_numbers(self) -> Option<Pages<u32>> {
+    pub(crate) fn into_numbers(self) -> Option<Pages<u32>> {
         self.numbers
     }
 }

@@ -41,7 +41,7 @@ pub use tidegate_structures::bits::BitSet;
 use tidegate_structures::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use group::Groups;
+pub(crate) use group::Groups;
 pub use interval::{Closed, How, Interval};
 pub use output::{NO_ROW, Output, Pairs};
 pub use tidegate_structures::partition::NO_KEY;

@@ -90,10 +90,19 @@ impl Predicate {
         Ok(Predicate { root, left: binder.left_columns, right: binder.right_columns, types })
     }
 
+    /// As [`bind`](Self::bind), for an expression over the rows of one table, which stands for the left one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`bind`](Self::bind).
+    pub fn bind_row(expr: &Expr, schema: &Schema) -> Result<Self> {
+        Predicate::bind(expr, schema, &Schema::empty())
+    }
+
     /// The columns that it reads of one side: their places in the schema, ascending.
     pub fn columns(&self, side: Side) -> &[usize] {
         match side {
-            Side::Left => &self.left,
+            Side::Left | Side::Row => &self.left,
             Side::Right => &self.right,
         }
     }
@@ -141,7 +150,7 @@ impl Binder<'_> {
             Expr::Column(side, name) => {
                 let index = self.index(*side, name)?;
                 let columns = match side {
-                    Side::Left => &mut self.left_columns,
+                    Side::Left | Side::Row => &mut self.left_columns,
                     Side::Right => &mut self.right_columns,
                 };
                 if let Err(place) = columns.binary_search(&index) {
@@ -162,7 +171,7 @@ impl Binder<'_> {
 
     fn schema(&self, side: Side) -> &Schema {
         match side {
-            Side::Left => self.left,
+            Side::Left | Side::Row => self.left,
             Side::Right => self.right,
         }
     }
@@ -173,7 +182,8 @@ impl Binder<'_> {
         match (found.next(), found.next()) {
             (Some((index, _)), None) => Ok(index),
             (Some(_), Some(_)) => {
-                Err(Error::schema(format!("where: the {side} table has more than one column `{name}`; rename one")))
+                let table = table(side);
+                Err(Error::schema(format!("where: {table} has more than one column `{name}`; rename one")))
             }
             (None, _) => {
                 let mut names: Vec<_> = fields.iter().take(20).map(|field| format!("`{}`", field.name())).collect();
@@ -181,7 +191,8 @@ impl Binder<'_> {
                     names.push("...".into());
                 }
                 let names = names.join(", ");
-                Err(Error::schema(format!("where: the {side} table has no column `{name}`; it has {names}")))
+                let table = table(side);
+                Err(Error::schema(format!("where: {table} has no column `{name}`; it has {names}")))
             }
         }
     }
@@ -220,7 +231,7 @@ impl Binder<'_> {
         let index = self.index(side, name)?;
         let found = |columns: &[usize]| columns.binary_search(&index).expect("`collect` found every column");
         let slot = match side {
-            Side::Left => found(&self.left_columns),
+            Side::Left | Side::Row => found(&self.left_columns),
             Side::Right => self.left_columns.len() + found(&self.right_columns),
         };
         let data_type = self.schema(side).field(index).data_type().clone();
@@ -335,6 +346,14 @@ impl Binder<'_> {
                 bound.text, bound.data_type
             ))),
         }
+    }
+}
+
+fn table(side: Side) -> &'static str {
+    match side {
+        Side::Left => "the left table",
+        Side::Right => "the right table",
+        Side::Row => "the table",
     }
 }
 

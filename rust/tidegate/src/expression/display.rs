@@ -100,6 +100,7 @@ impl Display for Side {
         f.write_str(match self {
             Side::Left => "left",
             Side::Right => "right",
+            Side::Row => "row",
         })
     }
 }

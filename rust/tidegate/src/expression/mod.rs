@@ -1,4 +1,5 @@
-//! The `where` of a join: a typed predicate over pairs of a left row and a right row.
+//! The `where` of a join: a typed predicate over pairs of a left row and a right row; and that of an aggregation, over
+//! single rows.
 //!
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
@@ -35,15 +36,17 @@ mod types;
 mod tests;
 
 pub use bind::Predicate;
-pub use sql::parse_sql;
+pub use sql::{parse_row_sql, parse_sql};
 
-/// One of the two tables of a join.
+/// One of the two tables of a join, or the one of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The left table.
     Left,
     /// The right table.
     Right,
+    /// The only table.
+    Row,
 }
 
 /// An expression over the columns of a left row and a right row, not yet checked against any schema.
@@ -81,6 +84,25 @@ pub enum Expr {
         /// At least one item.
         items: Vec<Expr>,
     },
+}
+
+impl Expr {
+    /// Calls `each` with every column that the expression reads.
+    pub(crate) fn for_each_column(&self, each: &mut dyn FnMut(Side, &str)) {
+        match self {
+            Expr::Column(side, name) => each(*side, name),
+            Expr::Literal(_) => {}
+            Expr::Unary(_, x) => x.for_each_column(each),
+            Expr::Binary(left, _, right) => [left, right].into_iter().for_each(|x| x.for_each_column(each)),
+            Expr::Between { value, low, high } => {
+                [value, low, high].into_iter().for_each(|x| x.for_each_column(each));
+            }
+            Expr::In { value, items } => {
+                value.for_each_column(each);
+                items.iter().for_each(|x| x.for_each_column(each));
+            }
+        }
+    }
 }
 
 /// A constant. Times are in nanoseconds, which hold every unit of Arrow.

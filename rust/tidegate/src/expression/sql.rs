@@ -32,10 +32,31 @@ const MAX_NESTING: usize = 120;
 ///
 /// An argument error that names what is not understood or not supported.
 pub fn parse_sql(text: &str) -> Result<Expr> {
+    parse(text, "left.price < right.bid", |side, name| match side {
+        Side::Row => Err(format!("`{name}`: say of which side: left.{name} or right.{name}")),
+        Side::Left | Side::Right => Ok(()),
+    })
+}
+
+/// Reads a predicate over the columns of one table, which are `price`, `row.price` or, with any other characters,
+/// `"odd name"`. The rest is as for [`parse_sql`].
+///
+/// # Errors
+///
+/// As for [`parse_sql`].
+pub fn parse_row_sql(text: &str) -> Result<Expr> {
+    parse(text, "price > 10", |side, name| match side {
+        Side::Row => Ok(()),
+        Side::Left | Side::Right => Err(format!("`{side}.{name}`: there are no sides here; write row.{name}")),
+    })
+}
+
+/// Reads a predicate whose columns are all `allowed`.
+fn parse(text: &str, example: &str, allowed: impl Fn(Side, &str) -> Result<(), String>) -> Result<Expr> {
     let invalid = |reason: String| Error::argument(format!("where `{text}`: {reason}"));
     let tokens = tokens(text).map_err(invalid)?;
     if tokens.is_empty() {
-        return Err(invalid("the text is empty; expected a condition such as `left.price < right.bid`".into()));
+        return Err(invalid(format!("the text is empty; expected a condition such as `{example}`")));
     }
     let operators = tokens.iter().filter(|token| is_operator(&token.token)).count();
     if operators > MAX_OPERATORS {
@@ -50,7 +71,15 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
     if rest.token != Token::EOF {
         return Err(invalid(format!("expected the end, found `{}`{}", rest.token, rest.span.start)));
     }
-    expression(tree).map_err(invalid)
+    let expr = expression(tree).map_err(invalid)?;
+    let mut verdict = Ok(());
+    expr.for_each_column(&mut |side, name| {
+        if verdict.is_ok() {
+            verdict = allowed(side, name);
+        }
+    });
+    verdict.map_err(invalid)?;
+    Ok(expr)
 }
 
 /// Plain SQL, with the parser's defaults.
@@ -103,7 +132,7 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
     match tree {
         ast::Expr::Nested(inner) => expression(*inner),
         ast::Expr::CompoundIdentifier(parts) => column(&parts),
-        ast::Expr::Identifier(name) => Err(format!("`{name}`: say of which side: left.{name} or right.{name}")),
+        ast::Expr::Identifier(name) => Ok(Expr::Column(Side::Row, name.value)),
         ast::Expr::Value(value) => literal(value.value).map(Expr::Literal),
         ast::Expr::TypedString(typed) => typed_literal(typed).map(Expr::Literal),
         ast::Expr::Interval(interval) => duration_literal(interval).map(Expr::Literal),
@@ -149,6 +178,7 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
     let side = match side.value.to_ascii_lowercase().as_str() {
         "left" => Side::Left,
         "right" => Side::Right,
+        "row" => Side::Row,
         other => return Err(format!("`{}`: expected left or right before the point, found `{other}`", written())),
     };
     Ok(Expr::Column(side, name.value.clone()))

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::expression::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary, parse_sql};
+use crate::expression::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary, parse_row_sql, parse_sql};
 
 fn literal() -> impl Strategy<Value = Literal> {
     prop_oneof![
@@ -115,6 +115,22 @@ fn text_is_read_as_sql() {
         // By their debug form, in which NaN equals itself.
         assert_eq!(format!("{:?}", parse_sql(shown)), format!("{:?}", Ok::<_, crate::Error>(expr)), "{text}");
     }
+}
+
+#[test]
+fn text_over_single_rows_names_columns_with_or_without_row() {
+    for (text, shown) in [
+        ("price > 1 and \"odd name\" is null", "row.price > 1 AND row.\"odd name\" IS NULL"),
+        ("row.date = ROW.price", "row.date = row.price"),
+    ] {
+        let expr = parse_row_sql(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(expr.to_string(), shown);
+        assert_eq!(parse_row_sql(shown).unwrap(), expr);
+    }
+    let refused = |text| parse_row_sql(text).unwrap_err().message().to_owned();
+    assert!(refused("left.price > 1").contains("`left.price`: there are no sides here; write row.price"));
+    assert!(refused(" ").contains("expected a condition such as `price > 10`"));
+    assert!(parse_sql("row.price > 1").unwrap_err().message().contains("say of which side: left.price"));
 }
 
 #[test]

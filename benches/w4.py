@@ -1,0 +1,280 @@
+"""Workload W4: aggregates of many streams over sliding windows, tidegate against DuckDB and Polars.
+
+20 sorted streams, in all N rows over 10 000 s; windows of 30 s that begin every 3 s, so a row is in
+ten of them; count, mean and first value of each window and key. Every system gets the rows in its
+own format before the clock starts: tidegate 20 tables, the others one table sorted by time. All
+return a whole table; only tidegate's is in order. Before anything is timed, the number of rows and
+the sums of all columns are compared.
+
+    python benches/w4.py --rows 10000000 --keys 243,40000 --threads 1,2
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEED = 42
+STREAMS = 20
+SPAN_US, SIZE_US, ADVANCE_US = 10_000_000_000, 30_000_000, 3_000_000
+PANES = SIZE_US // ADVANCE_US
+COLUMNS = ("w", "k", "n", "mean", "first")
+TOLERANCE = 1e-9  # of sums of floats, which each system adds in an order of its own
+WARM_UP_ROWS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One system on one case; the parent writes it as JSON."""
+
+    form: str
+    threads: int
+    folder: str
+    size: int
+    repeat: int
+
+
+def generate(rows: int, keys: int, folder: Path) -> None:
+    """Write the streams: times that no two rows share, uniform keys, one float."""
+    random = np.random.Generator(np.random.PCG64(SEED))
+    steps = random.integers(1, 2 * SPAN_US // rows, rows)
+    columns = {
+        "ts": np.cumsum(steps),
+        "k": random.integers(0, keys, rows),
+        "v": random.random(rows),
+    }
+    stream_of = random.integers(0, STREAMS, rows)
+    for stream in range(STREAMS):
+        chosen = stream_of == stream
+        _write(folder / str(stream), {name: values[chosen] for name, values in columns.items()})
+    _write(folder / "all", columns)
+
+
+def _write(path: Path, columns: dict[str, np.ndarray]) -> None:
+    table = pa.table(columns)
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file:
+        return pa.ipc.open_file(file).read_all()
+
+
+def tidegate_slices(
+    streams: list[pa.Table], _whole: pa.Table, threads: int
+) -> Callable[[], pa.Table]:
+    """One call."""
+    import tidegate  # noqa: PLC0415 - each process loads its own system
+
+    agg = tidegate.agg
+
+    def run() -> pa.Table:
+        return tidegate.aggregate(
+            streams,
+            on="ts",
+            size=SIZE_US,
+            advance=ADVANCE_US,
+            by="k",
+            aggs={"n": agg.count(), "mean": agg.mean("v"), "first": agg.first("v")},
+            threads=threads,
+        )
+
+    return lambda: run().drop_columns("window_end").rename_columns(COLUMNS)
+
+
+def duckdb_panes(_streams: list[pa.Table], whole: pa.Table, threads: int) -> Callable[[], pa.Table]:
+    """Panes of 3 s, then ten panes a window: what an expert writes."""
+    return _duckdb(
+        whole,
+        threads,
+        f"""
+        with panes as (
+            select ts // {ADVANCE_US} as pane, k, count(*) as n, sum(v) as s, arg_min(v, ts) as f
+            from r group by all
+        )
+        select (pane - back) * {ADVANCE_US} as w, k, sum(n)::bigint as n, sum(s) / sum(n) as mean,
+            arg_min(f, pane) as first
+        from panes, range({PANES}) as t(back) group by all
+        """,  # noqa: S608 - numbers only
+    )
+
+
+def duckdb_windows(
+    _streams: list[pa.Table], whole: pa.Table, threads: int
+) -> Callable[[], pa.Table]:
+    """Each row in ten windows: what one writes first."""
+    return _duckdb(
+        whole,
+        threads,
+        f"""
+        select (ts // {ADVANCE_US} - back) * {ADVANCE_US} as w, k, count(*) as n, avg(v) as mean,
+            arg_min(v, ts) as first
+        from r, range({PANES}) as t(back) group by all
+        """,  # noqa: S608 - numbers only
+    )
+
+
+def _duckdb(whole: pa.Table, threads: int, query: str) -> Callable[[], pa.Table]:
+    import duckdb  # noqa: PLC0415 - as above
+
+    connection = duckdb.connect(config={"threads": threads, "preserve_insertion_order": False})
+    connection.register("arrow_input", whole)
+    connection.execute("create table r as from arrow_input")
+    return lambda: connection.sql(query).to_arrow_table()
+
+
+def polars_panes(
+    _streams: list[pa.Table], whole: pa.Table, _threads: int
+) -> Callable[[], pa.Table]:
+    """Panes of 3 s, then ten panes a window: what an expert writes."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    frame, col = pl.DataFrame(whole), pl.col
+    backs = pl.LazyFrame({"back": range(PANES)}, schema={"back": pl.Int64})
+    panes = (
+        frame.lazy()
+        .group_by(pane=col("ts") // ADVANCE_US, k=col("k"))
+        .agg(n=pl.len(), s=col("v").sum(), f=col("v").first())
+    )
+    windows = (
+        panes.join(backs, how="cross")
+        .group_by(w=(col("pane") - col("back")) * ADVANCE_US, k=col("k"))
+        .agg(
+            n=col("n").sum().cast(pl.Int64),
+            mean=col("s").sum() / col("n").sum(),
+            first=col("f").get(col("pane").arg_min()),
+        )
+    )
+    return lambda: windows.collect(engine="streaming").to_arrow()
+
+
+def polars_dynamic(
+    _streams: list[pa.Table], whole: pa.Table, _threads: int
+) -> Callable[[], pa.Table]:
+    """group_by_dynamic: what one writes first."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    frame, col = pl.DataFrame(whole), pl.col
+    windows = (
+        frame.lazy()
+        .with_columns(col("ts").set_sorted())
+        .group_by_dynamic(
+            "ts",
+            every=f"{ADVANCE_US}i",
+            period=f"{SIZE_US}i",
+            offset=f"{ADVANCE_US - SIZE_US}i",
+            group_by="k",
+        )
+        .agg(n=pl.len().cast(pl.Int64), mean=col("v").mean(), first=col("v").first())
+        .select(w="ts", k="k", n="n", mean="mean", first="first")
+    )
+    return lambda: windows.collect().to_arrow()
+
+
+FORMS: dict[str, Callable[[list[pa.Table], pa.Table, int], Callable[[], pa.Table]]] = {
+    "tidegate": tidegate_slices,
+    "duckdb panes": duckdb_panes,
+    "duckdb windows": duckdb_windows,
+    "polars panes": polars_panes,
+    "polars dynamic": polars_dynamic,
+}
+
+
+def fingerprint(result: pa.Table) -> list[float]:
+    """The number of rows and the sums of the columns."""
+    return [result.num_rows, *(float(pc.sum(result[name]).as_py()) for name in COLUMNS)]
+
+
+def measure(job: Job) -> dict[str, object]:
+    """Run one form here: a small run to load libraries, one to check, then timed ones."""
+    pa.set_cpu_count(job.threads)
+    folder = Path(job.folder)
+    form = FORMS[job.form]
+    if job.form == "tidegate":
+        streams, whole = [_read(folder / str(stream)) for stream in range(STREAMS)], pa.table({})
+    else:
+        streams, whole = [], _read(folder / "all")
+    small = [stream.slice(0, WARM_UP_ROWS) for stream in streams]
+    form(small, whole.slice(0, WARM_UP_ROWS), job.threads)()
+    run = form(streams, whole, job.threads)
+    found = fingerprint(run())
+    seconds = []
+    for _ in range(job.repeat):
+        start = time.perf_counter()
+        result = run()
+        seconds.append(time.perf_counter() - start)
+        del result
+    return {"seconds": seconds, "fingerprint": found}
+
+
+def main() -> None:
+    """Measure every form on every case, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of all streams")
+    parser.add_argument("--keys", default="243,40000", help="numbers of keys, comma-separated")
+    parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
+    parser.add_argument("--forms", default=",".join(FORMS), help="which forms to run")
+    parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
+    given = parser.parse_args()
+    print("| keys | threads | form | s | rows/s | result rows |")
+    print("| --: | --: | --- | --: | --: | --: |")
+    for keys in map(int, given.keys.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            generate(given.rows, keys, Path(folder))
+            expected: list[float] = []
+            for threads in map(int, given.threads.split(",")):
+                for form in given.forms.split(","):
+                    job = Job(form, threads, folder, given.rows, given.repeat)
+                    line, expected = _line(job, expected, given.timeout)
+                    print(f"| {keys:,} | {threads} | {form} | {line} |", flush=True)
+
+
+def _line(job: Job, expected: list[float], timeout: float) -> tuple[str, list[float]]:
+    """Run a job in a process of its own; what it found, and what every other has to find."""
+    from measure import environment  # noqa: PLC0415 - the child needs none of it
+
+    command = [sys.executable, __file__, "--job", json.dumps(dataclasses.asdict(job))]
+    try:
+        done = subprocess.run(  # noqa: S603 - this script
+            command,
+            env=environment(job.threads),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"> {timeout:.0f} | | ", expected
+    if done.returncode != 0:
+        sys.exit(f"{job.form} failed:\n{done.stderr}")
+    found = json.loads(done.stdout)
+    expected = expected or found["fingerprint"]
+    if not np.allclose(found["fingerprint"], expected, rtol=TOLERANCE, atol=0):
+        sys.exit(f"{job.form}: expected {expected}, found {found['fingerprint']}")
+    seconds = statistics.median(found["seconds"])
+    rows = int(expected[0])
+    return f"{seconds:.3f} | {job.size / seconds / 1e6:,.1f} M | {rows:,}", expected
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--job"]:
+        print(json.dumps(measure(Job(**json.loads(sys.argv[2])))))
+    else:
+        main()

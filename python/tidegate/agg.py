@@ -1,0 +1,147 @@
+"""What `tidegate.aggregate` computes: a function of a column of the rows that a condition selects.
+
+    >>> import pyarrow as pa
+    >>> import tidegate as tg
+    >>> trades = pa.table({"ts": [1, 2, 7], "price": [3.0, 5.0, 4.0], "size": [10, 30, 20]})
+    >>> tg.aggregate(
+    ...     trades,
+    ...     on="ts",
+    ...     size=5,
+    ...     aggs={"open": tg.agg.first("price"), "large": tg.agg.count(where=tg.row.size > 15)},
+    ... ).to_pylist()[0]
+    {'window_start': 0, 'window_end': 5, 'open': 3.0, 'large': 1}
+
+Nulls are left out, but for `first` and `last`, which take a row whatever it holds. Where no row is
+left, a count is 0 and all else null.
+"""
+
+# ruff: noqa: A001 - the functions have the names that everyone knows, inside this module.
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from tidegate.expressions import Expr
+
+__all__ = ["Aggregate", "count", "first", "last", "max", "mean", "min", "std", "sum", "var"]
+
+Function: TypeAlias = Literal["count", "sum", "mean", "min", "max", "first", "last", "var", "std"]
+"""The name of a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A function, the column it is of, and the condition on the rows that count, as SQL text.
+
+    Made by the functions of this module. It can be compared, pickled and used in any call.
+    """
+
+    function: Function
+    column: str | None = None
+    where: str | None = None
+
+
+def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggregate:
+    """Count the rows, or the values of a column that are not null.
+
+    Args:
+        column: The column, of any type; None for all rows.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> tidegate.agg.count("price", where="price > 3")
+        Aggregate(function='count', column='price', where='price > 3')
+    """
+    return _aggregate("count", column, where)
+
+
+def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Add up the values.
+
+    Integers give int64, unsigned ones uint64, decimals decimal128(38), floats float64. Whole
+    numbers are added exactly; a sum that does not fit its type is an error that names the window.
+
+    Args:
+        column: A column of numbers.
+        where: Which rows count, as for `count`.
+
+    Example:
+        >>> tidegate.agg.sum("size", where=tidegate.row.side == "B").where
+        "row.side = 'B'"
+    """
+    return _aggregate("sum", column, where)
+
+
+def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Average the values, as float64.
+
+    Args:
+        column: A column of numbers.
+        where: Which rows count, as for `count`.
+    """
+    return _aggregate("mean", column, where)
+
+
+def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Find the smallest value; NaN is larger than any other float.
+
+    Args:
+        column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
+        where: Which rows count, as for `count`.
+    """
+    return _aggregate("min", column, where)
+
+
+def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Find the largest value; NaN is larger than any other float.
+
+    Args:
+        column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
+        where: Which rows count, as for `count`.
+    """
+    return _aggregate("max", column, where)
+
+
+def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Take the value of the first row by time, then stream, then position; it may be null.
+
+    Args:
+        column: A column of any type.
+        where: Which rows count, as for `count`; `"price IS NOT NULL"` skips nulls.
+    """
+    return _aggregate("first", column, where)
+
+
+def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Take the value of the last row by time, then stream, then position; it may be null.
+
+    Args:
+        column: A column of any type.
+        where: Which rows count, as for `count`; `"price IS NOT NULL"` skips nulls.
+    """
+    return _aggregate("last", column, where)
+
+
+def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Compute the variance of the values as a sample, as float64; null for fewer than two.
+
+    Args:
+        column: A column of numbers.
+        where: Which rows count, as for `count`.
+    """
+    return _aggregate("var", column, where)
+
+
+def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Compute the square root of `var`.
+
+    Args:
+        column: A column of numbers.
+        where: Which rows count, as for `count`.
+    """
+    return _aggregate("std", column, where)
+
+
+def _aggregate(function: Function, column: str | None, where: Expr | str | None) -> Aggregate:
+    return Aggregate(function, column, None if where is None else str(where))

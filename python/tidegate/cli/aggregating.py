@@ -1,0 +1,99 @@
+"""What `tidegate aggregate` does with its options: read, aggregate, write, count."""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TypedDict, cast, get_args
+
+import pyarrow as pa
+
+import tidegate
+from tidegate.agg import Aggregate, Function
+from tidegate.cli.joining import Input, Output
+from tidegate.files import batch_writer
+
+FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.IGNORECASE)
+
+
+class Arguments(TypedDict):
+    """The arguments of `tidegate.aggregate`, as the command line gives them."""
+
+    on: str
+    size: str | int
+    advance: str | int | None
+    offset: str | int | None
+    by: list[str] | None
+    aggs: dict[str, Aggregate]
+    where: str | None
+    threads: int | None
+    max_rows: int | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """The tables and how to aggregate them."""
+
+    streams: list[Input]
+    arguments: Arguments
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was read and written; its text is the last line of the command."""
+
+    streams: int
+    rows: int
+    out: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Tell the counts and the speed in input rows per second."""
+        speed = self.rows / max(self.seconds, 1e-9)
+        streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
+        return (
+            f"{self.rows:,} rows of {streams}, {self.out:,} rows out, "
+            f"{self.seconds:.2f} s, {speed:,.0f} input rows/s"
+        )
+
+
+def function(text: str) -> Aggregate:
+    """Read `sum(size)`, `count()` or `first(price) where size > 10`.
+
+    Raises:
+        ValueError: The text is none of these; it says what was expected.
+
+    Example:
+        >>> function("sum(size) where side = 'B'")
+        Aggregate(function='sum', column='size', where="side = 'B'")
+    """
+    known = get_args(Function)
+    found = FUNCTION.fullmatch(text)
+    if found is None or found[1].lower() not in known:
+        names = ", ".join(known)
+        message = f"expected such as sum(size) or count() where size > 10, of {names}; got {text!r}"
+        raise ValueError(message)
+    name = cast("Function", found[1].lower())
+    return Aggregate(name, found[2] or None, found[3])
+
+
+def plan(job: Job) -> str:
+    """Tell how the rows would be aggregated; of files that say so, only the types are read."""
+    tables = [stream.open().schema.empty_table() for stream in job.streams]
+    return tidegate.explain(tidegate.aggregate, tables, **job.arguments)
+
+
+def run(job: Job, output: Output) -> Counts:
+    """Aggregate files into another."""
+    start = time.perf_counter()
+    output.check()
+    if job.arguments["threads"] is not None:
+        pa.set_cpu_count(job.arguments["threads"])
+    # What is wrong with names, types and windows is found before the rows are read.
+    plan(job)
+    tables = [stream.open().read(None) for stream in job.streams]
+    found = tidegate.aggregate(tables, **job.arguments)
+    with batch_writer(output.name, output.layout, found.schema) as writer:
+        for batch in found.to_batches():
+            writer.write_batch(batch)
+    rows = sum(table.num_rows for table in tables)
+    return Counts(len(tables), rows, found.num_rows, time.perf_counter() - start)

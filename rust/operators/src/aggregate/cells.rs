@@ -1,0 +1,236 @@
+//! Which rows go together: the slices of time, and the keys of each slice.
+
+use std::ops::Range;
+
+use tidegate_structures::pages::Pages;
+
+use super::Stream;
+use super::windows::{Slice, Windows};
+use crate::driver::{Driver, Stopped};
+
+/// About how many rows a part has: what is gathered from them should fit a second-level cache.
+const PART_ROWS: usize = 1 << 16;
+
+/// Every so many rows of a source, a time is looked at to find where to cut.
+const SAMPLE_ROWS: usize = 1 << 10;
+
+/// The number of a partial or a cell that is none: that of rows which are not counted.
+pub(super) const NOWHERE: u32 = 0;
+
+/// A stretch of time that begins and ends with slices, and where each of its rows belongs.
+///
+/// A *partial* is what one source has of one key in one slice; a *cell* is what all sources have of it. Partials are
+/// numbered source by source, cells slice by slice, both from 1. With one source they are the same.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The rows of each source.
+    pub(super) rows: Vec<Range<usize>>,
+    /// The partial of each row, source after source; [`NOWHERE`] for a row that no window covers.
+    pub(super) partial_of: Pages<u32>,
+    /// One more than the largest partial.
+    pub(super) partials: usize,
+    /// The sources' runs of partials, by slice, then source.
+    pub(super) runs: Vec<Run>,
+    /// The cell of each partial; `None` where it has the same number.
+    pub(super) cell_of: Option<Vec<u32>>,
+    /// The key of each cell.
+    pub(super) keys: Vec<u32>,
+    pub(super) slices: Vec<SliceCells>,
+}
+
+/// The partials of one source in one slice.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    slice: Slice,
+    pub(super) source: usize,
+    pub(super) partials: Range<usize>,
+}
+
+/// The cells of a slice.
+#[derive(Clone, Debug)]
+pub(super) struct SliceCells {
+    pub(super) slice: Slice,
+    pub(super) cells: Range<usize>,
+}
+
+impl Part {
+    /// The rows of each source, with their partials.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, Range<usize>, &[u32])> {
+        let mut rest = &self.partial_of[..];
+        self.rows.iter().enumerate().map(move |(source, rows)| {
+            let (partials, others) = rest.split_at(rows.len());
+            rest = others;
+            (source, rows.clone(), partials)
+        })
+    }
+
+    /// One more than the largest cell.
+    pub(super) fn cells(&self) -> usize {
+        self.keys.len()
+    }
+}
+
+/// Finds slices and cells of all rows, part by part.
+pub(super) fn parts(
+    streams: &[Stream<'_>],
+    key_count: usize,
+    windows: &Windows,
+    driver: &Driver,
+) -> Result<Vec<Part>, Stopped> {
+    let cuts = cuts(streams, windows);
+    let ends = |source: &Stream<'_>, cut: Option<&Slice>| match cut {
+        None => source.ts.len(),
+        Some(&slice) => {
+            let last = windows.last_time(slice);
+            source.ts.partition_point(|ts| *ts <= last)
+        }
+    };
+    let rows: Vec<Vec<Range<usize>>> = (0..=cuts.len())
+        .map(|at| {
+            let before = at.checked_sub(1).map(|before| &cuts[before]);
+            let range = |source| before.map_or(0, |cut| ends(source, Some(cut)))..ends(source, cuts.get(at));
+            streams.iter().map(range).collect()
+        })
+        .collect();
+    driver.map_with(
+        rows,
+        || Slots::new(key_count),
+        |slots, rows| {
+            let mut part = Builder::new(&rows, windows, slots);
+            for (stream, rows) in streams.iter().zip(&rows) {
+                part.add(&stream.ts[rows.clone()], stream.keys.map(|keys| &keys[rows.clone()]));
+            }
+            part.finish(rows)
+        },
+    )
+}
+
+/// The last slices of parts but for the last one, such that parts have about [`PART_ROWS`] rows.
+fn cuts(streams: &[Stream<'_>], windows: &Windows) -> Vec<Slice> {
+    let samples = |stream: &Stream<'_>| stream.ts.iter().skip(SAMPLE_ROWS - 1).step_by(SAMPLE_ROWS).copied().collect();
+    let mut samples: Vec<i64> = streams.iter().flat_map(|stream| -> Vec<i64> { samples(stream) }).collect();
+    samples.sort_unstable();
+    let apart = PART_ROWS / SAMPLE_ROWS;
+    let mut cuts: Vec<Slice> = samples.iter().skip(apart - 1).step_by(apart).map(|ts| windows.slice_of(*ts)).collect();
+    cuts.dedup();
+    cuts
+}
+
+/// For each key, the number it had last, in partials and in cells.
+#[derive(Debug)]
+struct Slots {
+    partials: Vec<u32>,
+    cells: Vec<u32>,
+}
+
+impl Slots {
+    fn new(key_count: usize) -> Self {
+        Slots { partials: vec![NOWHERE; key_count], cells: vec![NOWHERE; key_count] }
+    }
+}
+
+/// Forgets the numbers of the keys that have one.
+fn clear(slots: &mut [u32], keys: &[u32]) {
+    if keys.len() < slots.len() {
+        keys.iter().for_each(|&key| slots[key as usize] = NOWHERE);
+    } else {
+        slots.fill(NOWHERE);
+    }
+}
+
+/// Builds one part, source by source.
+struct Builder<'a> {
+    windows: &'a Windows,
+    slots: &'a mut Slots,
+    one_source: bool,
+    partial_of: Pages<u32>,
+    filled: usize,
+    /// The key of each partial.
+    keys: Vec<u32>,
+    runs: Vec<Run>,
+    source: usize,
+}
+
+impl<'a> Builder<'a> {
+    fn new(rows: &[Range<usize>], windows: &'a Windows, slots: &'a mut Slots) -> Self {
+        let partial_of = Pages::new(rows.iter().map(ExactSizeIterator::len).sum());
+        let one_source = rows.len() == 1;
+        // The key of the partial that is none.
+        let keys = vec![0];
+        Builder { windows, slots, one_source, partial_of, filled: 0, keys, runs: Vec::new(), source: 0 }
+    }
+
+    /// Adds the rows of the next source, in time order.
+    fn add(&mut self, ts: &[i64], keys: Option<&[u32]>) {
+        let mut row = 0;
+        while row < ts.len() {
+            let slice = self.windows.slice_of(ts[row]);
+            let last = self.windows.last_time(slice);
+            let end = row + ts[row..].iter().take_while(|ts| **ts <= last).count();
+            let out = &mut self.partial_of[self.filled..][..end - row];
+            self.filled += end - row;
+            if self.windows.is_gap(slice) {
+                out.fill(NOWHERE);
+            } else {
+                let first = self.keys.len();
+                match keys {
+                    Some(keys) => number(&keys[row..end], &mut self.slots.partials, &mut self.keys, out),
+                    None => {
+                        out.fill(first as u32);
+                        self.keys.push(0);
+                    }
+                }
+                self.runs.push(Run { slice, source: self.source, partials: first..self.keys.len() });
+            }
+            row = end;
+        }
+        self.source += 1;
+    }
+
+    fn finish(mut self, rows: Vec<Range<usize>>) -> Part {
+        let partials = self.keys.len();
+        clear(&mut self.slots.partials, &self.keys);
+        // A source's runs are in time order, so this merges as many sorted runs as there are sources.
+        self.runs.sort_by_key(|run| run.slice);
+        let by_slice = self.runs.chunk_by(|a, b| a.slice == b.slice);
+        if self.one_source {
+            let slices =
+                self.runs.iter().map(|run| SliceCells { slice: run.slice, cells: run.partials.clone() }).collect();
+            let Builder { partial_of, runs, keys, .. } = self;
+            return Part { rows, partial_of, partials, runs, cell_of: None, keys, slices };
+        }
+        let mut cell_of = vec![NOWHERE; partials];
+        let mut keys = vec![0];
+        let mut slices = Vec::new();
+        for runs in by_slice {
+            let first = keys.len();
+            for run in runs {
+                let range = run.partials.clone();
+                number_from(first, &self.keys[range.clone()], &mut self.slots.cells, &mut keys, &mut cell_of[range]);
+            }
+            slices.push(SliceCells { slice: runs[0].slice, cells: first..keys.len() });
+        }
+        clear(&mut self.slots.cells, &keys);
+        let Builder { partial_of, runs, .. } = self;
+        Part { rows, partial_of, partials, runs, cell_of: Some(cell_of), keys, slices }
+    }
+}
+
+/// Numbers the keys of a run by themselves: a key that the run has not had yet gets the next number.
+fn number(keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
+    number_from(known.len(), keys, slots, known, out);
+}
+
+/// As [`number`], where the keys with numbers from `first` on are known already.
+#[inline]
+fn number_from(first: usize, keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
+    let first = first as u32;
+    for (&key, out) in keys.iter().zip(out) {
+        let slot = &mut slots[key as usize];
+        if *slot < first {
+            *slot = known.len() as u32;
+            known.push(key);
+        }
+        *out = *slot;
+    }
+}

@@ -1,0 +1,309 @@
+//! The aggregate functions as states: what a row adds, how two states combine, and what comes out.
+
+/// A function whose states of neighbouring stretches of time combine to the state of both.
+pub(super) trait Function: Send + Sync + 'static {
+    /// What a row adds.
+    type Input: Copy + Send + Sync;
+    type State: Copy + Send + Sync;
+    type Output: Element;
+
+    /// The state of no rows.
+    const EMPTY: Self::State;
+
+    fn add(state: &mut Self::State, value: Self::Input);
+
+    /// The state of the rows of both, those of `earlier` first.
+    fn combine(earlier: Self::State, later: Self::State) -> Self::State;
+
+    /// The result, or none where there were too few rows.
+    fn finish(state: Self::State) -> Option<Self::Output>;
+}
+
+/// What comes out of a function.
+pub(super) trait Element: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
+    fn column(values: super::Pages<Self>) -> super::Values;
+}
+
+impl Element for i64 {
+    fn column(values: super::Pages<Self>) -> super::Values {
+        super::Values::Integers(values)
+    }
+}
+
+impl Element for i128 {
+    fn column(values: super::Pages<Self>) -> super::Values {
+        super::Values::Wide(values)
+    }
+}
+
+impl Element for f64 {
+    fn column(values: super::Pages<Self>) -> super::Values {
+        super::Values::Floats(values)
+    }
+}
+
+impl Element for u32 {
+    fn column(values: super::Pages<Self>) -> super::Values {
+        super::Values::Rows(values)
+    }
+}
+
+/// One bit pattern for all NaN, so that the order of two operands never shows.
+fn one_nan(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value }
+}
+
+/// The number of rows.
+pub(super) struct Count;
+
+impl Function for Count {
+    type Input = ();
+    type State = u32;
+    type Output = i64;
+
+    const EMPTY: u32 = 0;
+
+    #[inline]
+    fn add(state: &mut u32, (): ()) {
+        *state += 1;
+    }
+
+    #[inline]
+    fn combine(earlier: u32, later: u32) -> u32 {
+        earlier + later
+    }
+
+    #[inline]
+    fn finish(state: u32) -> Option<i64> {
+        Some(state.into())
+    }
+}
+
+/// A value, and of how many rows it is.
+#[derive(Clone, Copy)]
+pub(super) struct Of<T> {
+    value: T,
+    rows: u32,
+}
+
+/// Numbers that are added up.
+pub(super) trait Number: Copy + Send + Sync + 'static + Element {
+    const ZERO: Self;
+    fn plus(self, other: Self) -> Self;
+    fn float(self) -> f64;
+    fn result(self) -> Self {
+        self
+    }
+}
+
+impl Number for i64 {
+    const ZERO: i64 = 0;
+
+    /// Modulo 2^64, for sums that are known to fit, be they signed or not.
+    #[inline]
+    fn plus(self, other: i64) -> i64 {
+        self.wrapping_add(other)
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Number for i128 {
+    const ZERO: i128 = 0;
+
+    #[inline]
+    fn plus(self, other: i128) -> i128 {
+        self + other
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Number for f64 {
+    const ZERO: f64 = 0.0;
+
+    #[inline]
+    fn plus(self, other: f64) -> f64 {
+        self + other
+    }
+
+    #[inline]
+    fn float(self) -> f64 {
+        self
+    }
+
+    #[inline]
+    fn result(self) -> f64 {
+        one_nan(self)
+    }
+}
+
+/// The sum of the values.
+pub(super) struct Sum<T>(std::marker::PhantomData<T>);
+
+impl<T: Number> Function for Sum<T> {
+    type Input = T;
+    type State = Of<T>;
+    type Output = T;
+
+    const EMPTY: Of<T> = Of { value: T::ZERO, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Of<T>, value: T) {
+        *state = Of { value: state.value.plus(value), rows: state.rows + 1 };
+    }
+
+    #[inline]
+    fn combine(earlier: Of<T>, later: Of<T>) -> Of<T> {
+        Of { value: earlier.value.plus(later.value), rows: earlier.rows + later.rows }
+    }
+
+    #[inline]
+    fn finish(state: Of<T>) -> Option<T> {
+        (state.rows > 0).then(|| state.value.result())
+    }
+}
+
+/// The sum of the values by their number.
+pub(super) struct Mean<T>(std::marker::PhantomData<T>);
+
+impl<T: Number> Function for Mean<T> {
+    type Input = T;
+    type State = Of<T>;
+    type Output = f64;
+
+    const EMPTY: Of<T> = Sum::<T>::EMPTY;
+
+    #[inline]
+    fn add(state: &mut Of<T>, value: T) {
+        Sum::<T>::add(state, value);
+    }
+
+    #[inline]
+    fn combine(earlier: Of<T>, later: Of<T>) -> Of<T> {
+        Sum::<T>::combine(earlier, later)
+    }
+
+    #[inline]
+    fn finish(state: Of<T>) -> Option<f64> {
+        (state.rows > 0).then(|| one_nan(state.value.float() / f64::from(state.rows)))
+    }
+}
+
+/// The smallest value, or the largest.
+pub(super) struct Extreme<const LARGEST: bool>;
+
+impl<const LARGEST: bool> Function for Extreme<LARGEST> {
+    type Input = i64;
+    type State = Of<i64>;
+    type Output = i64;
+
+    const EMPTY: Of<i64> = Of { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Of<i64>, value: i64) {
+        *state = Self::combine(*state, Of { value, rows: 1 });
+    }
+
+    #[inline]
+    fn combine(earlier: Of<i64>, later: Of<i64>) -> Of<i64> {
+        let value = if LARGEST { earlier.value.max(later.value) } else { earlier.value.min(later.value) };
+        Of { value, rows: earlier.rows + later.rows }
+    }
+
+    #[inline]
+    fn finish(state: Of<i64>) -> Option<i64> {
+        (state.rows > 0).then_some(state.value)
+    }
+}
+
+/// Mean and squared distances from it, as they change row by row.
+#[derive(Clone, Copy)]
+pub(super) struct Moments {
+    rows: f64,
+    mean: f64,
+    /// The sum of the squared distances from the mean.
+    squares: f64,
+}
+
+/// The variance of a sample, or its square root.
+///
+/// Rows enter as in Welford, "Note on a method for calculating corrected sums of squares and products" (1962); states
+/// combine as in Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
+/// (1979). Neither subtracts large sums from each other.
+pub(super) struct Variance<const ROOT: bool>;
+
+impl<const ROOT: bool> Function for Variance<ROOT> {
+    type Input = f64;
+    type State = Moments;
+    type Output = f64;
+
+    const EMPTY: Moments = Moments { rows: 0.0, mean: 0.0, squares: 0.0 };
+
+    #[inline]
+    fn add(state: &mut Moments, value: f64) {
+        let rows = state.rows + 1.0;
+        let distance = value - state.mean;
+        let mean = state.mean + distance / rows;
+        *state = Moments { rows, mean, squares: state.squares + distance * (value - mean) };
+    }
+
+    #[inline]
+    fn combine(earlier: Moments, later: Moments) -> Moments {
+        if earlier.rows == 0.0 {
+            return later;
+        }
+        if later.rows == 0.0 {
+            return earlier;
+        }
+        let rows = earlier.rows + later.rows;
+        let distance = later.mean - earlier.mean;
+        let mean = earlier.mean + distance * (later.rows / rows);
+        let between = distance * distance * (earlier.rows * later.rows / rows);
+        Moments { rows, mean, squares: earlier.squares + later.squares + between }
+    }
+
+    #[inline]
+    fn finish(state: Moments) -> Option<f64> {
+        let variance = state.squares / (state.rows - 1.0);
+        (state.rows > 1.0).then(|| one_nan(if ROOT { variance.sqrt() } else { variance }))
+    }
+}
+
+/// No row.
+pub(super) const NO_ROW: u32 = u32::MAX;
+
+/// The first row in merged order, or the last.
+pub(super) struct Edge<const LAST: bool>;
+
+impl<const LAST: bool> Function for Edge<LAST> {
+    type Input = u32;
+    type State = u32;
+    type Output = u32;
+
+    const EMPTY: u32 = NO_ROW;
+
+    #[inline]
+    fn add(state: &mut u32, row: u32) {
+        if LAST || *state == NO_ROW {
+            *state = row;
+        }
+    }
+
+    #[inline]
+    fn combine(earlier: u32, later: u32) -> u32 {
+        let (chosen, other) = if LAST { (later, earlier) } else { (earlier, later) };
+        if chosen == NO_ROW { other } else { chosen }
+    }
+
+    #[inline]
+    fn finish(state: u32) -> Option<u32> {
+        (state != NO_ROW).then_some(state)
+    }
+}

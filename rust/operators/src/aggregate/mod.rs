@@ -1,0 +1,199 @@
+//! Aggregates of many sorted streams by key over sliding windows.
+//!
+//! 1. *Cells* ([`cells`]): time is cut into slices that all windows share ([`windows`]), and the rows of one key in one
+//!    slice are a cell. The sources are not merged: each has its own partials, which never meet before the cell.
+//! 2. *Fold* ([`fold`]): for each function, rows are added to partials, and partials combined to cells in source order.
+//! 3. *Slide* ([`slide`]): cells are combined to windows, at one combination a result.
+//!
+//! A row is touched once a function, whatever the number of windows it falls in, and the work is O(rows + results). Each
+//! stage is cut by time, and each piece of it is written by one thread.
+//!
+//! Floating-point results do not depend on threads or on how the work is cut: a source's rows are added in time order
+//! within a slice, partials combined in source order, and slices as their numbers say.
+//!
+//! # Trade-offs
+//!
+//! Beside the inputs there are 4 bytes a row, and a state for each function and cell (4 to 24 bytes). Rows of one slice
+//! are one thread's work: with fewer slices than threads, some threads have none.
+//!
+//! The operator is that of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming
+//! multiway aggregation through concurrent algorithmic designs and new abstract data types", section 2, over streams
+//! that have ended. That a row is added to one slice instead of to each of its windows is due to Li, Maier, Tufte,
+//! Papadimos and Tucker, "No pane, no gain" (2005), and to Krishnamurthy, Wu and Franklin, "On-the-fly sharing for
+//! streamed aggregation" (2006), whose paired windows the slices are.
+
+mod cells;
+mod fold;
+mod functions;
+mod slide;
+mod windows;
+
+use tidegate_structures::bits::BitSet;
+use tidegate_structures::pages::Pages;
+
+use crate::driver::{Driver, Stopped};
+use fold::{fold, fold_rows};
+use functions::{Count, Extreme, Mean, Sum, Variance};
+use slide::{Block, Folded, Scratch, Slices, Writer};
+pub use windows::Windows;
+
+/// One sorted source of rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream<'a> {
+    /// The time of each row; never falls.
+    pub ts: &'a [i64],
+    /// The key of each row; `None` where all rows have the key 0.
+    pub keys: Option<&'a [u32]>,
+}
+
+/// The rows of a source that count; `None` for all.
+pub type Mask<'a> = Option<&'a BitSet>;
+
+/// The values of a source's rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Column<'a, T> {
+    /// A value a row.
+    pub values: &'a [T],
+    /// The rows that count.
+    pub mask: Mask<'a>,
+}
+
+/// A column of each source.
+#[derive(Clone, Debug)]
+pub enum Numbers<'a> {
+    /// Whole numbers of which no sum leaves 64 bits.
+    Integers(Vec<Column<'a, i64>>),
+    /// Whole numbers of which no sum leaves 128 bits.
+    Wide(Vec<Column<'a, i128>>),
+    /// Floats.
+    Floats(Vec<Column<'a, f64>>),
+}
+
+/// A function and what it is of, for each source.
+#[derive(Clone, Debug)]
+pub enum Aggregate<'a> {
+    /// How many rows there are.
+    Count(Vec<Mask<'a>>),
+    /// The sum of the values.
+    Sum(Numbers<'a>),
+    /// The mean of the values.
+    Mean(Numbers<'a>),
+    /// The smallest value.
+    Min(Vec<Column<'a, i64>>),
+    /// The largest value.
+    Max(Vec<Column<'a, i64>>),
+    /// The variance of the values as a sample.
+    Variance(Vec<Column<'a, f64>>),
+    /// The square root of the variance.
+    Deviation(Vec<Column<'a, f64>>),
+    /// The first row by time, source and position.
+    First(Vec<Mask<'a>>),
+    /// The last row by time, source and position.
+    Last(Vec<Mask<'a>>),
+}
+
+/// Rows of the result, by window, then key.
+#[derive(Debug)]
+pub struct Page {
+    /// The number of rows. Columns may be longer; what is behind is of no meaning.
+    pub rows: usize,
+    /// The start of each window, and how many rows it has.
+    pub windows: Vec<(i64, usize)>,
+    /// The key of each row.
+    pub keys: Pages<u32>,
+    /// The values of each aggregate.
+    pub columns: Vec<OutputColumn>,
+}
+
+/// The values of an aggregate.
+#[derive(Debug)]
+pub struct OutputColumn {
+    /// A value a row; of no meaning where it is missing.
+    pub values: Values,
+    /// The rows of the page without a value, ascending.
+    pub missing: Vec<usize>,
+}
+
+/// Values of one type.
+#[derive(Debug)]
+pub enum Values {
+    /// Counts, sums, and the smallest and largest values.
+    Integers(Pages<i64>),
+    /// Sums.
+    Wide(Pages<i128>),
+    /// Sums, means, variances.
+    Floats(Pages<f64>),
+    /// Row numbers, counted through all sources.
+    Rows(Pages<u32>),
+}
+
+/// Aggregates the rows of all sources, and hands the result to `take` page by page, before its memory is taken to
+/// `announce` with the number of its rows. What `take` returns is returned in order.
+///
+/// Keys are less than `key_count`.
+pub fn aggregate<R: Send, E: From<Stopped> + Send>(
+    streams: &[Stream<'_>],
+    key_count: usize,
+    windows: &Windows,
+    aggregates: &[Aggregate<'_>],
+    driver: &Driver,
+    announce: impl Fn(usize) -> Result<(), E> + Sync,
+    take: impl Fn(Page) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let parts = cells::parts(streams, key_count, windows, driver)?;
+    let fold_one = |aggregate| folded(aggregate, &parts, streams, driver);
+    let folded = aggregates.iter().map(fold_one).collect::<Result<Vec<_>, Stopped>>()?;
+    let slices = Slices::new(&parts);
+    let made = driver.map_with(
+        slices.tasks(windows, key_count),
+        || Scratch::new(key_count),
+        |scratch, task| {
+            let mut writer = Writer::new(&task, &folded);
+            let mut taken = Vec::new();
+            let mut keep = |page| {
+                taken.push(take(page)?);
+                Ok(())
+            };
+            for stretch in &task.stretches {
+                driver.check()?;
+                let block = Block::new(stretch, &slices, windows, scratch);
+                writer.write(stretch, &block, windows, &announce, &mut keep)?;
+            }
+            writer.flush(&mut keep)?;
+            Ok::<_, E>(taken)
+        },
+    )?;
+    let mut all = Vec::new();
+    for taken in made {
+        all.extend(taken?);
+    }
+    Ok(all)
+}
+
+fn folded(
+    aggregate: &Aggregate<'_>,
+    parts: &[cells::Part],
+    streams: &[Stream<'_>],
+    driver: &Driver,
+) -> Result<Box<dyn Folded>, Stopped> {
+    Ok(match aggregate {
+        Aggregate::Count(masks) => {
+            let rows: Vec<Vec<()>> = streams.iter().map(|stream| vec![(); stream.ts.len()]).collect();
+            let columns: Vec<_> =
+                rows.iter().zip(masks).map(|(values, &mask)| Column { values: &values[..], mask }).collect();
+            Box::new(fold::<Count>(parts, &columns, driver)?)
+        }
+        Aggregate::Sum(Numbers::Integers(columns)) => Box::new(fold::<Sum<i64>>(parts, columns, driver)?),
+        Aggregate::Sum(Numbers::Wide(columns)) => Box::new(fold::<Sum<i128>>(parts, columns, driver)?),
+        Aggregate::Sum(Numbers::Floats(columns)) => Box::new(fold::<Sum<f64>>(parts, columns, driver)?),
+        Aggregate::Mean(Numbers::Integers(columns)) => Box::new(fold::<Mean<i64>>(parts, columns, driver)?),
+        Aggregate::Mean(Numbers::Wide(columns)) => Box::new(fold::<Mean<i128>>(parts, columns, driver)?),
+        Aggregate::Mean(Numbers::Floats(columns)) => Box::new(fold::<Mean<f64>>(parts, columns, driver)?),
+        Aggregate::Min(columns) => Box::new(fold::<Extreme<false>>(parts, columns, driver)?),
+        Aggregate::Max(columns) => Box::new(fold::<Extreme<true>>(parts, columns, driver)?),
+        Aggregate::Variance(columns) => Box::new(fold::<Variance<false>>(parts, columns, driver)?),
+        Aggregate::Deviation(columns) => Box::new(fold::<Variance<true>>(parts, columns, driver)?),
+        Aggregate::First(masks) => Box::new(fold_rows::<false>(parts, streams, masks, driver)?),
+        Aggregate::Last(masks) => Box::new(fold_rows::<true>(parts, streams, masks, driver)?),
+    })
+}

@@ -1,0 +1,486 @@
+//! From cells to windows: two runs of states that meet at fixed borders.
+//!
+//! A window is a run of slices of fixed length. Time is cut into *blocks* of so many slices, so that a window is the end
+//! of one block and the beginning of the next:
+//!
+//! ```text
+//!   slices    │ 0  1  2  3  4 │ 5  6  7  8  9 │          size = 5 slices
+//!   window          └─────────┼───────┘                  2..7
+//!                     suffix  │ prefix
+//!             ◀───────────────┤├──────────────▶
+//!             folded backwards  folded forwards
+//! ```
+//!
+//! The suffixes of a block are all made once, from its end, and remembered; then slices leave the suffix and enter the
+//! prefix one by one. So a cell is combined twice, a result costs one combination whatever the size of the window, and no
+//! function needs an inverse. This is the method of van Herk, "A fast algorithm for local minimum and maximum filters on
+//! rectangular and octagonal kernels" (1992), over whole columns of keys. Which states are combined, and in which order,
+//! follows from the numbers of the slices alone; so do the bits of floating-point results.
+//!
+//! Windows of a block are made by themselves from the cells of two blocks, so threads share nothing that is written.
+
+use std::ops::Range;
+
+use tidegate_structures::pages::Pages;
+
+use super::cells::{Part, SliceCells};
+use super::fold::States;
+use super::functions::{Element, Function};
+use super::windows::{Slice, Windows};
+use super::{OutputColumn, Page};
+
+/// About how many rows a page has: 2 MiB for a column of 8 bytes, which is one huge page.
+pub(super) const PAGE_ROWS: usize = 1 << 18;
+
+/// About how many result rows a task should have at least.
+const TASK_ROWS: u128 = 1 << 16;
+
+/// The windows that begin in a range of slices of one block.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    windows: Range<Slice>,
+    /// Where the next block begins.
+    end: Slice,
+}
+
+impl Stretch {
+    fn most_windows(&self, stride: i64) -> u128 {
+        ((self.windows.end - self.windows.start + stride - 1) / stride) as u128
+    }
+}
+
+/// Stretches that one thread makes, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Task {
+    pub(super) stretches: Vec<Stretch>,
+    /// The most rows that can come of them.
+    rows: u128,
+}
+
+/// All slices with cells, in time order.
+pub(super) struct Slices<'a> {
+    parts: &'a [Part],
+    all: Vec<(usize, &'a SliceCells)>,
+}
+
+impl<'a> Slices<'a> {
+    pub(super) fn new(parts: &'a [Part]) -> Self {
+        let of = |(at, part): (usize, &'a Part)| part.slices.iter().map(move |slice| (at, slice));
+        Slices { parts, all: parts.iter().enumerate().flat_map(of).collect() }
+    }
+
+    fn place(&self, slice: Slice) -> usize {
+        self.all.partition_point(|(_, cells)| cells.slice < slice)
+    }
+
+    fn cells(&self, slices: Range<Slice>) -> usize {
+        self.all[self.place(slices.start)..self.place(slices.end)].iter().map(|(_, slice)| slice.cells.len()).sum()
+    }
+
+    /// All windows that hold rows, in tasks of some size each. Tasks follow from the data, not from the threads.
+    pub(super) fn tasks(&self, windows: &Windows, key_count: usize) -> Vec<Task> {
+        let (length, stride) = (windows.length(), windows.stride());
+        let mut blocks: Vec<i64> = Vec::new();
+        for (_, cells) in &self.all {
+            let block = cells.slice.div_euclid(length);
+            // A window that begins in the block before may reach into this one.
+            blocks.extend((length > 1).then(|| block - 1).into_iter().chain([block]));
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        let mut tasks = Vec::new();
+        let mut task = Task::default();
+        for block in blocks {
+            let border = |block: i64| {
+                let slice = i128::from(block) * i128::from(length);
+                slice.clamp(Slice::MIN.into(), Slice::MAX.into()) as Slice
+            };
+            let (start, end) = (border(block), border(block + 1));
+            let cells = self.cells(start..end.saturating_add(length));
+            let count = (length + stride - 1) / stride;
+            let rows = count as u128 * cells.min(key_count) as u128;
+            // Each piece folds the cells of both blocks, which should be little beside its results.
+            let pieces = (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
+            for piece in 0..pieces {
+                let cut = |piece: i64| match piece == pieces {
+                    true => end,
+                    false => start + (i128::from(end - start) * i128::from(piece) / i128::from(pieces)) as i64,
+                };
+                let stretch = Stretch { windows: cut(piece)..cut(piece + 1), end };
+                task.rows += stretch.most_windows(stride) * cells.min(key_count) as u128;
+                task.stretches.push(stretch);
+                if task.rows >= TASK_ROWS {
+                    tasks.push(std::mem::take(&mut task));
+                }
+            }
+        }
+        tasks.extend((!task.stretches.is_empty()).then_some(task));
+        tasks
+    }
+}
+
+/// Keys in use and their places among these, for one thread.
+pub(super) struct Scratch {
+    /// A bit for each key.
+    used: Vec<u64>,
+    /// A bit for each word of `used`.
+    summary: Vec<u64>,
+    local: Vec<u32>,
+}
+
+impl Scratch {
+    pub(super) fn new(key_count: usize) -> Self {
+        let words = key_count.div_ceil(64);
+        Scratch { used: vec![0; words], summary: vec![0; words.div_ceil(64)], local: vec![0; key_count] }
+    }
+
+    fn insert(&mut self, key: u32) {
+        let word = key as usize / 64;
+        self.used[word] |= 1 << (key % 64);
+        self.summary[word / 64] |= 1 << (word % 64);
+    }
+
+    /// Takes the keys out, ascending, and numbers them.
+    fn drain(&mut self) -> Vec<u32> {
+        let mut keys = Vec::new();
+        for (at, summary) in self.summary.iter_mut().enumerate() {
+            for word in bits(std::mem::take(summary)) {
+                let word = at * 64 + word;
+                for bit in bits(std::mem::take(&mut self.used[word])) {
+                    let key = word * 64 + bit;
+                    self.local[key] = keys.len() as u32;
+                    keys.push(key as u32);
+                }
+            }
+        }
+        keys
+    }
+}
+
+/// The places of the bits that are set, ascending.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
+}
+
+/// The cells that the windows of a stretch are made of.
+pub(super) struct Block {
+    /// The keys that occur, ascending. Within the block a key goes by its place here.
+    keys: Vec<u32>,
+    slices: Vec<Placed>,
+    /// The key of each cell, slice after slice.
+    locals: Vec<u32>,
+    /// How many of the slices are of the first of the two blocks.
+    leaving: usize,
+}
+
+struct Placed {
+    slice: Slice,
+    part: usize,
+    cells: Range<usize>,
+    locals: Range<usize>,
+}
+
+impl Block {
+    pub(super) fn new(stretch: &Stretch, slices: &Slices<'_>, windows: &Windows, scratch: &mut Scratch) -> Self {
+        let last = (stretch.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
+        let range = slices.place(stretch.windows.start)..slices.place(last.saturating_add(windows.length()));
+        let leaving = slices.place(stretch.end) - range.start;
+        let cells = || slices.all[range.clone()].iter();
+        let keys_of = |(part, slice): &(usize, &SliceCells)| &slices.parts[*part].keys[slice.cells.clone()];
+        for slice in cells() {
+            keys_of(slice).iter().for_each(|key| scratch.insert(*key));
+        }
+        let keys = scratch.drain();
+        let mut locals = Vec::with_capacity(cells().map(|(_, slice)| slice.cells.len()).sum());
+        let mut place = |found: &(usize, &SliceCells)| {
+            let first = locals.len();
+            locals.extend(keys_of(found).iter().map(|key| scratch.local[*key as usize]));
+            let (part, slice) = *found;
+            Placed { slice: slice.slice, part, cells: slice.cells.clone(), locals: first..locals.len() }
+        };
+        let slices = cells().map(&mut place).collect();
+        Block { keys, slices, locals, leaving }
+    }
+
+    fn locals(&self, slice: &Placed) -> &[u32] {
+        &self.locals[slice.locals.clone()]
+    }
+}
+
+/// What happens from one window to the next.
+struct Step {
+    /// The slices that leave the suffix, and those that enter the prefix.
+    leave: Range<usize>,
+    enter: Range<usize>,
+    /// Where the window begins.
+    start: Slice,
+    rows: usize,
+}
+
+/// Consecutive windows of a block, and the keys that have results in them.
+#[derive(Default)]
+pub(super) struct Steps {
+    steps: Vec<Step>,
+    /// The key of each result, by its place in the block.
+    selected: Vec<u32>,
+}
+
+/// Makes the pages of a task.
+pub(super) struct Writer<'a> {
+    sliders: Vec<Box<dyn Slide + 'a>>,
+    windows: Vec<(i64, usize)>,
+    keys: Pages<u32>,
+    filled: usize,
+    /// The most rows that are yet to come.
+    rows: u128,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(task: &Task, functions: &'a [Box<dyn Folded>]) -> Self {
+        let sliders = functions.iter().map(|function| function.slider()).collect();
+        Writer { sliders, windows: Vec::new(), keys: Pages::new(0), filled: 0, rows: task.rows }
+    }
+
+    /// Makes the results of a stretch. `take` gets the pages that are full, `announce` numbers of rows to come.
+    pub(super) fn write<E>(
+        &mut self,
+        stretch: &Stretch,
+        block: &Block,
+        windows: &Windows,
+        announce: &impl Fn(usize) -> Result<(), E>,
+        take: &mut impl FnMut(Page) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (length, stride) = (windows.length(), windows.stride());
+        self.sliders.iter_mut().for_each(|slider| slider.begin(block));
+        let mut present = Present::new(block);
+        let (mut left, mut entered) = (0, block.leaving);
+        let mut steps = Steps::default();
+        let mut start = (stretch.windows.start + stride - 1).div_euclid(stride) * stride;
+        while start < stretch.windows.end {
+            let next = |from: usize, slice: Slice| {
+                from + block.slices[from..].iter().take_while(|placed| placed.slice < slice).count()
+            };
+            let leave = left..next(left, start).min(block.leaving);
+            let enter = entered..next(entered, start.saturating_add(length));
+            (left, entered) = (leave.end, enter.end);
+            present.leave(&block.slices[leave.clone()], block);
+            present.enter(&block.slices[enter.clone()], block);
+            let following = if present.cells > 0 {
+                start.saturating_add(stride)
+            } else if let Some(slice) = block.slices.get(entered) {
+                // On to the first window that reaches the next slice.
+                (slice.slice - length + stride).div_euclid(stride) * stride
+            } else {
+                break;
+            };
+            if self.filled + steps.selected.len() + block.keys.len() > self.keys.len() {
+                self.apply(&mut steps, block, windows, announce)?;
+                self.flush(take)?;
+                self.open(block.keys.len());
+            }
+            let rows = present.select(&mut steps.selected);
+            steps.steps.push(Step { leave, enter, start, rows });
+            start = following;
+        }
+        self.apply(&mut steps, block, windows, announce)
+    }
+
+    /// Writes the results of the steps behind those that are written.
+    fn apply<E>(
+        &mut self,
+        steps: &mut Steps,
+        block: &Block,
+        windows: &Windows,
+        announce: &impl Fn(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let rows = steps.selected.len();
+        announce(rows)?;
+        let keys = self.keys[self.filled..self.filled + rows].iter_mut();
+        keys.zip(&steps.selected).for_each(|(key, local)| *key = block.keys[*local as usize]);
+        self.sliders.iter_mut().for_each(|slider| slider.write(block, steps, self.filled));
+        let some = steps.steps.iter().filter(|step| step.rows > 0);
+        self.windows.extend(some.map(|step| (windows.window_start(step.start), step.rows)));
+        self.filled += rows;
+        *steps = Steps::default();
+        Ok(())
+    }
+
+    /// Hands out the rows that are written.
+    pub(super) fn flush<E>(&mut self, take: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
+        let rows = std::mem::take(&mut self.filled);
+        if rows == 0 {
+            return Ok(());
+        }
+        self.rows -= rows as u128;
+        take(Page {
+            rows,
+            windows: std::mem::take(&mut self.windows),
+            keys: std::mem::replace(&mut self.keys, Pages::new(0)),
+            columns: self.sliders.iter_mut().map(|slider| slider.take()).collect(),
+        })
+    }
+
+    /// Makes room for a page of at least `rows`.
+    fn open(&mut self, rows: usize) {
+        let room = self.rows.min(PAGE_ROWS as u128) as usize;
+        self.keys = Pages::new(room.max(rows));
+        self.sliders.iter_mut().for_each(|slider| slider.open(self.keys.len()));
+    }
+}
+
+/// In how many slices of the current window each key has rows.
+struct Present {
+    slices: Vec<u32>,
+    /// The sum of these.
+    cells: usize,
+}
+
+impl Present {
+    fn new(block: &Block) -> Self {
+        let mut present = Present { slices: vec![0; block.keys.len()], cells: 0 };
+        present.enter(&block.slices[..block.leaving], block);
+        present
+    }
+
+    fn enter(&mut self, slices: &[Placed], block: &Block) {
+        for slice in slices {
+            block.locals(slice).iter().for_each(|local| self.slices[*local as usize] += 1);
+            self.cells += slice.cells.len();
+        }
+    }
+
+    fn leave(&mut self, slices: &[Placed], block: &Block) {
+        for slice in slices {
+            block.locals(slice).iter().for_each(|local| self.slices[*local as usize] -= 1);
+            self.cells -= slice.cells.len();
+        }
+    }
+
+    /// Appends the places of those that are present, and returns how many they are.
+    fn select(&self, selected: &mut Vec<u32>) -> usize {
+        let first = selected.len();
+        selected.resize(first + self.slices.len(), 0);
+        let mut rows = 0;
+        // No branch depends on who is present, for that cannot be foreseen.
+        for (place, &slices) in self.slices.iter().enumerate() {
+            selected[first + rows] = place as u32;
+            rows += usize::from(slices > 0);
+        }
+        selected.truncate(first + rows);
+        rows
+    }
+}
+
+/// The results of one function, stretch by stretch.
+pub(super) trait Slide {
+    /// Begins a stretch.
+    fn begin(&mut self, block: &Block);
+
+    /// Makes room for a page.
+    fn open(&mut self, rows: usize);
+
+    /// Writes the results of the next windows from row `first` of the page on.
+    fn write(&mut self, block: &Block, steps: &Steps, first: usize);
+
+    /// Hands out the page.
+    fn take(&mut self) -> OutputColumn;
+}
+
+/// The states of one function, whichever it is.
+pub(super) trait Folded: Send + Sync {
+    fn slider(&self) -> Box<dyn Slide + '_>;
+}
+
+impl<F: Function> Folded for States<F> {
+    fn slider(&self) -> Box<dyn Slide + '_> {
+        Box::new(Slider::<F> {
+            states: &self.0,
+            suffix: Vec::new(),
+            prefix: Vec::new(),
+            replaced: Vec::new(),
+            values: Pages::new(0),
+            missing: Vec::new(),
+        })
+    }
+}
+
+struct Slider<'a, F: Function> {
+    states: &'a [Vec<F::State>],
+    /// By key: the state of what is left of the first block, and of what has come of the second.
+    suffix: Vec<F::State>,
+    prefix: Vec<F::State>,
+    /// What stood in the suffix before each cell was combined with it, the last cell first.
+    replaced: Vec<F::State>,
+    values: Pages<F::Output>,
+    missing: Vec<usize>,
+}
+
+impl<'a, F: Function> Slider<'a, F> {
+    fn cells(&self, slice: &Placed) -> &'a [F::State] {
+        &self.states[slice.part][slice.cells.clone()]
+    }
+
+    fn enter(&mut self, slice: &Placed, block: &Block) {
+        for (cell, local) in self.cells(slice).iter().zip(block.locals(slice)) {
+            let prefix = &mut self.prefix[*local as usize];
+            *prefix = F::combine(*prefix, *cell);
+        }
+    }
+
+    fn leave(&mut self, slice: &Placed, block: &Block) {
+        let rest = self.replaced.len() - slice.cells.len();
+        for (before, local) in self.replaced[rest..].iter().zip(block.locals(slice)) {
+            self.suffix[*local as usize] = *before;
+        }
+        self.replaced.truncate(rest);
+    }
+}
+
+impl<F: Function> Slide for Slider<'_, F> {
+    fn begin(&mut self, block: &Block) {
+        for states in [&mut self.suffix, &mut self.prefix] {
+            states.clear();
+            states.resize(block.keys.len(), F::EMPTY);
+        }
+        self.replaced.clear();
+        for slice in block.slices[..block.leaving].iter().rev() {
+            for (cell, local) in self.cells(slice).iter().zip(block.locals(slice)) {
+                let suffix = &mut self.suffix[*local as usize];
+                self.replaced.push(*suffix);
+                *suffix = F::combine(*cell, *suffix);
+            }
+        }
+    }
+
+    fn open(&mut self, rows: usize) {
+        self.values = Pages::new(rows);
+    }
+
+    fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
+        let mut done = 0;
+        for step in &steps.steps {
+            block.slices[step.leave.clone()].iter().for_each(|slice| self.leave(slice, block));
+            block.slices[step.enter.clone()].iter().for_each(|slice| self.enter(slice, block));
+            let selected = &steps.selected[done..done + step.rows];
+            let (suffix, prefix) = (&self.suffix[..], &self.prefix[..block.keys.len()]);
+            let values = &mut self.values[first + done..first + done + step.rows];
+            for (at, (value, local)) in values.iter_mut().zip(selected).enumerate() {
+                let found = F::finish(F::combine(suffix[*local as usize], prefix[*local as usize]));
+                if found.is_none() {
+                    self.missing.push(first + done + at);
+                }
+                *value = found.unwrap_or_default();
+            }
+            done += step.rows;
+        }
+    }
+
+    fn take(&mut self) -> OutputColumn {
+        let values = std::mem::replace(&mut self.values, Pages::new(0));
+        OutputColumn { values: F::Output::column(values), missing: std::mem::take(&mut self.missing) }
+    }
+}

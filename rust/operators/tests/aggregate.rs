@@ -1,0 +1,303 @@
+//! Aggregates over sliding windows against windows that are recomputed one by one.
+//!
+//! `oracle_*` compares small random data with code that visits every row for every window; `differential_*` compares
+//! thread counts on data of many parts, which small data never reaches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use tidegate_operators::aggregate::{Aggregate, Column, Numbers, Page, Stream, Values, Windows, aggregate};
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_structures::bits::BitSet;
+use tidegate_sync::Stop;
+
+/// A row: time, key, value, whether it counts for the masked functions.
+type Row = (i64, u32, i64, bool);
+
+/// A row by its time, source and position.
+type Place = (i64, usize, usize);
+
+const KEYS: usize = 5;
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    size: i64,
+    advance: i64,
+    offset: i64,
+}
+
+/// A result row: window, key, and the values as text, floats by their bits.
+type Found = ((i64, u32), Vec<String>);
+
+/// What the test asks for, of the columns of each source.
+fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Found> {
+    let ts: Vec<Vec<i64>> = sources.iter().map(|rows| rows.iter().map(|row| row.0).collect()).collect();
+    let keys: Vec<Vec<u32>> = sources.iter().map(|rows| rows.iter().map(|row| row.1).collect()).collect();
+    let whole: Vec<Vec<i64>> = sources.iter().map(|rows| rows.iter().map(|row| row.2).collect()).collect();
+    let wide: Vec<Vec<i128>> =
+        whole.iter().map(|values| values.iter().map(|v| i128::from(*v) << 70).collect()).collect();
+    let floats: Vec<Vec<f64>> = whole.iter().map(|values| values.iter().copied().map(float).collect()).collect();
+    let masks: Vec<BitSet> = sources
+        .iter()
+        .map(|rows| {
+            let mut mask = BitSet::new(rows.len());
+            rows.iter().enumerate().filter(|(_, row)| row.3).for_each(|(at, _)| mask.insert(at));
+            mask
+        })
+        .collect();
+    let streams: Vec<Stream> = ts.iter().zip(&keys).map(|(ts, keys)| Stream { ts, keys: Some(keys) }).collect();
+    let some_masks: Vec<_> = masks.iter().map(Some).collect();
+    let integers: Vec<_> = whole.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let masked: Vec<_> =
+        floats.iter().zip(&masks).map(|(values, mask)| Column { values: &values[..], mask: Some(mask) }).collect();
+    let unmasked: Vec<_> = floats.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let wide: Vec<_> = wide.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let aggregates = [
+        Aggregate::Count(vec![None; sources.len()]),
+        Aggregate::Count(some_masks.clone()),
+        Aggregate::Sum(Numbers::Integers(integers.clone())),
+        Aggregate::Sum(Numbers::Wide(wide)),
+        Aggregate::Sum(Numbers::Floats(unmasked.clone())),
+        Aggregate::Mean(Numbers::Floats(masked.clone())),
+        Aggregate::Min(integers.clone()),
+        Aggregate::Max(integers),
+        Aggregate::Variance(unmasked),
+        Aggregate::Deviation(masked),
+        Aggregate::First(vec![None; sources.len()]),
+        Aggregate::Last(some_masks),
+    ];
+    let windows = Windows::new(shape.size, shape.advance, shape.offset);
+    let driver = Driver::new(threads, Stop::default());
+    let take = |page: Page| Ok::<_, Stopped>(rows_of(page));
+    aggregate(&streams, KEYS, &windows, &aggregates, &driver, |_| Ok(()), take).unwrap().concat()
+}
+
+/// Values whose sums depend on the order in which they are added.
+fn float(value: i64) -> f64 {
+    if value == 0 { -0.0 } else { 1.0 / value as f64 * 10_f64.powi((value % 17) as i32) }
+}
+
+fn rows_of(page: Page) -> Vec<Found> {
+    let windows = page.windows.iter().flat_map(|(start, rows)| std::iter::repeat_n(*start, *rows));
+    let text = |at: usize| {
+        let column = |column: &tidegate_operators::aggregate::OutputColumn| match &column.values {
+            _ if column.missing.contains(&at) => "none".to_owned(),
+            Values::Integers(values) => values[at].to_string(),
+            Values::Wide(values) => values[at].to_string(),
+            Values::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
+            Values::Rows(values) => values[at].to_string(),
+        };
+        page.columns.iter().map(column).collect()
+    };
+    let rows: Vec<Found> = windows.enumerate().map(|(at, start)| ((start, page.keys[at]), text(at))).collect();
+    assert_eq!(rows.len(), page.rows);
+    rows
+}
+
+/// The same, window by window and row by row.
+fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<Found> {
+    let Shape { size, advance, offset } = shape;
+    let times = || sources.iter().flatten().map(|row| row.0);
+    let (Some(low), Some(high)) = (times().min(), times().max()) else { return Vec::new() };
+    let mut found = Vec::new();
+    let first = (low - size - offset).div_euclid(advance) - 1;
+    for k in first..=(high - offset).div_euclid(advance) {
+        let start = k * advance + offset;
+        let within = start..start + size;
+        let keys: BTreeSet<u32> =
+            sources.iter().flatten().filter(|row| within.contains(&row.0)).map(|row| row.1).collect();
+        for key in keys {
+            let mut rows: Vec<Place> = Vec::new();
+            for (source, of) in sources.iter().enumerate() {
+                let here = of.iter().enumerate().filter(|(_, row)| within.contains(&row.0) && row.1 == key);
+                rows.extend(here.map(|(at, row)| (row.0, source, at)));
+            }
+            rows.sort_unstable();
+            found.push(((start, key), values(sources, &rows, shape, k)));
+        }
+    }
+    found
+}
+
+/// The values of a window's rows, which are in merged order.
+fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<String> {
+    let number = |row: &Place| sources[..row.1].iter().map(Vec::len).sum::<usize>() + row.2;
+    let row = |row: &Place| sources[row.1][row.2];
+    let value = |found: &Place| row(found).2;
+    let counted = || rows.iter().filter(|found| row(found).3);
+    let show = |value: f64| format!("{value:?} {:x}", if value.is_nan() { f64::NAN } else { value }.to_bits());
+    let optional = |value: Option<String>| value.unwrap_or_else(|| "none".into());
+    let sum = |rows: &[Place]| {
+        fold(rows, shape, k, |rows| rows.iter().map(|r| float(value(r))).fold(0.0, |a, b| a + b), |a, b| a + b)
+    };
+    let counted: Vec<_> = counted().copied().collect();
+    vec![
+        rows.len().to_string(),
+        counted.len().to_string(),
+        rows.iter().map(value).sum::<i64>().to_string(),
+        rows.iter().map(|found| i128::from(value(found)) << 70).sum::<i128>().to_string(),
+        optional(sum(rows).map(show)),
+        optional(sum(&counted).map(|sum| show(sum / counted.len() as f64))),
+        rows.iter().map(value).min().unwrap().to_string(),
+        rows.iter().map(value).max().unwrap().to_string(),
+        optional(variance(sources, rows, shape, k).map(show)),
+        optional(variance(sources, &counted, shape, k).map(|variance| show(variance.sqrt()))),
+        number(rows.first().unwrap()).to_string(),
+        optional(counted.last().map(|found| number(found).to_string())),
+    ]
+}
+
+/// A function of rows in the order that is promised: a source's rows of a slice are one state, sources combine in order,
+/// slices before the next multiple of the window's slices backwards, slices after it forwards.
+fn fold<S: Copy>(
+    rows: &[Place],
+    shape: Shape,
+    k: i64,
+    state: impl Fn(&[Place]) -> S,
+    combine: impl Fn(S, S) -> S,
+) -> Option<S> {
+    let Shape { size, advance, offset } = shape;
+    let (whole, rest) = (size / advance, size % advance);
+    let (length, stride) = if rest == 0 { (whole, 1) } else { (2 * whole + 1, 2) };
+    let slice = |ts: i64| {
+        let (step, within) = ((ts - offset.rem_euclid(advance)).div_euclid(advance), (ts - offset).rem_euclid(advance));
+        if rest == 0 { step } else { 2 * step + i64::from(within >= rest) }
+    };
+    let mut slices: BTreeMap<i64, BTreeMap<usize, Vec<Place>>> = BTreeMap::new();
+    for row in rows {
+        slices.entry(slice(row.0)).or_default().entry(row.1).or_default().push(*row);
+    }
+    let cells = slices.into_iter().map(|(slice, of)| {
+        (slice, of.into_values().map(|rows| state(&rows)).reduce(&combine).expect("a slice has rows"))
+    });
+    let first = (k + offset.div_euclid(advance)) * stride;
+    let border = (first.div_euclid(length) + 1) * length;
+    let (before, after): (Vec<_>, Vec<_>) = cells.partition(|(slice, _)| *slice < border);
+    let before = before.into_iter().map(|(_, state)| state).rev().reduce(|later, earlier| combine(earlier, later));
+    let after = after.into_iter().map(|(_, state)| state).reduce(&combine);
+    match (before, after) {
+        (Some(before), Some(after)) => Some(combine(before, after)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn variance(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Option<f64> {
+    let state = |rows: &[Place]| {
+        rows.iter().fold((0.0, 0.0, 0.0), |(count, mean, squares), row| {
+            let value = float(sources[row.1][row.2].2);
+            let distance = value - mean;
+            let new = mean + distance / (count + 1.0);
+            (count + 1.0, new, squares + distance * (value - new))
+        })
+    };
+    let combine = |a: (f64, f64, f64), b: (f64, f64, f64)| {
+        let (count, distance) = (a.0 + b.0, b.1 - a.1);
+        (count, a.1 + distance * (b.0 / count), a.2 + b.2 + distance * distance * (a.0 * b.0 / count))
+    };
+    let (count, _, squares) = fold(rows, shape, k, state, combine)?;
+    (count > 1.0).then(|| squares / (count - 1.0))
+}
+
+fn sources(most: usize, span: i64) -> impl Strategy<Value = Vec<Vec<Row>>> {
+    let row = (0..span, 0..KEYS as u32, -20_i64..20, any::<bool>());
+    let source = prop::collection::vec(row, 0..most).prop_map(move |mut rows| {
+        rows.iter_mut().for_each(|row| row.0 -= span / 2);
+        rows.sort_by_key(|row| row.0);
+        rows
+    });
+    prop::collection::vec(source, 1..4)
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    (1_i64..40, 1_i64..25, -30_i64..30).prop_map(|(size, advance, offset)| Shape { size, advance, offset })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn oracle_every_window_from_scratch(sources in sources(30, 60), shape in shapes(), threads in 1_usize..4) {
+        prop_assert_eq!(run(&sources, shape, threads), oracle(&sources, shape));
+    }
+
+    #[test]
+    fn oracle_sparse_times(sources in sources(6, 4000), shape in shapes()) {
+        prop_assert_eq!(run(&sources, shape, 2), oracle(&sources, shape));
+    }
+}
+
+/// Enough rows for many parts and tasks.
+fn many(rows: i64, sources: u64) -> Vec<Vec<Row>> {
+    (0..sources)
+        .map(|source| {
+            let mut state = source + 1;
+            let mut random = move || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as i64
+            };
+            (0..rows).map(|ts| (ts, (random() % KEYS as i64) as u32, random() % 1000, random() % 3 > 0)).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn differential_threads_of_many_parts() {
+    let sources = many(100_000, 3);
+    for (size, advance) in [(1000, 100), (1000, 300), (50_000, 7), (10, 70), (400_000, 20)] {
+        let shape = Shape { size, advance, offset: 3 };
+        let one = run(&sources, shape, 1);
+        assert!(one.is_sorted_by(|a, b| a.0 < b.0), "{shape:?}");
+        for threads in [2, 5] {
+            assert_eq!(run(&sources, shape, threads), one, "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn oracle_many_parts() {
+    let sources = many(70_000, 2);
+    let shape = Shape { size: 30_000, advance: 11_000, offset: 0 };
+    assert_eq!(run(&sources, shape, 3), oracle(&sources, shape));
+}
+
+#[test]
+fn a_stop_ends_the_work() {
+    let stop = Stop::default();
+    stop.request();
+    let stream = Stream { ts: &[1, 2], keys: None };
+    let aggregates = [Aggregate::Count(vec![None])];
+    let found = aggregate::<(), Stopped>(
+        &[stream],
+        1,
+        &Windows::new(1, 1, 0),
+        &aggregates,
+        &Driver::new(1, stop),
+        |_| Ok(()),
+        |_| Ok(()),
+    );
+    assert!(found.is_err());
+}
+
+#[test]
+fn windows_at_the_ends_of_time() {
+    for ts in [i64::MIN, i64::MAX - 1] {
+        let windows = Windows::new(1, 1, 0);
+        assert!(windows.fit(ts, ts));
+        let streams = [Stream { ts: &[ts], keys: None }];
+        let driver = Driver::new(1, Stop::default());
+        let take = |page: Page| Ok::<_, Stopped>(page.windows);
+        let found = aggregate(&streams, 1, &windows, &[], &driver, |_| Ok(()), take).unwrap();
+        assert_eq!(found, [[(ts, 1)]]);
+    }
+}
+
+#[test]
+fn a_result_is_announced_before_it_is_made() {
+    // A window of 2^62 steps that advances by one: no one could wait for its results.
+    let windows = Windows::new(1 << 62, 1, 0);
+    let streams = [Stream { ts: &[0], keys: None }];
+    let driver = Driver::new(1, Stop::default());
+    let announce = |rows: usize| if rows > 1000 { Err(Stopped) } else { Ok(()) };
+    let found = aggregate(&streams, 1, &windows, &[], &driver, announce, |_| Ok(()));
+    assert_eq!(found, Err(Stopped));
+}

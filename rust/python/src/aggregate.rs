@@ -1,0 +1,180 @@
+//! `aggregate`.
+
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyMapping, PyString, PyType};
+use pyo3_arrow::PyTable;
+use tidegate::aggregate::{Aggregate, Aggregation, Function, stream_names};
+use tidegate::{Bound as Duration, Driver, MAX_THREADS, Stop, Table};
+
+use crate::error::raise;
+use crate::expression::extract_row;
+use crate::input::{Input, bound, check_distinct, count, names, schema, table};
+use crate::interrupt;
+use crate::join::word;
+
+/// Aggregate the rows of one or many inputs by key over sliding windows of time.
+///
+/// A row is in every window `[k * advance + offset, k * advance + offset + size)` that holds its time. Returns a
+/// `pyarrow.Table` with a row for each window and key that has rows, by window, then key.
+#[pyfunction]
+#[pyo3(signature = (
+    streams, *, on, size, advance=None, offset=None, by=None, aggs, r#where=None, algorithm="auto", threads=None,
+    max_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn aggregate<'py>(
+    py: Python<'py>,
+    streams: &Bound<'py, PyAny>,
+    on: &str,
+    size: &Bound<'py, PyAny>,
+    advance: Option<&Bound<'py, PyAny>>,
+    offset: Option<&Bound<'py, PyAny>>,
+    by: Option<&Bound<'py, PyAny>>,
+    aggs: &Bound<'py, PyAny>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let query = Arguments { on, size, advance, offset, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+    let streams = inputs(streams)?;
+    for (at, stream) in streams.iter().enumerate() {
+        streams[..at].iter().try_for_each(|other| check_distinct(other, stream))?;
+    }
+    let names = stream_names(streams.len());
+    let inputs = names.iter().zip(&streams).map(|(name, stream)| table(name, stream)).collect::<PyResult<Vec<_>>>()?;
+    let schemas: Vec<SchemaRef> = inputs.iter().map(|input| input.schema.clone()).collect();
+    let schema = query.schema(&schemas).map_err(raise)?;
+    let stop = Stop::default();
+    let running = stop.clone();
+    let batches = interrupt::run(py, &stop, move || {
+        let driver = Driver::new(query.threads, running.clone());
+        let valid = |(name, input): (&String, Input)| Table::new(&**name, input.schema, input.batches, &driver);
+        let tables = names.iter().zip(inputs).map(valid).collect::<tidegate::Result<_>>()?;
+        query.run(tables, running)
+    })?;
+    PyTable::try_new(batches, schema)?.into_pyarrow(py)
+}
+
+/// Say what `aggregate` would do with these arguments; `tidegate.explain` calls it.
+#[pyfunction]
+#[pyo3(signature = (
+    streams, *, on, size, advance=None, offset=None, by=None, aggs, r#where=None, algorithm="auto", threads=None,
+    max_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn explain_aggregate<'py>(
+    streams: &Bound<'py, PyAny>,
+    on: &str,
+    size: &Bound<'py, PyAny>,
+    advance: Option<&Bound<'py, PyAny>>,
+    offset: Option<&Bound<'py, PyAny>>,
+    by: Option<&Bound<'py, PyAny>>,
+    aggs: &Bound<'py, PyAny>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+) -> PyResult<String> {
+    let query = Arguments { on, size, advance, offset, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+    let streams = inputs(streams)?;
+    let names = stream_names(streams.len());
+    let schemas =
+        names.iter().zip(&streams).map(|(name, stream)| schema(name, stream)).collect::<PyResult<Vec<_>>>()?;
+    query.explain(&schemas).map_err(raise)
+}
+
+/// The keyword arguments as they came.
+struct Arguments<'a, 'py> {
+    on: &'a str,
+    size: &'a Bound<'py, PyAny>,
+    advance: Option<&'a Bound<'py, PyAny>>,
+    offset: Option<&'a Bound<'py, PyAny>>,
+    by: Option<&'a Bound<'py, PyAny>>,
+    aggs: &'a Bound<'py, PyAny>,
+    r#where: Option<&'a Bound<'py, PyAny>>,
+    algorithm: &'a str,
+    threads: Option<&'a Bound<'py, PyAny>>,
+    max_rows: Option<&'a Bound<'py, PyAny>>,
+}
+
+impl Arguments<'_, '_> {
+    fn read(self) -> PyResult<Aggregation> {
+        // There is one batch algorithm so far, by two names.
+        word("algorithm", self.algorithm, &[("auto", ()), ("slices", ())])?;
+        Ok(Aggregation {
+            on: self.on.to_owned(),
+            size: duration("size", self.size)?,
+            advance: self.advance.map(|advance| duration("advance", advance)).transpose()?,
+            offset: self.offset.map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
+            by: key_names(self.by)?,
+            aggregates: aggregates(self.aggs)?,
+            predicate: self.r#where.map(extract_row).transpose()?,
+            threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
+                .map_or_else(tidegate::default_threads, |threads| threads as usize),
+            max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
+        })
+    }
+}
+
+fn duration(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    bound(argument, ob)?.ok_or_else(|| PyTypeError::new_err(format!("{argument}: expected a duration, got None")))
+}
+
+fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    match by {
+        Some(name) if name.is_instance_of::<PyString>() => Ok(vec![name.extract()?]),
+        by => Ok(names("by", by)?.unwrap_or_default()),
+    }
+}
+
+/// One stream, or each of a sequence of them.
+fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if ob.hasattr("__arrow_c_stream__")? || ob.hasattr("__arrow_c_array__")? {
+        return Ok(vec![ob.clone()]);
+    }
+    if ob.is_instance_of::<PyString>() || ob.cast::<PyMapping>().is_ok() {
+        let kind = ob.get_type();
+        return Err(PyTypeError::new_err(format!("streams: expected Arrow data or a sequence of it, got {kind}")));
+    }
+    let items = ob.try_iter().map_err(|_| {
+        let kind = ob.get_type();
+        PyTypeError::new_err(format!("streams: expected Arrow data or a sequence of it, got {kind}"))
+    })?;
+    items.collect()
+}
+
+/// The columns of the result, from names to `tidegate.agg` functions.
+fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
+    let wrong = |what: &Bound<'_, PyAny>| {
+        let kind = what.get_type();
+        PyTypeError::new_err(format!(
+            "aggs: expected a mapping from names to functions such as tidegate.agg.sum(\"size\"), got {kind}"
+        ))
+    };
+    let mapping = aggs.cast::<PyMapping>().map_err(|_| wrong(aggs))?;
+    let one = |item: Bound<'_, PyAny>| {
+        let (name, given): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        if !given.is_instance(aggregate_type(aggs.py())?)? {
+            return Err(wrong(&given));
+        }
+        let function: String = given.getattr("function")?.extract()?;
+        let known = Function::ALL.map(|function| (function.name(), function));
+        let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
+        Ok(Aggregate {
+            name: name.extract().map_err(|_| wrong(&name))?,
+            function: word("aggs", &function, &known)?,
+            column: given.getattr("column")?.extract()?,
+            predicate: condition.as_ref().map(extract_row).transpose()?,
+        })
+    };
+    mapping.items()?.iter().map(one).collect()
+}
+
+fn aggregate_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static AGGREGATE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    AGGREGATE.import(py, "tidegate.agg", "Aggregate")
+}

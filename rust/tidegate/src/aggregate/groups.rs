@@ -1,0 +1,127 @@
+//! Keys as ranks: numbers in the order of the keys, nulls last.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef};
+use arrow_ord::sort::sort_to_indices;
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, SortOptions};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval_join::NO_KEY;
+use tidegate_structures::pages::Pages;
+use tidegate_structures::partition::ranges;
+
+use super::plan::leaf;
+use super::streams::cast;
+use crate::Result;
+use crate::gather::Column;
+use crate::keys::{KeyColumn, canonical, encode_groups, split};
+use crate::table::Table;
+
+/// The fewest rows worth a thread.
+const PART_ROWS: usize = 1 << 16;
+
+/// Nulls come last.
+const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
+
+/// Rows by equal keys, null being a key like any other.
+pub(super) struct Groups {
+    /// The rank of each row's key.
+    pub(super) numbers: Pages<u32>,
+    /// One more than the largest rank. Not every rank below it need occur.
+    pub(super) count: usize,
+    /// Key columns with a value for each rank.
+    pub(super) columns: Vec<Column>,
+}
+
+impl Groups {
+    /// Ranks the keys of a table that has rows.
+    pub(super) fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
+        let keys = encode_groups(table, by, driver)?;
+        let (mut numbers, mut count) = (keys.right, keys.count);
+        if has_nulls(table, by) && by.len() == 1 {
+            rewrite(&mut numbers, driver, |key| if key == NO_KEY { count as u32 } else { key })?;
+            count += 1;
+        }
+        let mut rows = first_rows(&numbers, count, driver)?;
+        // Direct numbers of these types are distances from the smallest key.
+        let ranked = keys.method == "direct integers"
+            && matches!(
+                by[0].common_type(),
+                DataType::Int64 | DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 | DataType::Boolean
+            );
+        if !ranked {
+            // Every number occurs.
+            let order = key_order(table, by, &rows)?;
+            let mut rank = vec![0; count];
+            order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
+            rewrite(&mut numbers, driver, |key| rank[key as usize])?;
+            rows = order.iter().map(|number| rows[*number as usize]).collect();
+        }
+        let column = |key: &KeyColumn| {
+            let values = Column::new(table, key.right).gather(&rows)?;
+            Ok(Column::of_chunks(values.data_type().clone(), vec![values]))
+        };
+        Ok(Groups { numbers, count, columns: by.iter().map(column).collect::<Result<_>>()? })
+    }
+}
+
+fn has_nulls(table: &Table, by: &[KeyColumn]) -> bool {
+    by.iter().any(|key| table.chunks(key.right).iter().any(|chunk| chunk.logical_null_count() > 0))
+}
+
+fn rewrite(numbers: &mut [u32], driver: &Driver, new: impl Fn(u32) -> u32 + Sync) -> Result<()> {
+    let parts = ranges(numbers.len(), numbers.len().div_ceil(PART_ROWS));
+    driver.map(split(numbers, &parts), |part| part.iter_mut().for_each(|number| *number = new(*number)))?;
+    Ok(())
+}
+
+/// The first row of each number; the first row of all for a number that no row has.
+fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>> {
+    const NONE: u32 = u32::MAX;
+    let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS.max(count)));
+    let found = driver.map(parts, |part| {
+        let mut rows = vec![NONE; count];
+        for (row, &number) in part.clone().zip(&numbers[part]) {
+            let first = &mut rows[number as usize];
+            if *first == NONE {
+                *first = row as u32;
+            }
+        }
+        rows
+    })?;
+    let mut found = found.into_iter();
+    let mut rows = found.next().expect("there is a part");
+    for later in found {
+        // A later part has larger row numbers, and none is the largest of all.
+        rows.iter_mut().zip(later).for_each(|(row, later)| *row = later.min(*row));
+    }
+    rows.iter_mut().filter(|row| **row == NONE).for_each(|row| *row = 0);
+    Ok(rows)
+}
+
+/// The numbers in the order of their keys, which the rows have that are given for each number.
+fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
+    let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
+    let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
+    if let [column] = &columns[..] {
+        return Ok(sort_to_indices(column, Some(ASCENDING), None)?.values().to_vec());
+    }
+    let fields = columns.iter().map(|column| SortField::new_with_options(column.data_type().clone(), ASCENDING));
+    let encoded = RowConverter::new(fields.collect())?.convert_columns(&columns)?;
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    order.sort_unstable_by(|a, b| encoded.row(*a as usize).cmp(&encoded.row(*b as usize)));
+    Ok(order)
+}
+
+/// The values in a form whose order is that of the keys: what dictionaries encode, and floats with one NaN and one zero.
+fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
+    let plain = cast(values, leaf(values.data_type()))?;
+    if !plain.data_type().is_floating() {
+        return Ok(plain);
+    }
+    let floats = cast(&plain, &DataType::Float64)?;
+    Ok(Arc::new(floats.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical)))
+}

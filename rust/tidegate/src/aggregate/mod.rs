@@ -1,0 +1,177 @@
+//! Aggregates of many tables over sliding windows.
+//!
+//! ```text
+//! tables ──plan.rs──▶ Plan ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks
+//!                                           │                                          │
+//!                                           └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
+//! ```
+
+mod columns;
+mod groups;
+mod output;
+mod plan;
+mod streams;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::aggregate::aggregate;
+use tidegate_operators::driver::Driver;
+use tidegate_sync::{Counter, Stop};
+
+use crate::expression::Expr;
+use crate::table::Table;
+use crate::time::Bound;
+use crate::{Error, Result};
+use columns::Columns;
+use groups::Groups;
+use output::Output;
+use plan::Plan;
+use streams::Streams;
+
+/// An aggregation: which windows, which keys, which values.
+///
+/// Windows are `[k * advance + offset, k * advance + offset + size)` for every integer k. The result has a row for each
+/// window and key that rows fall in.
+#[derive(Clone, Debug)]
+pub struct Aggregation {
+    /// The time column.
+    pub on: String,
+    /// How long a window is.
+    pub size: Bound,
+    /// How much later the next window begins; `None` for the size.
+    pub advance: Option<Bound>,
+    /// Where windows begin, counted from the epoch.
+    pub offset: Bound,
+    /// The key columns.
+    pub by: Vec<String>,
+    /// What is computed.
+    pub aggregates: Vec<Aggregate>,
+    /// Which rows there are.
+    pub predicate: Option<Expr>,
+    /// The number of threads.
+    pub threads: usize,
+    /// The most rows the result may have.
+    pub max_rows: Option<u64>,
+}
+
+/// A column of the result.
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    /// Its name.
+    pub name: String,
+    /// What is computed.
+    pub function: Function,
+    /// Of which column; only a count needs none.
+    pub column: Option<String>,
+    /// Which of the rows count.
+    pub predicate: Option<Expr>,
+}
+
+/// What is computed of the rows of a window. Nulls count for the first and the last row only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// How many rows, or values.
+    Count,
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The first by time, source and position.
+    First,
+    /// The last by time, source and position.
+    Last,
+    /// The variance, of a sample.
+    Var,
+    /// The standard deviation, of a sample.
+    Std,
+}
+
+impl Function {
+    /// All functions.
+    pub const ALL: [Function; 9] = [
+        Function::Count,
+        Function::Sum,
+        Function::Mean,
+        Function::Min,
+        Function::Max,
+        Function::First,
+        Function::Last,
+        Function::Var,
+        Function::Std,
+    ];
+
+    /// The name that a caller uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Count => "count",
+            Function::Sum => "sum",
+            Function::Mean => "mean",
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::First => "first",
+            Function::Last => "last",
+            Function::Var => "var",
+            Function::Std => "std",
+        }
+    }
+}
+
+impl Aggregation {
+    /// The schema of the result.
+    pub fn schema(&self, schemas: &[SchemaRef]) -> Result<SchemaRef> {
+        Ok(Plan::new(self, &named(schemas))?.schema)
+    }
+
+    /// What the aggregation of tables of these schemas would do, for people.
+    pub fn explain(&self, schemas: &[SchemaRef]) -> Result<String> {
+        Ok(Plan::new(self, &named(schemas))?.explain(self, schemas.len()))
+    }
+
+    /// Aggregates the rows of all tables.
+    pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
+        let driver = Driver::new(self.threads, stop);
+        let schemas: Vec<(String, &Schema)> =
+            tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
+        let plan = Plan::new(self, &schemas)?;
+        let streams = Streams::new(&tables, &plan, &driver)?;
+        drop(tables);
+        if streams.table.rows() == 0 {
+            return Ok(Vec::new());
+        }
+        streams.check_windows(&plan)?;
+        let groups = (!plan.by.is_empty()).then(|| Groups::new(&streams.table, &plan.by, &driver)).transpose()?;
+        let columns = Columns::new(&streams, &plan, &driver)?;
+        let sources = streams.sources(groups.as_ref());
+        let key_count = groups.as_ref().map_or(1, |groups| groups.count);
+        let output = Output::new(&plan, &streams, &columns, groups.as_ref());
+        let rows = Counter::new(0);
+        let announce = |more: usize| {
+            driver.check()?;
+            let most = self.max_rows.unwrap_or(u64::MAX);
+            match (rows.add(more) + more) as u64 > most {
+                false => Ok(()),
+                true => Err(Error::memory(format!(
+                    "the result has more rows than max_rows = {most}; raise it, or choose a larger advance"
+                ))),
+            }
+        };
+        let take = |page| output.batch(page);
+        aggregate(&sources, key_count, &plan.windows, &columns.aggregates(), &driver, announce, take)
+    }
+}
+
+/// The names that messages use: `stream`, or `streams[2]`.
+pub fn stream_names(count: usize) -> Vec<String> {
+    match count {
+        1 => vec!["stream".to_owned()],
+        _ => (0..count).map(|at| format!("streams[{at}]")).collect(),
+    }
+}
+
+fn named(schemas: &[SchemaRef]) -> Vec<(String, &Schema)> {
+    stream_names(schemas.len()).into_iter().zip(schemas.iter().map(|schema| &**schema)).collect()
+}

@@ -1,0 +1,151 @@
+"""Random aggregates against every window from all rows: the same rows, values, bits and order."""
+
+import datetime as dt
+import math
+
+import hypothesis.strategies as st
+import pyarrow as pa
+from hypothesis import given
+
+import window_oracle
+from tidegate import Expr, agg, aggregate, row
+from window_oracle import Windows
+
+FUNCTIONS = ["count", "sum", "mean", "min", "max", "first", "last", "var", "std"]
+
+KEYS = {
+    "k": (pa.string(), ["a", "b", "", None]),
+    "i": (pa.int32(), [-1, 0, 7, None]),
+    "f": (pa.float64(), [0.5, -1.5, math.nan, None]),
+}
+# Sums of these depend on the order in which they are added.
+FLOATS = [0.1, 0.7, 1e16, -1e16, 1e-9, 3.0, -0.0, None]
+VALUES = {"x": (pa.float64(), FLOATS), "n": (pa.int64(), [-3, 0, 5, 2**60, -(2**60), None])}
+
+# A condition as tidegate takes it, and as the oracle does.
+CONDITIONS: list[tuple[str | Expr | None, object]] = [
+    (None, lambda _row: True),
+    ("n > 0", lambda r: r["n"] is not None and r["n"] > 0),
+    (row.x.is_not_null(), lambda r: r["x"] is not None),
+    ((row.k == "a") | (row.i == 0), lambda r: r["k"] == "a" or r["i"] == 0),
+    ("n > 5 AND n < 0", lambda _row: False),
+]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[list[dict]]:
+    """A few streams whose times lie close to each other, sorted or not."""
+    columns = {**KEYS, **VALUES}
+    span = draw(st.sampled_from([5, 40, 300]))
+    record = st.fixed_dictionaries(
+        {"ts": st.integers(-span, span)}
+        | {name: st.sampled_from(values) for name, (_, values) in columns.items()}
+    )
+    found = draw(st.lists(st.lists(record, max_size=15), min_size=1, max_size=4))
+    if draw(st.booleans()):
+        found = [sorted(rows, key=lambda one: one["ts"]) for rows in found]
+    return found
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Windows:
+    """Sizes that are and are not multiples of the advance, and advances beyond the size."""
+    return Windows(draw(st.integers(1, 30)), draw(st.integers(1, 20)), draw(st.integers(-25, 25)))
+
+
+@st.composite
+def aggregates(draw: st.DrawFn) -> tuple[dict, dict]:
+    """Functions as tidegate takes them, and as the oracle does."""
+    ours, theirs = {}, {}
+    for place in range(draw(st.integers(0, 4))):
+        function = draw(st.sampled_from(FUNCTIONS))
+        column = draw(st.sampled_from(["x", "n"]))
+        if function == "count" and draw(st.booleans()):
+            column = None
+        condition, counts = draw(st.sampled_from(CONDITIONS))
+        ours[f"a{place}"] = agg.Aggregate(
+            function, column, None if condition is None else str(condition)
+        )
+        theirs[f"a{place}"] = (function, column, counts)
+    return ours, theirs
+
+
+def table(rows: list[dict], cuts: list[int]) -> pa.Table:
+    """The rows in chunks."""
+    types = {"ts": pa.int64()} | {name: type_ for name, (type_, _) in {**KEYS, **VALUES}.items()}
+    schema = pa.schema(types.items())
+    ends = zip([0, *cuts], [*cuts, len(rows)], strict=True)
+    batches = [pa.RecordBatch.from_pylist(rows[start:end], schema) for start, end in ends]
+    return pa.Table.from_batches(batches, schema)
+
+
+def chunked(draw: st.DrawFn, found: list[list[dict]]) -> list[pa.Table]:
+    cuts = [sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3))) for rows in found]
+    return [table(rows, cut) for rows, cut in zip(found, cuts, strict=True)]
+
+
+def text(rows: list[dict]) -> str:
+    """Rows with every bit of their floats; NaN by its name, whatever the key is called."""
+    return repr(rows).replace("'NaN'", "nan")
+
+
+@given(st.data(), streams(), shapes(), aggregates(), st.integers(1, 6))
+def test_every_window_from_scratch(data, found, windows, functions, threads):
+    by = data.draw(st.lists(st.sampled_from(sorted(KEYS)), unique=True, max_size=3))
+    condition, holds = data.draw(st.sampled_from(CONDITIONS))
+    ours, theirs = functions
+    result = aggregate(
+        chunked(data.draw, found),
+        on="ts",
+        size=windows.size,
+        advance=windows.advance,
+        offset=windows.offset,
+        by=by,
+        aggs=ours,
+        where=condition,
+        threads=threads,
+    )
+    result.validate(full=True)
+    # A stable sort is what a stream that is not in time order gets first.
+    ordered = [sorted(rows, key=lambda one: one["ts"]) for rows in found]
+    wanted = window_oracle.aggregate(ordered, windows, by, theirs, holds)
+    assert text(result.to_pylist()) == text(wanted)
+
+
+@given(st.data(), streams(), shapes())
+def test_times_and_durations_of_every_form(data, found, windows):
+    second = dt.timedelta(seconds=1)
+    forms = {
+        "integer": (pa.int64(), lambda steps: steps),
+        "seconds": (pa.timestamp("s"), lambda steps: f"{steps}s"),
+        "zoned": (pa.timestamp("ms", "Europe/Paris"), lambda steps: steps * second),
+        "days": (pa.date32(), lambda steps: f"{steps}d"),
+        "small": (pa.int32(), lambda steps: steps),
+    }
+    name, (type_, spelled) = data.draw(st.sampled_from(sorted(forms.items())))
+    tables = [table(rows, []) for rows in found]
+    scale = 1000 if name == "zoned" else 1
+    for at, one in enumerate(tables):
+        times = pa.array([record["ts"] * scale for record in found[at]], pa.int64())
+        plain = times.cast(pa.int32()) if type_ in (pa.date32(), pa.int32()) else times
+        tables[at] = one.set_column(0, "ts", plain.cast(type_))
+    result = aggregate(
+        tables,
+        on="ts",
+        size=spelled(windows.size),
+        advance=spelled(windows.advance),
+        offset=spelled(windows.offset),
+        by="k",
+        aggs={"n": agg.count()},
+    )
+    wanted = window_oracle.aggregate(found, windows, ["k"], {"n": ("count", None, lambda _: True)})
+    returned = pa.int64() if pa.types.is_integer(type_) else type_
+    assert result.schema.types[:2] == [returned, returned]
+    starts = result["window_start"]
+    starts = starts.cast(pa.int32()) if type_ == pa.date32() else starts
+    assert [at // scale for at in starts.cast(pa.int64()).to_pylist()] == [
+        one["window_start"] for one in wanted
+    ]
+    assert result.select(["k", "n"]).to_pylist() == [
+        {"k": one["k"], "n": one["n"]} for one in wanted
+    ]
