@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use pyo3_arrow::PySchema;
 use tidegate::Bound as Duration;
 use tidegate::incremental::{News, OnlineIntervalJoin, OnlineOptions, Parallelism};
@@ -181,6 +181,19 @@ impl IntervalJoin {
         dict.set_item("latency", stats.latency)?;
         dict.set_item("sources", sources)?;
         Ok(dict)
+    }
+
+    /// Return the state as bytes.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        check_process(self.process, "join")?;
+        let snapshot = py.detach(|| self.lock().snapshot()).map_err(raise)?;
+        Ok(PyBytes::new(py, &snapshot))
+    }
+
+    /// Go on from a snapshot.
+    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
+        check_process(self.process, "join")?;
+        py.detach(|| self.lock().restore(snapshot)).map_err(raise)
     }
 
     /// Drop what is held; sources and polls fail from now on.

@@ -259,3 +259,17 @@ fn a_part_that_does_not_exist_is_refused() {
     let (_, mut readers) = ScaleGate::new::<u64>(1, 1).unwrap();
     let _ = readers.pop().unwrap().keyed(2, 2, |row| *row.payload);
 }
+
+#[test]
+fn what_was_not_given_can_be_looked_at() {
+    let (mut sources, mut readers) = BlockGate::new(2, 1).unwrap();
+    let unread = |reader: &mut tidegate_structures::gate::BlockReader<Vec<i64>>| -> Vec<(u16, Vec<i64>)> {
+        reader.unread().map(|(pushed, rows)| (pushed.first.source(), pushed.run[rows].to_vec())).collect()
+    };
+    sources[0].push(vec![1, 5, 9]).unwrap();
+    sources[0].push(vec![9, 12]).unwrap();
+    assert_eq!(unread(&mut readers[0]), [(0, vec![1, 5, 9]), (0, vec![9, 12])]);
+    sources[1].push(vec![6, 7]).unwrap();
+    while let Next::Ready(_) = readers[0].next_block() {}
+    assert_eq!(unread(&mut readers[0]), [(0, vec![9]), (0, vec![9, 12])], "rows up to 7 were given");
+}

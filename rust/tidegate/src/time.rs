@@ -90,6 +90,16 @@ pub(crate) enum Int64s {
     Own(Pages<i64>),
 }
 
+impl Int64s {
+    /// As one Arrow buffer, which many can hold.
+    pub(crate) fn into_buffer(self) -> ScalarBuffer<i64> {
+        match self {
+            Int64s::Arrow(values) => values,
+            Int64s::Own(values) => ScalarBuffer::from(values.to_vec()),
+        }
+    }
+}
+
 impl Deref for Int64s {
     type Target = [i64];
 

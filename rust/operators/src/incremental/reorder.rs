@@ -86,6 +86,12 @@ impl<P: Timed> Reorder<P> {
         Reorder { lateness, watermark: i64::MIN, pending: VecDeque::new() }
     }
 
+    /// For a source that has come to `watermark`, with rows in time order that were not released.
+    pub fn restore(lateness: i64, watermark: i64, rows: Option<P>) -> Self {
+        let pending = rows.into_iter().map(|payload| Pending { payload, order: None, released: 0 }).collect();
+        Reorder { lateness, watermark, pending }
+    }
+
     /// No row below it is taken any more.
     pub fn watermark(&self) -> i64 {
         self.watermark

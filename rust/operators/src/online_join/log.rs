@@ -54,6 +54,23 @@ impl Log {
         &self.keys[self.gone..]
     }
 
+    /// Takes in rows that were kept before, with which of them have had a match, and how many have been settled.
+    pub(super) fn restore(&mut self, ts: &[i64], keys: &[u32], matched: &[bool], settled: usize) {
+        assert!(self.len() == 0 && ts.len() == keys.len(), "a log without rows takes in rows with their keys");
+        self.ts.extend_from_slice(ts);
+        self.keys.extend_from_slice(keys);
+        if let Some(own) = &mut self.matched {
+            own.extend_from_slice(matched);
+            own.resize(ts.len(), false);
+            self.settled = settled.min(ts.len());
+        }
+    }
+
+    /// Which rows have had a match, by place, where it matters; and how many have been settled.
+    pub(super) fn matched(&self) -> (&[bool], usize) {
+        (self.matched.as_ref().map_or(&[], |matched| &matched[self.gone..]), self.settled)
+    }
+
     /// Adds the rows of this side behind the others: all rows' times and sides, and the keys of this side's.
     pub(super) fn extend(&mut self, ts: &[i64], sides: &[Side], keys: &[u32]) {
         // Without a branch on the side, which nothing could predict: others' times are written over.

@@ -48,6 +48,19 @@ const MOST_PIECE: usize = 8192;
 /// Pairs that a replica finds before it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
+/// The rows of one side that a join has kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Event times, in merged order.
+    pub ts: &'a [i64],
+    /// Keys.
+    pub keys: &'a [u32],
+    /// Which have had a match, where that matters.
+    pub matched: &'a [bool],
+    /// How many from the first on are settled.
+    pub settled: usize,
+}
+
 /// What a join has come to.
 #[derive(Debug)]
 pub enum Progress {
@@ -162,10 +175,7 @@ impl OnlineJoin {
         for (log, keys) in self.logs.iter_mut().zip(keys) {
             log.extend(&ts, &sides, keys);
             for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-                if self.rows_of_key.len() <= key as usize {
-                    self.rows_of_key.resize((key as usize + 1).next_power_of_two(), 0);
-                }
-                self.rows_of_key[key as usize] += 1;
+                count(&mut self.rows_of_key, key);
             }
         }
         (epoch.ts, epoch.sides) = (ts, sides);
@@ -246,6 +256,30 @@ impl OnlineJoin {
         results
     }
 
+    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
+    /// settled whether they come out without one.
+    pub fn matched(&self, side: Side) -> (&[bool], usize) {
+        self.logs[side as usize].matched()
+    }
+
+    /// Takes in the rows that a join of the same kind has kept: for each side their times, their keys, and what
+    /// [`matched`](Self::matched) said of them.
+    ///
+    /// # Panics
+    ///
+    /// When this join has rows already, or there is not a key for each row.
+    pub fn restore(&mut self, sides: [Kept<'_>; 2]) {
+        for (log, Kept { ts, keys, matched, settled }) in self.logs.iter_mut().zip(sides) {
+            log.restore(ts, keys, matched, settled);
+            for &key in keys.iter().filter(|&&key| key != NO_KEY) {
+                count(&mut self.rows_of_key, key);
+            }
+        }
+        for (me, replica) in self.replicas.iter_mut().enumerate() {
+            replica.restore(me as u16, &self.logs, &self.assignment, &self.reach);
+        }
+    }
+
     /// Lets go of rows that no row at `now` or later can match, and names the keys that have no rows left: their numbers
     /// may be given to other keys. `None` stands for the end of time. Places are counted anew from here on.
     pub fn purge(&mut self, now: Option<i64>) -> Vec<u32> {
@@ -274,6 +308,15 @@ impl OnlineJoin {
         self.assignment.forget(&silent);
         silent
     }
+}
+
+/// Counts a row of a key.
+#[inline]
+fn count(rows_of_key: &mut Vec<u32>, key: u32) {
+    if rows_of_key.len() <= key as usize {
+        rows_of_key.resize((key as usize + 1).next_power_of_two(), 0);
+    }
+    rows_of_key[key as usize] += 1;
 }
 
 /// Cuts rows of an epoch into pieces for threads, in a way that no number of threads shows in.

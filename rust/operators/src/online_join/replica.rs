@@ -260,6 +260,32 @@ impl Replica {
         }
     }
 
+    /// Stores the rows of the logs, where none were stored before.
+    pub(super) fn restore(&mut self, me: u16, logs: &[Log; 2], assignment: &Assignment, reach: &Reach) {
+        self.kept = [logs[0].first(), logs[1].first()];
+        self.reached = self.kept;
+        for side in [Side::Left, Side::Right].into_iter().filter(|&side| reach.is_stored(side)) {
+            let log = &logs[side as usize];
+            for (place, &key) in log.keys().iter().enumerate() {
+                let number = (log.first() as u32).wrapping_add(place as u32);
+                let (state, stores) = match assignment.share(assignment.route(key), key, me) {
+                    Share::None => continue,
+                    Share::All(home) => (at_home(&mut self.home, home), true),
+                    Share::Part(part) => {
+                        let state = match part.home {
+                            Some(home) => at_home(&mut self.home, home),
+                            None => self.shared.entry(key).or_default(),
+                        };
+                        (state, part.stores(number))
+                    }
+                };
+                if stores {
+                    state.0[side as usize].push(number);
+                }
+            }
+        }
+    }
+
     /// Forgets all rows: the logs are about to let go of them.
     pub(super) fn clear(&mut self, logs: &[Log; 2]) {
         self.home.clear();

@@ -1,5 +1,6 @@
 //! The sources of an operator, and the gate through which their rows come.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use tidegate_structures::gate::{BlockGate, BlockReader, Next};
@@ -9,6 +10,7 @@ use super::late::LateRows;
 use super::lock;
 use super::news::News;
 use super::ready::{Ready, Rest};
+use super::snapshot::{Reader, Writer};
 use super::source::{Shared, Source, SourceRun, SourceStats, Stream};
 use crate::{Error, Result};
 
@@ -47,6 +49,22 @@ impl Intake {
 
     pub(super) fn stats(&self) -> Vec<SourceStats> {
         self.sources.iter().map(|source| lock(source).stats()).collect()
+    }
+
+    /// Writes the sources and the rows that were not read.
+    pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
+        // Held together, so that the sources are written as they were at one moment.
+        let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
+        let mut unread = vec![Vec::new(); sources.len()];
+        for (pushed, Range { start, end }) in self.reader.unread() {
+            unread[usize::from(pushed.first.source())].push(pushed.run.batch.slice(start, end - start));
+        }
+        sources.iter().zip(unread).try_for_each(|(source, unread)| source.write(unread, writer))
+    }
+
+    /// Reads what [`write`](Self::write) wrote, into sources that were not used.
+    pub(super) fn restore(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.sources.iter().try_for_each(|source| lock(source).read(reader))
     }
 
     /// Closes the sources and drops what they have brought.

@@ -18,6 +18,7 @@ use tidegate_sync::{Charge, Stop};
 
 use super::Polled;
 use super::intake::Intake;
+use super::interval_join_state::describe;
 use super::keys::KeyNumbers;
 use super::late::Late;
 use super::latency::Latency;
@@ -58,18 +59,20 @@ pub struct OnlineOptions {
 /// An interval join whose rows come in batches, from several sources a side.
 #[derive(Debug)]
 pub struct OnlineIntervalJoin {
-    plan: Plan,
-    left_sources: usize,
-    intake: Intake,
-    keys: KeyNumbers,
-    stores: [Store; 2],
-    join: OnlineJoin,
+    pub(super) plan: Plan,
+    /// What decides the results, as snapshots say it.
+    pub(super) query: String,
+    pub(super) left_sources: usize,
+    pub(super) intake: Intake,
+    pub(super) keys: KeyNumbers,
+    pub(super) stores: [Store; 2],
+    pub(super) join: OnlineJoin,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
-    ready: VecDeque<RecordBatch>,
+    pub(super) ready: VecDeque<RecordBatch>,
     driver: Driver,
     latency: Latency,
-    rows_out: u64,
+    pub(super) rows_out: u64,
     /// Why the join cannot go on.
     failed: Option<Error>,
 }
@@ -117,6 +120,7 @@ impl OnlineIntervalJoin {
         let mut streams = of_side("left", options.sources.0, left_stream);
         streams.extend(of_side("right", options.sources.1, right_stream));
         Ok(OnlineIntervalJoin {
+            query: describe(query, &left, &right, options),
             left_sources: options.sources.0,
             intake: Intake::new(streams, options.memory_limit)?,
             keys: KeyNumbers::new(plan.keys.clone()),
@@ -168,6 +172,17 @@ impl OnlineIntervalJoin {
         }
     }
 
+    /// Joins all that is ready, and keeps the results for later polls.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        loop {
+            let before = self.ready.len();
+            match self.step()? {
+                Step::Went if !self.join.is_done() || self.epoch.is_some() || self.ready.len() > before => {}
+                Step::Went | Step::NotYet | Step::End => return Ok(()),
+            }
+        }
+    }
+
     /// Goes one step on. What fails once stays so: rows would be missing in what follows.
     fn step(&mut self) -> Result<Step> {
         if let Some(error) = &self.failed {
@@ -194,10 +209,10 @@ impl OnlineIntervalJoin {
             return Ok(Step::Went);
         }
         // 4. Promises alone may settle that rows remain without a match.
-        let now = if rest == Rest::End { None } else { self.intake.watermark() };
+        let (now, before) = (if rest == Rest::End { None } else { self.intake.watermark() }, self.ready.len());
         self.settle(now)?;
         Ok(match rest {
-            _ if !self.ready.is_empty() => Step::Went,
+            _ if self.ready.len() > before => Step::Went,
             Rest::End => Step::End,
             _ => Step::NotYet,
         })

@@ -11,12 +11,14 @@
 
 mod intake;
 mod interval_join;
+mod interval_join_state;
 mod keys;
 mod late;
 mod latency;
 mod merge;
 mod news;
 mod ready;
+mod snapshot;
 mod source;
 mod store;
 mod streams;

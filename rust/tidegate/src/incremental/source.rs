@@ -7,6 +7,7 @@ use std::time::Instant;
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
@@ -15,9 +16,10 @@ use tidegate_sync::{Budget, Charge, Stop};
 
 use super::late::{Late, LateRows};
 use super::news::News;
+use super::snapshot::{Reader, Writer};
 use crate::interleave::{Place, interleave};
 use crate::table::Table;
-use crate::time::{self, Int64s, Unit};
+use crate::time::{self, Unit};
 use crate::{Error, Result};
 
 /// Bytes an operator takes for a row beside the row: its place in the gate and in the state.
@@ -163,23 +165,10 @@ impl Source {
             .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
         let table =
             Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, Stop::default()))?;
-        let ts = match time::times(&table, self.stream.on, self.stream.unit)? {
-            Int64s::Arrow(values) => values,
-            Int64s::Own(values) => ScalarBuffer::from(values.to_vec()),
-        };
+        let ts = time::times(&table, self.stream.on, self.stream.unit)?.into_buffer();
         // 2. Nor is memory taken beyond the limit.
         let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * ROW_BYTES;
-        let charge = self.shared.budget.charge(bytes).map_err(|exceeded| {
-            Error::memory(format!(
-                "{}: {} rows need {} bytes, but {} of memory_limit = {} are held; poll, close or advance the sources \
-                 that hold rows back, fetch late rows, or raise the limit",
-                self.name,
-                table.rows(),
-                exceeded.asked,
-                exceeded.used,
-                exceeded.limit
-            ))
-        })?;
+        let charge = self.charge(table.rows(), bytes)?;
         // 3. From here on nothing fails.
         let row_bytes = bytes / table.rows().max(1);
         self.hold(charge);
@@ -253,22 +242,76 @@ impl Source {
     }
 
     fn feed(&mut self, released: Released<Push>) {
-        let (ts, batch, pushed) = match released {
-            Released::Slice(push, Range { start, end }) => {
-                (push.ts.slice(start, end - start), push.batch.slice(start, end - start), push.pushed)
-            }
-            Released::Rows { ts, payloads, places } => {
-                let pushed = payloads.last().expect("rows are of a push").pushed;
-                let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
-                let batch = gather_batch(&self.stream.schema, &batches, &places).expect("rows of one schema");
-                (ScalarBuffer::from(ts), batch, pushed)
-            }
-        };
+        let Push { ts, batch, pushed } = self.in_order(released);
         let bytes = batch_bytes(&batch) + ts.len() * ROW_BYTES;
         let charge = Arc::new(self.let_go(bytes));
         let run = SourceRun { ts, batch, pushed, charge };
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
         gate.push(run).expect("released rows are in order and above what was promised");
+    }
+
+    /// Released rows as if they had been pushed together, in order.
+    fn in_order(&self, released: Released<Push>) -> Push {
+        match released {
+            Released::Slice(push, Range { start, end }) => Push {
+                ts: push.ts.slice(start, end - start),
+                batch: push.batch.slice(start, end - start),
+                pushed: push.pushed,
+            },
+            Released::Rows { ts, payloads, places } => {
+                let pushed = payloads.last().expect("rows are of a push").pushed;
+                let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
+                let batch = gather_batch(&self.stream.schema, &batches, &places).expect("rows of one schema");
+                Push { ts: ScalarBuffer::from(ts), batch, pushed }
+            }
+        }
+    }
+
+    /// Writes what the source has come to, with the rows that it has given the gate and no reader has taken yet.
+    pub(super) fn write(&self, unread: Vec<RecordBatch>, writer: &mut Writer) -> Result<()> {
+        let mut rows = unread;
+        rows.extend(self.reorder.clone().release_all().map(|released| self.in_order(released).batch));
+        writer.time(self.reorder.watermark());
+        writer.flag(self.gate.is_none());
+        writer.number(self.rows_in);
+        writer.number(self.rows_late);
+        writer.table(&concat_batches(&self.stream.schema, &rows)?)
+    }
+
+    /// Reads what [`write`](Self::write) wrote, into a source that was not used.
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let (watermark, closed) = (reader.time()?, reader.flag()?);
+        (self.rows_in, self.rows_late) = (reader.number()?, reader.number()?);
+        let batch = reader.table(&self.stream.schema)?;
+        let rows = batch.num_rows();
+        if rows > 0 {
+            let bytes = batch_bytes(&batch) + rows * ROW_BYTES;
+            self.hold(self.charge(rows, bytes)?);
+        }
+        let table = Table::trusted(self.name.clone(), batch.clone());
+        let ts = time::times(&table, self.stream.on, self.stream.unit)?.into_buffer();
+        if !ts.is_sorted() {
+            return Err(Error::state("the snapshot is damaged: rows of a source are out of order"));
+        }
+        let push = (rows > 0).then_some(Push { ts, batch, pushed: Instant::now() });
+        self.reorder = Reorder::restore(self.stream.lateness, watermark, push);
+        self.release();
+        if closed {
+            self.close();
+        }
+        self.shared.news.tell();
+        Ok(())
+    }
+
+    /// Takes memory for rows, if the limit has room.
+    fn charge(&self, rows: usize, bytes: usize) -> Result<Charge> {
+        self.shared.budget.charge(bytes).map_err(|exceeded| {
+            Error::memory(format!(
+                "{}: {rows} rows need {} bytes, but {} of memory_limit = {} are held; poll, close or advance the sources \
+                 that hold rows back, fetch late rows, or raise the limit",
+                self.name, exceeded.asked, exceeded.used, exceeded.limit
+            ))
+        })
     }
 
     /// Promises that no later row is below `ts`, a number of steps of the time unit.

@@ -1,10 +1,11 @@
 //! A reader's view of the sources: how far it has followed each log, and the rows not given out.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use tidegate_sync::atomic::Arc;
 
-use super::log::{Entry, Record, Run};
+use super::log::{Entry, Pushed, Record, Run};
 use crate::gate::key::{Key, RowId};
 use crate::gate::promise::{Promise, Sources};
 
@@ -176,6 +177,16 @@ impl<R: Run> Lanes<R> {
 
     fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Lane<R>)> {
         self.by_source.iter_mut().enumerate().filter_map(|(source, lane)| Some((source as u16, lane.as_mut()?)))
+    }
+
+    /// The rows that are in no block yet, as rows of runs: by source and position.
+    pub(super) fn unread(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
+        self.iter().flat_map(|(_, lane)| {
+            lane.runs.iter().enumerate().map(|(nth, record)| {
+                let pushed = record.rows();
+                (pushed, if nth == 0 { lane.start } else { 0 }..pushed.run.ts().len())
+            })
+        })
     }
 
     /// Sources that have or may have rows to give out.

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;
 
 use super::block::{Block, Filler, Plan};
 use super::lane::Lanes;
-use super::log::{Record, Run};
+use super::log::{Pushed, Record, Run};
 use super::scatter::MOST_ROWS;
 use crate::gate::Next;
 use crate::gate::key::Key;
@@ -187,6 +188,14 @@ impl<R: Run> BlockReader<R> {
     /// After [`next_block`](Self::next_block) answered [`Next::NotYet`], every row that is ready has been given.
     pub fn watermark(&self) -> Option<i64> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
+    }
+
+    /// The rows that were pushed and not given to this reader, ready or not, as rows of runs: by source and position.
+    pub fn unread(&mut self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
+        // Blocks ahead are of rows that the lanes have given up; they come first, and may share runs with them.
+        assert!(self.ahead.is_empty(), "the reader has come by blocks that it was not given");
+        self.frontier.look_at_all(&mut self.lanes);
+        self.lanes.unread()
     }
 
     /// Bytes that the gate holds for runs and blocks.
