@@ -176,7 +176,8 @@ def session() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "ERROR")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
+        # Otherwise Spark measures the batch after every row that it hands to Python.
+        .config("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", str(os.cpu_count()))
         .config("spark.ui.enabled", "false")
