@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The gates under more threads than cores: as they are; with their rare paths taken all the time; and so under
 # AddressSanitizer and ThreadSanitizer, which the stable toolchain has behind a variable. Linux on x86-64 only.
-# Arguments choose some tests: stress.sh shared.
+# Arguments choose some tests, but for the last: stress.sh shared.
 set -euo pipefail
 
 target=${CARGO_TARGET_DIR:-target}
@@ -18,5 +18,7 @@ stress stress "$rare" --release
 export RUSTC_BOOTSTRAP=1
 sanitized="$rare -Cunsafe-allow-abi-mismatch=sanitizer -Cdebuginfo=line-tables-only"
 stress address "$sanitized -Zsanitizer=address" --target x86_64-unknown-linux-gnu
+# The row gate's tests only: see stress_gate.rs.
+tests=(rows shared)
 TSAN_OPTIONS="suppressions=$PWD/rust/structures/tests/thread_sanitizer.txt" \
     stress thread "$sanitized -Zsanitizer=thread" --target x86_64-unknown-linux-gnu

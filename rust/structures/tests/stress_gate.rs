@@ -8,10 +8,11 @@
 //! They catch what happens often enough in many rows, on this machine's memory model: x86-64 reorders
 //! less than the language allows, so an ordering that is too weak shows only where the compiler uses it.
 //! AddressSanitizer sees memory used after it was freed, and leaks. ThreadSanitizer sees two accesses of
-//! plain memory that no atomic orders, in what is run, whatever the processor does; it does not see
-//! through the reference counts of `Arc` (their fences are in the standard library, which is not
-//! instrumented), so reports that go through those are left out, and what counts keep alive is shown by
-//! `loom_gate.rs` and AddressSanitizer. Helgrind and DRD know neither and report correct code.
+//! plain memory that no atomic orders, in what is run, whatever the processor does. It does not see
+//! through the reference counts of `Arc`, whose fences are in the standard library, which is not
+//! instrumented: so it runs the row gate's tests only, since the block gate's memory goes from block to
+//! block through those, and `thread_sanitizer.txt` leaves out what is reported of them. What counts keep
+//! alive is shown by `loom_gate.rs` and AddressSanitizer. Helgrind and DRD report correct code.
 #![cfg(not(loom))]
 
 mod random;
