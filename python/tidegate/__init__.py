@@ -15,6 +15,11 @@ Aggregates by key over sliding windows of time:
     ...     trades, on="ts", size=20, advance=10, by="sym", aggs={"n": tg.agg.count()}
     ... ).to_pylist()[1]
     {'window_start': 10, 'window_end': 30, 'sym': 'A', 'n': 1}
+
+Sorted streams as one, in an order that depends on nothing but their rows:
+
+    >>> tg.merge([quotes.slice(0, 2), quotes.slice(2)])["ts"].to_pylist()
+    [8, 19, 29, 31]
 """
 
 from tidegate import agg
@@ -23,8 +28,10 @@ from tidegate._tidegate import (
     BatchReader,
     ClosedError,
     MemoryLimitError,
+    Merge,
     OrderError,
     SchemaError,
+    Source,
     StateError,
     TidegateError,
     __version__,
@@ -32,6 +39,8 @@ from tidegate._tidegate import (
     default_threads,
     interval_join,
     interval_join_batches,
+    merge,
+    merge_batches,
 )
 from tidegate.expressions import Expr, left, right, row
 
@@ -40,8 +49,10 @@ __all__ = [
     "ClosedError",
     "Expr",
     "MemoryLimitError",
+    "Merge",
     "OrderError",
     "SchemaError",
+    "Source",
     "StateError",
     "TidegateError",
     "__version__",
@@ -52,6 +63,8 @@ __all__ = [
     "interval_join",
     "interval_join_batches",
     "left",
+    "merge",
+    "merge_batches",
     "right",
     "row",
 ]

@@ -11,11 +11,14 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Final, Literal, Self, TypedDict, final
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from types import GenericAlias, TracebackType
+from typing import Any, Final, Generic, Literal, Self, TypedDict, final
 
+import numpy as np
 import pyarrow as pa
+from typing_extensions import TypeVar
 
 from tidegate.agg import Aggregate
 from tidegate.expressions import Expr
@@ -26,8 +29,10 @@ __all__ = [
     "BatchReader",
     "ClosedError",
     "MemoryLimitError",
+    "Merge",
     "OrderError",
     "SchemaError",
+    "Source",
     "StateError",
     "TidegateError",
     "__version__",
@@ -37,6 +42,8 @@ __all__ = [
     "explain_interval_join",
     "interval_join",
     "interval_join_batches",
+    "merge",
+    "merge_batches",
 ]
 
 __version__: Final[str]
@@ -66,7 +73,13 @@ class SchemaError(TidegateError):
     """
 
 class OrderError(TidegateError):
-    """Rows break a promised order."""
+    """Rows break a promised order.
+
+    Example:
+        >>> tg.merge([trades, trades.take([2, 1])])
+        Traceback (most recent call last):
+        tidegate.OrderError: streams[1]: row 1 of `ts` is 20, after a row that promised nothing ...
+    """
 
 class MemoryLimitError(TidegateError):
     """A limit on rows or memory was reached; no memory was taken.
@@ -91,7 +104,7 @@ class ClosedError(TidegateError):
         tidegate.ClosedError: the reader is closed
     """
 
-class _Stats(TypedDict):
+class _JoinStats(TypedDict):
     left_rows: int
     right_rows: int
     rows: int
@@ -99,16 +112,37 @@ class _Stats(TypedDict):
     threads: int
     keys: str
 
-@final
-class BatchReader:
-    """Read the record batches of a join's result, in order.
+class _SourceStats(TypedDict):
+    name: str
+    rows_in: int
+    rows_used: int
+    rows_late: int
+    watermark: int | None
+    closed: bool
 
-    All threads make batches, and wait when they are a few batches ahead of who reads, so a result
-    larger than memory can be written as it comes. Until the reader is closed or gone it holds both
-    inputs and 12 bytes a left row and 8 a right row (up to 60 a row for rows out of time order).
-    It is a one-time iterator, an Arrow stream and a context manager. Several threads may take
-    batches from one reader; each batch comes to one of them. A process made by `fork()` cannot
-    use a reader of its parent.
+class _MergeStats(TypedDict):
+    rows_in: int
+    rows_used: int
+    rows_late: int
+    rows_out: int
+    watermark: int | None
+    memory: int
+    sources: list[_SourceStats]
+
+_StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
+
+@final
+class BatchReader(Generic[_StatsT_co]):
+    """Read the record batches of a result, in order.
+
+    A result larger than memory can be written as it comes. A reader is a one-time iterator, an
+    Arrow stream and a context manager. Several threads may take batches from one reader; each
+    batch comes to one of them. A process made by `fork()` cannot use a reader of its parent.
+
+    One of `interval_join_batches` has all threads make batches, which wait when they are a few
+    batches ahead of who reads. Until it is closed or gone it holds both inputs and 12 bytes a left
+    row and 8 a right row (up to 60 a row for rows out of time order). One of `merge_batches` works
+    while a batch is asked of it, and holds what its streams have given beyond what is merged.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -129,11 +163,12 @@ class BatchReader:
             ['ts', 'sym', 'price', 'ts_right', 'bid']
         """
 
-    def stats(self) -> _Stats:
-        """Return numbers that describe the join so far.
+    def stats(self) -> _StatsT_co:
+        """Return numbers that describe the work so far.
 
         Returns:
-            `left_rows` and `right_rows`, the rows of the inputs; `rows`, the result rows handed
+            Of a merge, the dict of `Merge.stats`, with streams for sources. Of a join: `left_rows`
+            and `right_rows`, the rows of the inputs; `rows`, the result rows handed
             out; `left_rows_done`, about how many left rows have been
             joined, the last of them when the end has been read; `threads`;
             and `keys`, how keys were compared.
@@ -147,6 +182,8 @@ class BatchReader:
             ... )
             >>> next(reader).num_rows, reader.stats()["rows"], reader.stats()["keys"]
             (3, 3, 'hashed byte strings')
+            >>> tg.merge_batches([trades, trades]).stats()["rows_out"]
+            0
         """
 
     def close(self) -> None:
@@ -171,6 +208,293 @@ class BatchReader:
         _traceback: TracebackType | None,
     ) -> None: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401 - a capsule has no type
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...  # noqa: ANN401 - a type
+
+@final
+class Source:
+    """Feed rows into an operator.
+
+    An operator makes its sources and hands them out (`Merge.sources`). Each is the feeder of one
+    stream, for instance a file, a connection or a partition. A source may be fed from a thread of
+    its own, while others are fed and results are taken. A `Source` is a view: dropping it changes
+    nothing, and the source stays open until `close`. As a context manager it closes at the end of
+    the block.
+
+    The *watermark* of a source is its promise that no later row has a smaller time: the largest
+    time so far less the operator's `lateness`, or what `advance` promised, if that is more. A row
+    below it is late: it is set aside, for `Merge.late`, and is in no result. What is late depends
+    on the rows of the source alone.
+
+    Example:
+        >>> merge = tg.Merge(trades.schema, sources=2)
+        >>> with merge.sources[0] as source:
+        ...     source.push(trades)
+        >>> [source["closed"] for source in merge.stats()["sources"]]
+        [True, False]
+    """
+
+    @property
+    def number(self) -> int:
+        """The number of the source.
+
+        Of rows of one time, those of the source with the lower number come first.
+
+        Example:
+            >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
+            [0, 1, 2]
+        """
+
+    def push(self, data: ArrowSource) -> None:
+        """Add rows.
+
+        All rows are taken, or none if this fails. The data is not copied, but for rows that are
+        out of time order.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, lateness=10)
+            >>> merge.sources[0].push(trades.take([1, 0, 2]))
+            >>> merge.sources[0].push(trades[:1])  # 30 has come, so that 10 is late
+            >>> merge.poll()["ts"].to_pylist(), merge.late()["ts"].to_pylist()
+            ([10, 20], [10])
+
+        Args:
+            data: Arrow data with the columns of the operator's schema: names, types and order.
+
+        Raises:
+            SchemaError: The columns are others.
+            MemoryLimitError: The rows do not fit `memory_limit`, after which the push can be
+                repeated once there is room.
+            ClosedError: The source or its operator is closed, or of a parent process.
+            TidegateError: A time is null, or the Arrow data is malformed.
+            TypeError: The argument is no Arrow data.
+        """
+
+    def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
+        """Promise that no later row is before a time.
+
+        A source without rows to push holds back the rows of all others, since it may still bring
+        earlier ones. With this it says that it will not. A time below the watermark changes
+        nothing.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, sources=2)
+            >>> merge.sources[0].push(trades)
+            >>> merge.poll() is None
+            True
+            >>> merge.sources[1].advance(20)
+            >>> merge.poll()["ts"].to_pylist()
+            [10, 20]
+
+        Args:
+            ts: A whole number in the unit of the time column. Or, for a timestamp column, a
+                datetime, with a zone if and only if the column has one, or a `numpy.datetime64`;
+                for a date column, a date.
+
+        Raises:
+            TidegateError: The time is of another kind than the column, or cannot be told in its
+                unit.
+            ClosedError: The source or its operator is closed, or of a parent process.
+            TypeError: The argument is no time.
+        """
+
+    def close(self) -> None:
+        """Promise that there are no more rows.
+
+        A second call does nothing. The rows that were pushed stay.
+
+        Raises:
+            ClosedError: The source is of a parent process.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> merge.sources[0].push(trades)
+            >>> merge.sources[0].close()
+            >>> sum(batch.num_rows for batch in merge)
+            3
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Merge:
+    """Merge sources that are pushed to.
+
+    The rows come out in *merged order*, that is by time, then number of the source, then position
+    in the source, as soon as no source can bring a row that sorts before them (ScaleJoin, section
+    IV.A, *ScaleGate*). Which rows come out, and in which order, depends on the rows alone: not on
+    who pushes when, in which pieces, or on the number of threads.
+
+    A merge is an iterator of record batches: it waits for sources until all of them are closed.
+    `poll` does not wait. Either may be called from several threads; each batch comes to one of
+    them. All work beside that of a push is done by whoever polls, so nothing runs in the
+    background. A process made by `fork()` cannot use a merge of its parent.
+
+    Example:
+        >>> a, b = pa.table({"ts": [1, 4, 9]}), pa.table({"ts": [2, 4]})
+        >>> merge = tg.Merge(a.schema, sources=2)
+        >>> first, second = merge.sources
+        >>> first.push(a)
+        >>> second.push(b)
+        >>> merge.poll()["ts"].to_pylist()
+        [1, 2, 4, 4]
+        >>> first.close()
+        >>> second.close()
+        >>> [batch["ts"].to_pylist() for batch in merge]
+        [[9]]
+
+        A source for each thread:
+
+        >>> import threading
+        >>> merge = tg.Merge(a.schema, sources=2)
+        >>> def feed(source, table):
+        ...     with source:
+        ...         for batch in table.to_batches(max_chunksize=1):
+        ...             source.push(batch)
+        >>> for source, table in zip(merge.sources, [a, b]):
+        ...     threading.Thread(target=feed, args=(source, table)).start()
+        >>> [ts for batch in merge for ts in batch["ts"].to_pylist()]
+        [1, 2, 4, 4, 9]
+
+    Args:
+        schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
+        on: The time column: integers, dates or timestamps.
+        sources: The number of sources, from 1 to 65536; 1 if it is not said.
+        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms" or an integer in the column's unit. None, as 0,
+            means that they are in order.
+        memory_limit: Bytes that may be held for rows that were pushed, until a poll takes them,
+            late rows included, and 40 bytes for each row; None for no limit. The few batches that
+            a poll makes ahead do not count.
+        threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
+
+    Raises:
+        SchemaError: The time column is missing, or no time.
+        TidegateError: Another argument has no meaning.
+        TypeError: An argument is of the wrong type.
+    """
+
+    def __new__(
+        cls,
+        schema: pa.Schema | ArrowSource,
+        *,
+        on: str = "ts",
+        sources: int | None = None,
+        lateness: Bound = None,
+        memory_limit: int | None = None,
+        threads: int | None = None,
+    ) -> Self: ...
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the sources and of the merged rows.
+
+        Example:
+            >>> tg.Merge(trades.schema).schema.names
+            ['ts', 'sym', 'price']
+        """
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, by number.
+
+        Raises:
+            ClosedError: The merge is one of a parent process.
+
+        Example:
+            >>> len(tg.Merge(trades.schema, sources=3).sources)
+            3
+        """
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Hand out the next rows that are ready, if there are any.
+
+        It does not wait, so that None means *not now*, or that all sources have closed and
+        everything was handed out. It is final what it hands out: it depends on what was pushed
+        before, and later pushes do not change it.
+
+        Returns:
+            A batch of some ten thousand rows at most, or None.
+
+        Raises:
+            ClosedError: The merge is closed, or one of a parent process.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, sources=2)
+            >>> merge.poll() is None
+            True
+        """
+
+    def late(self) -> pa.Table:
+        """Return the late rows that were not returned yet.
+
+        Returns:
+            The columns of `schema`, after `late_source`, the source's number, `late_position`, the
+            row's number in its source, and `late_watermark`, the watermark that the row came
+            below. By source and position. Until they are returned, late rows count for
+            `memory_limit`.
+
+        Raises:
+            ClosedError: The merge is one of a parent process.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> merge.sources[0].push(trades.take([1, 0]))
+            >>> merge.late().to_pylist()
+            [{'late_source': 0, 'late_position': 1, 'late_watermark': 20, 'ts': 10, ...}]
+        """
+
+    def stats(self) -> _MergeStats:
+        """Return numbers that describe the merge so far.
+
+        Returns:
+            `rows_in`, the rows pushed, of which `rows_late` were late and `rows_used` not;
+            `rows_out`, the rows handed out; `watermark`, below which no row will be handed out any
+            more, in steps of the time column's unit, and None before every source has made a
+            promise and after all have closed; `memory`, the bytes that count for `memory_limit`;
+            and `sources`, for each its `name`, its rows, its `watermark`, None before the first
+            promise, and whether it is `closed`.
+
+        Raises:
+            ClosedError: The merge is one of a parent process.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> merge.sources[0].push(trades)
+            >>> stats = merge.stats()
+            >>> stats["rows_in"], stats["rows_out"], stats["sources"][0]["watermark"]
+            (3, 0, 30)
+        """
+
+    def close(self) -> None:
+        """Drop what is held; sources and polls fail from now on.
+
+        A second call does nothing. The end of a `with` block closes, too.
+
+        Raises:
+            ClosedError: The merge is one of a parent process.
+
+        Example:
+            >>> with tg.Merge(trades.schema) as merge:
+            ...     merge.sources[0].push(trades)
+            >>> merge.poll()
+            Traceback (most recent call last):
+            tidegate.ClosedError: the merge is closed
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
 
 def default_threads() -> int:
     """Return the number of threads that a call uses when it does not say.
@@ -279,7 +603,7 @@ def interval_join_batches(
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
-) -> BatchReader:
+) -> BatchReader[_JoinStats]:
     """Do as `interval_join`, and return the rows batch by batch.
 
     `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
@@ -520,4 +844,92 @@ def explain_aggregate(
         SchemaError: As for `aggregate`.
         TidegateError: As for `aggregate`.
         TypeError: As for `aggregate`.
+    """
+
+def merge(
+    streams: Iterable[ArrowSource],
+    *,
+    on: str = "ts",
+    lateness: Bound = None,
+    threads: int | None = None,
+) -> pa.Table:
+    """Merge sorted streams into one.
+
+    The rows are in the order of `(on, number of the stream, number of the row in it)`: those of one
+    time are in the order of the streams, then as they stood (ScaleJoin, section IV.A, *ScaleGate*).
+
+    Example:
+        >>> a = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
+        >>> b = pa.table({"ts": [2, 4], "v": [4, 5]})
+        >>> tg.merge([a, b]).to_pydict()
+        {'ts': [1, 2, 4, 4, 9], 'v': [1, 4, 2, 5, 3]}
+
+        Rows that are out of order by a little, as they are where they come over a network:
+
+        >>> tg.merge([a, pa.table({"ts": [4, 2], "v": [5, 4]})], lateness=2)["ts"].to_pylist()
+        [1, 2, 4, 4, 9]
+
+    Args:
+        streams: Any number of Arrow streams or tables, at least one, with equal columns.
+        on: The time column: integers, dates or timestamps. Each stream is sorted by it.
+        lateness: How far the rows of a stream may be out of order: none may be earlier than a row
+            before it by more than this. A timedelta, a numpy timedelta64, a string such as "250ms"
+            or an integer in the column's unit. None, as 0, means that they are in order.
+        threads: The number of threads, from 1 to 512; see `default_threads`.
+
+    Returns:
+        The rows of all streams, with the columns of the first. Types, names and order of the
+        columns are the same in all streams.
+
+    Raises:
+        SchemaError: The time column is missing or no time, or the columns of the streams differ.
+        OrderError: A row is further out of order than `lateness` allows.
+        ClosedError: A stream was read before, or is there twice.
+        TidegateError: Another argument has no meaning, a time is null, a stream failed, or the
+            Arrow data is malformed.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the result, and what `merge_batches` needs.
+    """
+
+def merge_batches(
+    streams: Iterable[ArrowSource],
+    *,
+    on: str = "ts",
+    lateness: Bound = None,
+    threads: int | None = None,
+) -> BatchReader[_MergeStats]:
+    """Do as `merge`, and return the rows batch by batch.
+
+    The rows are in the order of `(on, number of the stream, number of the row in it)`. Each stream
+    is read when no more rows can be merged without its next batch, and no further, so streams may
+    be larger than memory.
+
+    Example:
+        >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
+        >>> with tg.merge_batches(readers) as reader:
+        ...     [ts for batch in reader for ts in batch["ts"].to_pylist()]
+        [10, 10, 20, 20, 30, 30]
+
+    Args:
+        streams: As for `merge`.
+        on: As for `merge`.
+        lateness: As for `merge`.
+        threads: As for `merge`.
+
+    Returns:
+        A reader of the batches. Joined together they are the table of `merge`. After an error it
+        is closed.
+
+    Raises:
+        SchemaError: As for `merge`.
+        ClosedError: As for `merge`.
+        TidegateError: As for `merge`.
+        TypeError: As for `merge`.
+
+    Note:
+        Memory: a batch or two of each stream, 40 bytes for each of their rows, the rows that
+        `lateness` holds back, and the few batches that are made at a time. What is wrong with the
+        rows, such as an `OrderError`, is raised when a batch is taken from the reader.
     """

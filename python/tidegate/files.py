@@ -1,4 +1,4 @@
-"""Event tables in files: Parquet, CSV and Arrow IPC, read whole and written batch by batch."""
+"""Event tables in files: Parquet, CSV, Arrow IPC; read whole or by batches, written by batches."""
 
 import gzip
 import os
@@ -23,6 +23,12 @@ STANDARD_STREAM = "-"
 
 # Large enough that a reader can skip and compress well, small enough to hold while it fills.
 ROW_GROUP_ROWS = 1 << 18
+
+# What is read of a file at a time; pyarrow reads some ten blocks of CSV ahead.
+STREAM_BATCH_ROWS = 1 << 16
+STREAM_CSV_BYTES = 1 << 20
+
+CSV_PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 
 class Format(StrEnum):
@@ -110,6 +116,107 @@ def open_events(name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)) 
     return _guarded(name, layout, file)
 
 
+class EventStream:
+    """A table in a file that is read batch by batch, once."""
+
+    def __init__(self, name: str, layout: Format, opened: "_Opened") -> None:
+        self._name = name
+        self._layout = layout
+        self._opened = opened
+        self.failure: Exception | None = None
+        """What ended the reading early. Through Arrow's C interface only its text is known."""
+
+        self.rows = opened.rows
+        """The number of rows, if the file tells it."""
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Begin to read."""
+        return pa.RecordBatchReader.from_batches(self._opened.schema, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            with _reading(self._name, self._layout):
+                yield from self._opened.batches()
+        except Exception as error:
+            self.failure = error
+            raise
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A file that has been opened: its columns, its rows, if it tells them, and its batches."""
+
+    schema: pa.Schema
+    rows: int | None
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+
+
+@contextmanager
+def stream_events(
+    name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)
+) -> Iterator[EventStream]:
+    """Open the table in file `name`, or on standard input, to be read batch by batch.
+
+    No more of a file is in memory than a few batches, of Parquet a few row groups; a pipe and
+    standard input are read whole. A column of CSV has the type of its values in the first
+    megabyte.
+
+    Args:
+        name: As for `open_events`.
+        layout: As for `open_events`.
+        csv_nulls: As for `open_events`.
+
+    Raises:
+        TidegateError: As for `open_events`.
+    """
+    with _reading(name, layout):
+        content = _unmapped(name)
+    with content:
+        with _reading(name, layout):
+            if layout is Format.PARQUET:
+                opened = _stream_parquet(content)
+            elif layout is Format.CSV:
+                opened = _stream_csv(content, csv_nulls)
+            else:
+                opened = _stream_arrow(content)
+        yield EventStream(name, layout, opened)
+
+
+def _unmapped(name: str) -> pa.NativeFile:
+    """Open a file such that what has been read of it need not stay in memory."""
+    if name != STANDARD_STREAM and Path(name).is_file() and Path(name).stat().st_size > 0:
+        return pa.OSFile(name)
+    return _content(name)
+
+
+def _stream_parquet(content: pa.NativeFile) -> _Opened:
+    file = pq.ParquetFile(content, pre_buffer=False, buffer_size=1 << 20)
+    return _Opened(
+        file.schema_arrow,
+        file.metadata.num_rows,
+        lambda: file.iter_batches(batch_size=STREAM_BATCH_ROWS),
+    )
+
+
+def _stream_arrow(content: pa.NativeFile) -> _Opened:
+    if _starts_with(content, b"ARROW1"):
+        file = pa.ipc.open_file(content)
+        numbers = range(file.num_record_batches)
+        return _Opened(file.schema, None, lambda: (file.get_batch(number) for number in numbers))
+    stream = pa.ipc.open_stream(content)
+    return _Opened(stream.schema, None, lambda: iter(stream))
+
+
+def _stream_csv(content: pa.NativeFile, nulls: Sequence[str]) -> _Opened:
+    reader = pyarrow.csv.open_csv(
+        _decompressed(content),
+        read_options=pyarrow.csv.ReadOptions(block_size=STREAM_CSV_BYTES),
+        parse_options=CSV_PARSING,
+        convert_options=_csv_conversion(nulls),
+    )
+    return _Opened(reader.schema, None, lambda: iter(reader))
+
+
 def _reading(name: str, layout: Format) -> AbstractContextManager[None]:
     label = "standard input" if name == STANDARD_STREAM else name
     return _naming(label, f"cannot be read as {layout}")
@@ -150,16 +257,22 @@ def _open_arrow(content: pa.NativeFile) -> EventFile:
 
 def _open_csv(content: pa.NativeFile, nulls: Sequence[str]) -> EventFile:
     """Read a CSV file at once: a column's type is known only when all of its values are."""
-    if _starts_with(content, b"\x1f\x8b"):
-        content = pa.CompressedInputStream(content, "gzip")
     table = pyarrow.csv.read_csv(
-        content,
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(
-            null_values=list(nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
+        _decompressed(content), parse_options=CSV_PARSING, convert_options=_csv_conversion(nulls)
     )
     return EventFile(table.schema, lambda columns: _selected(table, columns))
+
+
+def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
+    if _starts_with(content, b"\x1f\x8b"):
+        return pa.CompressedInputStream(content, "gzip")
+    return content
+
+
+def _csv_conversion(nulls: Sequence[str]) -> pyarrow.csv.ConvertOptions:
+    return pyarrow.csv.ConvertOptions(
+        null_values=list(nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
 
 
 def _selected(table: pa.Table, columns: list[str] | None) -> pa.Table:

@@ -37,6 +37,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pq.write_table(QUOTES, tmp_path / "quotes.parquet")
     (tmp_path / "flights.csv").write_text(FLIGHTS)
     (tmp_path / "weather.csv").write_text(WEATHER)
+    for day in ("monday", "tuesday", "wednesday"):
+        pq.write_table(TRADES, tmp_path / f"{day}.parquet")
+        write(TRADES, tmp_path / f"{day}.csv")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -56,7 +59,8 @@ MANY = ["join", "many.parquet", "many.parquet", "--on", "ts", "--lower", "none",
 def leftovers(folder: Path) -> list[str]:
     """Name the files that are neither inputs nor wanted."""
     known = {"trades.parquet", "quotes.parquet", "flights.csv", "weather.csv", "many.parquet"}
-    return sorted(path.name for path in folder.iterdir() if path.name not in known)
+    names = {path.name for path in folder.iterdir() if "day." not in path.name}
+    return sorted(names - known)
 
 
 # What a join can be asked for
@@ -279,12 +283,12 @@ def help_examples(*command: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-COMMANDS: list[list[str]] = [[], ["join"], ["aggregate"], ["doctor"]]
+COMMANDS: list[list[str]] = [[], ["join"], ["aggregate"], ["merge"], ["doctor"]]
 EXAMPLES = [example for command in COMMANDS for example in help_examples(*command)]
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 13
+    assert len(EXAMPLES) == 17
     assert all("tidegate " in example for example in EXAMPLES)
 
 

@@ -10,111 +10,11 @@ import typer
 
 import tidegate
 from tidegate.agg import Aggregate
-from tidegate.cli import INTERRUPTED, aggregating, doctor, joining
+from tidegate.cli import INTERRUPTED, aggregating, doctor, joining, merging
+from tidegate.cli.tables import Input, Output
+from tidegate.cli.texts import AGGREGATE_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
 from tidegate.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import Closed, How
-
-# "\b" keeps the lines of the paragraph that follows it as they are.
-EXIT_CODES = """\b
-Exit codes:
-  0    done, also when the reader of standard output closed it early
-  1    an error in the data, the files or the names of columns; one line says what
-  2    wrong usage of the command line
-  130  stopped by Ctrl-C; no output file is left
-"""
-
-HELP = f"""Join and aggregate event tables by key and time: Parquet, CSV and Arrow in and out.
-
-\b
-Examples:
-  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
-      --lower -5s --upper 0s -o pairs.parquet
-  tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
-      --agg "close=last(price)" -o minutes.parquet
-  tidegate join --help
-  tidegate doctor
-
-{EXIT_CODES}"""
-
-JOIN_HELP = f"""Write every pair of rows of LEFT and RIGHT with equal keys and near in time.
-
-A pair is written when its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and
-WHERE, if given, is true. The order is that of LEFT's rows, then of RIGHT's. The result is written
-as it comes, so it may be larger than memory, and appears under its name only when it is whole.
-
-LEFT, RIGHT and OUT are file names, or - for the standard streams, where the format is Arrow
-(stream layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv
-.csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
-
-A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
-unit; or none for no bound.
-
-\b
-Examples:
-  # the quotes of the five seconds before each trade
-  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
-      --lower -5s --upper 0s -o pairs.parquet
-
-\b
-  # columns of different names; flights without weather are kept
-  tidegate join flights.csv weather.csv --on departure=observed \\
-      --by origin=airport --lower -1h --upper 0s --how left -o delays.csv
-
-\b
-  # a condition on the pair, and only some columns
-  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
-      --lower -1m --upper 0s --where "left.price < right.bid" \\
-      --columns ts,symbol,price,bid -o cheap.arrow
-
-\b
-  # from standard input to standard output
-  cat flights.csv | tidegate join - weather.csv --left-format csv \\
-      --on departure=observed --by origin=airport --lower -1h --upper 0s \\
-      --format csv | head
-
-\b
-  # what would be done
-  tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
-      --how anti --explain
-
-{EXIT_CODES}"""
-
-AGGREGATE_HELP = f"""Write one row for each window of time and key that has rows in STREAMS.
-
-A row is in every window [k * advance + offset, k * advance + offset + size) that holds its time,
-for whole numbers k from the epoch on. The result is in the order of windows, then keys.
-
-STREAMS are one or more files with the same columns, in any order of time; a file or OUT may be -
-for the standard streams. Formats and durations are those of `tidegate join`.
-
-FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN, and may
-say which rows count: "count() where price > 3".
-
-\b
-Examples:
-  # trades and last price of each minute
-  tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
-      --agg "trades=count()" --agg "close=last(price)" -o minutes.parquet
-
-\b
-  # the rows of five minutes, every ten seconds, of two files together
-  tidegate aggregate trades.parquet quotes.parquet --on ts --by symbol \\
-      --size 5m --advance 10s --agg "rows=count()" -o busy.parquet
-
-\b
-  # only some rows, to standard output
-  tidegate aggregate trades.parquet --on ts --size 1h --where "price > 2" \\
-      --agg "mean=mean(price)" --agg "large=count() where price > 3" --format csv | head
-
-{EXIT_CODES}"""
-
-DOCTOR_HELP = f"""Print what is installed and what the machine offers, for a report of a problem.
-
-\b
-Examples:
-  tidegate doctor
-
-{EXIT_CODES}"""
 
 app = typer.Typer(
     help=HELP,
@@ -231,8 +131,8 @@ def join(  # noqa: PLR0913 - a parameter for each option
         _misused("RIGHT", "only one of LEFT and RIGHT can be -")
     nulls = tuple(csv_null) if csv_null else ("",)
     job = joining.Job(
-        left=joining.Input(left, _format(left, left_format, "--left-format"), nulls),
-        right=joining.Input(right, _format(right, right_format, "--right-format"), nulls),
+        left=Input(left, _format(left, left_format, "--left-format"), nulls),
+        right=Input(right, _format(right, right_format, "--right-format"), nulls),
         arguments=joining.Arguments(
             on=_pair(on, "--on"),
             by=_keys(by or []) or None,
@@ -256,7 +156,75 @@ def join(  # noqa: PLR0913 - a parameter for each option
     shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
         counts = joining.run(
-            job, joining.Output(out, layout, force=force), show_progress=shown and not quiet
+            job, Output(out, layout, force=force), show_progress=shown and not quiet
+        )
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+@app.command(help=MERGE_HELP, short_help="Merge files in time order.")
+def merge(  # noqa: PLR0913 - a parameter for each option
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="The files to merge, or -.")],
+    *,
+    on: Annotated[str, typer.Option(metavar="COLUMN", help="The time column.")],
+    lateness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How far the rows of a file may be out of order.",
+            show_default="not at all",
+        ),
+    ] = None,
+    out: Annotated[
+        str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
+    ] = STANDARD_STREAM,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    in_format: Annotated[
+        Format | None,
+        typer.Option(help="Format of all FILEs.", show_default="by their endings"),
+    ] = None,
+    out_format: Annotated[
+        Format | None,
+        typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
+    ] = None,
+    csv_null: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Unquoted text that means null in CSV input; repeatable.",
+            show_default="the empty text",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
+    ] = None,
+    progress: Annotated[
+        bool | None,
+        typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show where in the program an error arose.")
+    ] = False,
+) -> None:
+    """Parse the options into a job and run it."""
+    if files.count(STANDARD_STREAM) > 1:
+        _misused("FILE", "only one of the files can be -")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    job = merging.Job(
+        inputs=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in files],
+        on=on,
+        lateness=None if lateness is None else _bound(lateness),
+        threads=threads,
+    )
+    layout = _format(out, out_format, "--format")
+    _check_terminal(out, layout)
+    shown = sys.stderr.isatty() if progress is None else progress
+    with _failures_in_one_line(traceback=traceback):
+        counts = merging.run(
+            job, Output(out, layout, force=force), show_progress=shown and not quiet
         )
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
@@ -326,9 +294,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         _misused("STREAMS", "only one of them can be -")
     nulls = tuple(csv_null) if csv_null else ("",)
     job = aggregating.Job(
-        streams=[
-            joining.Input(name, _format(name, in_format, "--in-format"), nulls) for name in streams
-        ],
+        streams=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in streams],
         arguments=aggregating.Arguments(
             on=on,
             size=_duration(size),
@@ -348,7 +314,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     layout = _format(out, out_format, "--format")
     _check_terminal(out, layout)
     with _failures_in_one_line(traceback=traceback):
-        counts = aggregating.run(job, joining.Output(out, layout, force=force))
+        counts = aggregating.run(job, Output(out, layout, force=force))
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 

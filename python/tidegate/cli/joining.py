@@ -2,14 +2,14 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict
 
 import pyarrow as pa
 from tqdm import tqdm
 
 import tidegate
-from tidegate.files import EventFile, Format, batch_writer, open_events, writes_in_place
+from tidegate.cli.tables import Input, Output
+from tidegate.files import EventFile, batch_writer
 from tidegate.types import Closed, How
 
 
@@ -27,40 +27,6 @@ class Arguments(TypedDict):
     columns: list[str] | None
     threads: int | None
     max_rows: int | None
-
-
-@dataclass(frozen=True)
-class Input:
-    """A table to read."""
-
-    name: str
-    layout: Format
-    csv_nulls: tuple[str, ...]
-
-    def open(self) -> EventFile:
-        """Open the file; its rows are read later."""
-        return open_events(self.name, self.layout, csv_nulls=self.csv_nulls)
-
-
-@dataclass(frozen=True)
-class Output:
-    """A table to write."""
-
-    name: str
-    layout: Format
-    force: bool
-
-    def check(self) -> None:
-        """Raise before the work begins if the result could not be put in its place."""
-        path = Path(self.name)
-        if writes_in_place(self.name):
-            return
-        if path.exists() and not self.force:
-            message = f"{self.name} exists; give --force to replace it, or another -o"
-            raise tidegate.TidegateError(message)
-        if not path.resolve().parent.is_dir():
-            message = f"{self.name}: the folder {path.parent} does not exist"
-            raise tidegate.TidegateError(message)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 //! Runs native work without the GIL, such that Ctrl-C ends the wait for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -10,6 +11,12 @@ use crate::error::raise;
 
 /// How long a signal may go unnoticed: well under the 0.2 s that a person takes for an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Calls `work` on this thread without the GIL; a panic becomes an error.
+pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
+}
 
 /// Calls `work` on another thread and waits for it, looking for signals meanwhile.
 ///

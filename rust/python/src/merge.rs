@@ -1,19 +1,20 @@
 //! `merge`, `merge_batches` and the class `Merge`.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{self, MergeOptions, MergeStats, MergeStreams, News, Reader};
-use tidegate::{MAX_THREADS, Next};
+use tidegate::incremental::{self, MergeOptions, MergeStats, MergeStreams, News};
+use tidegate::{Error, MAX_THREADS, Next};
 
 use crate::error::raise;
 use crate::input::{bound, count, reader, schema};
+use crate::interrupt::detached;
 use crate::operator::{self, Source, check_process, source_stats};
 use crate::reader::{BatchReader, BatchStream, Numbers};
 
@@ -27,17 +28,13 @@ pub(crate) fn merge<'py>(
     lateness: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut streams = Streams::open(streams, on, lateness, threads)?;
-    let schema = streams.merge.schema().clone();
+    let mut merge = open(streams, on, lateness, threads)?;
     let mut batches = Vec::new();
-    loop {
-        match py.detach(|| streams.next()) {
-            Ok(Some(batch)) => batches.push(batch),
-            Ok(None) => return operator::table(py, batches, schema),
-            Err(error) => return Err(streams.raised().unwrap_or_else(|| raise(error))),
-        }
+    while let Some(batch) = detached(py, || merge.next())? {
+        batches.push(batch);
         py.check_signals()?;
     }
+    operator::table(py, batches, merge.schema().clone())
 }
 
 /// Do as `merge`, and return the rows batch by batch.
@@ -49,46 +46,52 @@ pub(crate) fn merge_batches(
     lateness: Option<&Bound<'_, PyAny>>,
     threads: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let streams = Streams::open(streams, on, lateness, threads)?;
-    let schema = streams.merge.schema().clone();
-    Ok(BatchReader::new(streams, schema, "merge_batches"))
+    let merge = open(streams, on, lateness, threads)?;
+    let schema = merge.schema().clone();
+    Ok(BatchReader::new(merge, schema, "merge_batches"))
 }
 
-/// Streams that are merged, and the exception that one of them raised.
-struct Streams {
-    merge: MergeStreams,
-    raised: Arc<Mutex<Option<PyErr>>>,
+fn open(
+    streams: &Bound<'_, PyAny>,
+    on: &str,
+    lateness: Option<&Bound<'_, PyAny>>,
+    threads: Option<&Bound<'_, PyAny>>,
+) -> PyResult<MergeStreams> {
+    let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
+    let threads = threads_of(threads)?;
+    let streams = listed(streams)?;
+    check_distinct(&streams)?;
+    let open = |(number, stream)| reader(&format!("streams[{number}]"), stream);
+    let streams = streams.iter().enumerate().map(open).collect::<PyResult<_>>()?;
+    MergeStreams::new(streams, on, lateness, threads).map_err(raise)
 }
 
-impl Streams {
-    fn open(
-        streams: &Bound<'_, PyAny>,
-        on: &str,
-        lateness: Option<&Bound<'_, PyAny>>,
-        threads: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let wrong = || {
-            let kind = streams.get_type();
-            PyTypeError::new_err(format!("streams: expected a list of Arrow streams or tables, got {kind}"))
-        };
-        if streams.is_instance_of::<PyString>() || streams.hasattr("__arrow_c_stream__")? {
-            return Err(wrong());
+fn listed<'py>(streams: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let wrong = || {
+        let kind = streams.get_type();
+        PyTypeError::new_err(format!("streams: expected a list of Arrow streams or tables, got {kind}"))
+    };
+    if streams.is_instance_of::<PyString>() || streams.hasattr("__arrow_c_stream__")? {
+        return Err(wrong());
+    }
+    streams.try_iter().map_err(|_| wrong())?.collect()
+}
+
+/// Refuses one stream in two places: it can be read once only.
+fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
+    let mut seen = HashMap::new();
+    for (number, stream) in streams.iter().enumerate() {
+        if !stream.hasattr("__next__")? && !stream.hasattr("read_next_batch")? {
+            continue;
         }
-        let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
-        let threads = threads_of(threads)?;
-        let raised = Arc::new(Mutex::new(None));
-        let open = |(number, stream): (usize, PyResult<Bound<'_, PyAny>>)| {
-            let reader = reader(&format!("streams[{number}]"), &stream?)?;
-            Ok(Box::new(Keeping { reader, raised: raised.clone() }) as Reader)
-        };
-        let streams = streams.try_iter().map_err(|_| wrong())?.enumerate().map(open).collect::<PyResult<_>>()?;
-        let merge = MergeStreams::new(streams, on, lateness, threads).map_err(raise)?;
-        Ok(Streams { merge, raised })
+        if let Some(first) = seen.insert(stream.as_ptr(), number) {
+            return Err(raise(Error::closed(format!(
+                "streams[{first}] and streams[{number}] are the same stream, which can be read once only; read it into \
+                 a table first"
+            ))));
+        }
     }
-
-    fn next(&mut self) -> tidegate::Result<Option<RecordBatch>> {
-        self.merge.next()
-    }
+    Ok(())
 }
 
 fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
@@ -96,53 +99,18 @@ fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
 
-impl BatchStream for Streams {
+impl BatchStream for MergeStreams {
     fn next_within(&mut self, _patience: Duration) -> tidegate::Result<Next> {
         Ok(self.next()?.map_or(Next::End, Next::Batch))
     }
 
     fn stats(&self) -> Numbers {
-        let stats = self.merge.stats();
+        let stats = MergeStreams::stats(self);
         Box::new(move |py| stats_dict(py, &stats))
     }
 
-    fn raised(&mut self) -> Option<PyErr> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     fn close(&mut self) {
-        self.merge.close();
-    }
-}
-
-/// A stream that keeps the exception behind its error.
-struct Keeping {
-    reader: Reader,
-    raised: Arc<Mutex<Option<PyErr>>>,
-}
-
-impl Iterator for Keeping {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.reader.next()?;
-        Some(batch.map_err(|error| match error {
-            ArrowError::ExternalError(error) => match error.downcast::<PyErr>() {
-                Ok(error) => {
-                    let text = error.to_string();
-                    *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(*error);
-                    ArrowError::CDataInterface(text)
-                }
-                Err(error) => ArrowError::ExternalError(error),
-            },
-            error => error,
-        }))
-    }
-}
-
-impl RecordBatchReader for Keeping {
-    fn schema(&self) -> SchemaRef {
-        self.reader.schema()
+        MergeStreams::close(self);
     }
 }
 
@@ -185,7 +153,7 @@ impl Merge {
     ) -> PyResult<Self> {
         let options = MergeOptions {
             on: on.to_owned(),
-            sources: count("sources", sources, 0, 1 << 16)?.unwrap_or(1) as usize,
+            sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
             lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
             memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
             threads: threads_of(threads)?,
@@ -217,12 +185,10 @@ impl Merge {
     /// Return the late rows that were not returned yet.
     fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         check_process(self.process, "merge")?;
-        let (batches, schema) = py
-            .detach(|| {
-                let merge = self.lock();
-                merge.late().map(|batches| (batches, merge.late_schema()))
-            })
-            .map_err(raise)?;
+        let (batches, schema) = detached(py, || {
+            let merge = self.lock();
+            merge.late().map(|batches| (batches, merge.late_schema()))
+        })?;
         operator::table(py, batches, schema)
     }
 

@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyType};
+use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch};
 use tidegate::Error;
 use tidegate::incremental::{self, News, Polled, SourceStats, lock};
 
 use crate::error::raise;
-use crate::{input, interrupt};
+use crate::input;
+use crate::interrupt::{PATIENCE, detached};
 
 /// Refuses handles of a process that has forked: the child has neither their threads nor their locks.
 pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
@@ -26,12 +27,13 @@ pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Source {
     source: Arc<Mutex<incremental::Source>>,
+    number: u16,
     process: u32,
 }
 
 impl Source {
     pub(crate) fn new(source: &Arc<Mutex<incremental::Source>>) -> Self {
-        Source { source: source.clone(), process: std::process::id() }
+        Source { source: source.clone(), number: lock(source).number(), process: std::process::id() }
     }
 }
 
@@ -39,23 +41,23 @@ impl Source {
 impl Source {
     /// The number of the source.
     #[getter]
-    fn number(&self, py: Python<'_>) -> u16 {
-        py.detach(|| lock(&self.source).number())
+    fn number(&self) -> u16 {
+        self.number
     }
 
     /// Add rows.
     fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
         let rows = input::table("data", data)?;
-        py.detach(|| lock(&self.source).push(&rows.schema, rows.batches)).map_err(raise)
+        detached(py, || lock(&self.source).push(&rows.schema, rows.batches))
     }
 
     /// Promise that no later row is before a time.
     fn advance(&self, py: Python<'_>, ts: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
         let field = py.detach(|| lock(&self.source).time_field().clone());
-        let ts = time(ts, field)?;
-        py.detach(|| lock(&self.source).advance(ts)).map_err(raise)
+        let ts = time(ts, &field)?;
+        detached(py, || lock(&self.source).advance(ts))
     }
 
     /// Promise that there are no more rows.
@@ -80,29 +82,68 @@ impl Source {
     }
 }
 
-/// A time in steps of the unit of a column: an integer, or whatever pyarrow converts to the column's type.
-fn time(ob: &Bound<'_, PyAny>, field: arrow_schema::Field) -> PyResult<i64> {
-    let wrong = |why: String| {
-        raise(Error::argument(format!(
-            "ts: expected a time of column `{}`, which is {}, or an integer in its unit, got {ob:?}{why}",
-            field.name(),
-            field.data_type()
-        )))
+/// A time in steps of the unit of a column: an integer, or a date or time of the column's kind, without loss.
+fn time(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
+    let wrong = |why: &str| {
+        let (name, data_type) = (field.name(), field.data_type());
+        Error::argument(format!(
+            "ts: expected a time of column `{name}`, which is {data_type}, or an integer in its unit, got {ob:?}{why}"
+        ))
     };
-    if ob.is_instance_of::<pyo3::types::PyBool>() || ob.is_none() {
-        return Err(PyTypeError::new_err(wrong(String::new()).value(ob.py()).to_string()));
+    if ob.hasattr("__index__")? && !ob.is_instance_of::<PyBool>() {
+        return ob.extract().map_err(|_| raise(wrong(", which does not fit 64 bits")));
     }
-    if ob.is_instance_of::<PyInt>() {
-        return ob.extract().map_err(|_| wrong(": it does not fit 64 bits".into()));
+    let Some(kind) = Kind::of(ob)? else {
+        return Err(PyTypeError::new_err(wrong("").message().to_owned()));
+    };
+    match (kind, field.data_type()) {
+        (Kind::Time { zoned: true }, DataType::Timestamp(_, None)) => Err(raise(wrong(", which has a zone"))),
+        (Kind::Time { zoned: false }, DataType::Timestamp(_, Some(_))) => Err(raise(wrong(", which has no zone"))),
+        (Kind::Time { .. }, DataType::Timestamp(..)) | (Kind::Date, DataType::Date32 | DataType::Date64) => {
+            steps(ob, field).map_err(|error| raise(wrong(&format!(": {}", error.value(ob.py())))))
+        }
+        _ => Err(raise(wrong(""))),
     }
+}
+
+/// What an object says about time.
+enum Kind {
+    Date,
+    Time { zoned: bool },
+}
+
+impl Kind {
+    fn of(ob: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
+        if ob.is_instance_of::<PyDateTime>() {
+            return Ok(Some(Kind::Time { zoned: !ob.getattr("tzinfo")?.is_none() }));
+        }
+        if ob.is_instance_of::<PyDate>() {
+            return Ok(Some(Kind::Date));
+        }
+        let numpy = ob.py().import("numpy")?;
+        if !ob.is_instance(&numpy.getattr("datetime64")?)? {
+            return Ok(None);
+        }
+        let (unit, _): (String, i64) = numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;
+        Ok(Some(if unit == "D" { Kind::Date } else { Kind::Time { zoned: false } }))
+    }
+}
+
+/// A date or time in the unit of a column.
+fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let pyarrow = ob.py().import("pyarrow")?;
-    let field_of = PyField::new(Arc::new(field.clone()));
-    let data_type = field_of.to_pyarrow(ob.py())?.getattr("type")?;
-    let steps = |ob: &Bound<'_, PyAny>| -> PyResult<i64> {
-        let scalar = pyarrow.call_method1("scalar", (ob, &data_type))?;
-        scalar.call_method1("cast", (pyarrow.call_method0("int64")?,))?.call_method0("as_py")?.extract()
+    let column = PyField::new(Arc::new(field.clone()));
+    let data_type = column.to_pyarrow(ob.py())?.getattr("type")?;
+    let scalar = match (ob.hasattr("dtype")?, ob.getattr_opt("nanosecond")?) {
+        (true, _) => pyarrow.call_method1("array", (ob.call_method1("reshape", (1,))?,))?.get_item(0)?,
+        // pandas' times are those of Python with three more digits, which pyarrow sees if it is told to.
+        (_, Some(digits)) if digits.is_truthy()? => {
+            let nanoseconds = pyarrow.call_method1("timestamp", ("ns", data_type.getattr("tz")?))?;
+            pyarrow.call_method1("scalar", (ob, nanoseconds))?
+        }
+        _ => pyarrow.call_method1("scalar", (ob,))?,
     };
-    steps(ob).map_err(|error| wrong(format!(": {}", error.value(ob.py()))))
+    scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
 }
 
 /// Hands out the next batch of an operator, and waits until there is one, or the end.
@@ -113,10 +154,10 @@ pub(crate) fn next<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     loop {
         let seen = news.count();
-        match py.detach(&poll).map_err(raise)? {
+        match detached(py, &poll)? {
             Polled::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
             Polled::End => return Ok(None),
-            Polled::NotYet => py.detach(|| news.wait(seen, interrupt::PATIENCE)),
+            Polled::NotYet => py.detach(|| news.wait(seen, PATIENCE)),
         }
         py.check_signals()?;
     }
@@ -127,7 +168,7 @@ pub(crate) fn poll<'py>(
     py: Python<'py>,
     poll: impl FnOnce() -> tidegate::Result<Polled> + Send,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match py.detach(poll).map_err(raise)? {
+    match detached(py, poll)? {
         Polled::Batch(batch) => PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
         Polled::NotYet | Polled::End => Ok(None),
     }

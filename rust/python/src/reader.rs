@@ -12,7 +12,7 @@ use pyo3_arrow::{PyRecordBatch, PySchema};
 use tidegate::{Error, Next};
 
 use crate::error::raise;
-use crate::interrupt;
+use crate::interrupt::{PATIENCE, detached};
 
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
@@ -25,17 +25,12 @@ pub(crate) trait BatchStream: Send {
     /// Numbers that describe the work so far.
     fn stats(&self) -> Numbers;
 
-    /// The exception behind an error that came from Python.
-    fn raised(&mut self) -> Option<PyErr> {
-        None
-    }
-
     /// Ends the work; reads fail from now on.
     fn close(&mut self);
 }
 
 /// Read the record batches of a result, in order.
-#[pyclass(frozen, module = "tidegate")]
+#[pyclass(frozen, generic, module = "tidegate")]
 pub(crate) struct BatchReader {
     batches: Arc<Mutex<dyn BatchStream>>,
     schema: SchemaRef,
@@ -69,7 +64,7 @@ fn lock<'a>(batches: &'a Mutex<dyn BatchStream>) -> MutexGuard<'a, dyn BatchStre
 /// Waits for the next batch as long as it takes.
 fn next(batches: &Mutex<dyn BatchStream>) -> tidegate::Result<Option<RecordBatch>> {
     loop {
-        match lock(batches).next_within(interrupt::PATIENCE)? {
+        match lock(batches).next_within(PATIENCE)? {
             Next::Batch(batch) => return Ok(Some(batch)),
             Next::End => return Ok(None),
             Next::NotYet => {}
@@ -107,13 +102,7 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         loop {
-            let found = py.detach(|| {
-                let mut batches = lock(&self.batches);
-                batches
-                    .next_within(interrupt::PATIENCE)
-                    .map_err(|error| batches.raised().unwrap_or_else(|| raise(error)))
-            });
-            match found? {
+            match detached(py, || lock(&self.batches).next_within(PATIENCE))? {
                 Next::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
                 Next::End => return Ok(None),
                 Next::NotYet => py.check_signals()?,

@@ -4,13 +4,11 @@
 //! that come and go.
 
 use arrow_array::{Array, ArrayRef, make_array, new_null_array};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::interleave::interleave as interleave_any;
-use bytemuck::{AnyBitPattern, NoUninit};
-use bytes::Bytes;
-use tidegate_structures::pages::Pages;
+use bytemuck::AnyBitPattern;
 
 use crate::gather::{fixed_width, raw_values};
 
@@ -30,7 +28,7 @@ pub(crate) fn interleave(data_type: &DataType, chunks: &[ArrayRef], places: &[Pl
         Some(2) => fixed::<u16>(data_type, chunks, places),
         Some(4) => fixed::<u32>(data_type, chunks, places),
         Some(8) => fixed::<u64>(data_type, chunks, places),
-        Some(16) => fixed::<[u64; 2]>(data_type, chunks, places),
+        Some(16) => fixed::<i128>(data_type, chunks, places),
         _ => {
             let null = new_null_array(data_type, 1);
             let mut sources: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
@@ -52,23 +50,20 @@ fn neighbours(places: &[Place]) -> Option<Place> {
     (likely && (first..).zip(places).all(|(row, &place)| place == (chunk, row))).then_some((chunk, first))
 }
 
-fn fixed<T: AnyBitPattern + NoUninit + Default>(
+fn fixed<T: ArrowNativeType + AnyBitPattern>(
     data_type: &DataType,
     chunks: &[ArrayRef],
     places: &[Place],
 ) -> Result<ArrayRef, ArrowError> {
     let buffers: Vec<Buffer> = chunks.iter().map(|chunk| raw_values(chunk, size_of::<T>())).collect();
     let values: Vec<&[T]> = buffers.iter().map(|buffer| bytemuck::cast_slice(buffer)).collect();
-    let mut memory = Pages::<u8>::new(size_of::<T>() * places.len());
-    let out: &mut [T] = bytemuck::cast_slice_mut(&mut memory);
     let is_missing = places.contains(&NO_PLACE);
-    if is_missing {
-        out.iter_mut().zip(places).for_each(|(out, &(chunk, row))| {
-            *out = values.get(chunk as usize).map_or_else(T::default, |values| values[row as usize]);
-        });
+    let found: Vec<T> = if is_missing {
+        let value = |&(chunk, row): &Place| values.get(chunk as usize).map_or_else(T::default, |of| of[row as usize]);
+        places.iter().map(value).collect()
     } else {
-        out.iter_mut().zip(places).for_each(|(out, &(chunk, row))| *out = values[chunk as usize][row as usize]);
-    }
+        places.iter().map(|&(chunk, row)| values[chunk as usize][row as usize]).collect()
+    };
     let has_nulls = is_missing || chunks.iter().any(|chunk| chunk.null_count() > 0);
     let valid = |at: usize| {
         let (chunk, row) = places[at];
@@ -77,7 +72,7 @@ fn fixed<T: AnyBitPattern + NoUninit + Default>(
     let nulls = has_nulls.then(|| NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid)));
     let data = ArrayDataBuilder::new(data_type.clone())
         .len(places.len())
-        .add_buffer(Buffer::from(Bytes::from_owner(memory)))
+        .add_buffer(Buffer::from_vec(found))
         .nulls(nulls.filter(|nulls| nulls.null_count() > 0));
     data.build().map(make_array)
 }

@@ -7,8 +7,9 @@ use arrow_array::types::{
     Date32Type, Date64Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::ScalarBuffer;
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
 use tidegate_operators::interval_join::{Closed, Interval};
 use tidegate_structures::pages::Pages;
@@ -115,11 +116,12 @@ impl Deref for Int64s {
 pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> {
     let field = table.schema().field(column);
     let chunks = table.chunks(column);
-    no_nulls(table, field, &chunks)?;
-    let factor = match (Unit::of(table.name(), field)?, unit) {
-        (Unit::Nanoseconds(coarse), Unit::Nanoseconds(fine)) => coarse / fine,
-        _ => 1,
-    };
+    let mut first = 0;
+    for chunk in &chunks {
+        no_nulls(table.name(), field, chunk, first)?;
+        first += chunk.len();
+    }
+    let factor = scale(field, unit);
     if let ([chunk], 1) = (&chunks[..], factor)
         && let Some(values) = as_int64(chunk)
     {
@@ -129,36 +131,54 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
     let mut filled = 0;
     for chunk in &chunks {
         let out = &mut times[filled..filled + chunk.len()];
-        if let Some(row) = widen(chunk, factor, out) {
-            return Err(Error::data(format!(
-                "{}: column `{}`, row {}: the time does not fit 64 bits in {}",
-                table.name(),
-                field.name(),
-                filled + row,
-                unit.name()
-            )));
-        }
+        widen(chunk, factor, out).map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, filled + row)))?;
         filled += chunk.len();
     }
     Ok(Int64s::Own(times))
 }
 
-fn no_nulls(table: &Table, field: &Field, chunks: &[ArrayRef]) -> Result<()> {
-    let mut first = 0;
-    for chunk in chunks {
-        if let Some(row) =
-            chunk.nulls().filter(|nulls| nulls.null_count() > 0).and_then(|nulls| nulls.iter().position(|valid| !valid))
-        {
-            return Err(Error::data(format!(
-                "{}: column `{}`, row {}: the time is null, expected a time in every row; filter such rows out first",
-                table.name(),
-                field.name(),
-                first + row
-            )));
-        }
-        first += chunk.len();
+/// The times of a chunk in `unit`. Its first row is called row `first` in messages.
+pub(crate) fn chunk_times(
+    name: &str,
+    field: &Field,
+    chunk: &ArrayRef,
+    unit: Unit,
+    first: u64,
+) -> Result<ScalarBuffer<i64>> {
+    let (first, factor) = (first as usize, scale(field, unit));
+    no_nulls(name, field, chunk, first)?;
+    if let Some(values) = as_int64(chunk).filter(|_| factor == 1) {
+        return Ok(values);
     }
-    Ok(())
+    let mut times = vec![0; chunk.len()];
+    match widen(chunk, factor, &mut times) {
+        Some(row) => Err(too_long(name, field, unit, first + row)),
+        None => Ok(times.into()),
+    }
+}
+
+/// How many steps of `unit` a step of a time column is.
+pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
+    match (Unit::of("", field).expect("a column whose type was checked"), unit) {
+        (Unit::Nanoseconds(coarse), Unit::Nanoseconds(fine)) => coarse / fine,
+        _ => 1,
+    }
+}
+
+fn too_long(name: &str, field: &Field, unit: Unit, row: usize) -> Error {
+    let (column, unit) = (field.name(), unit.name());
+    Error::data(format!("{name}: column `{column}`, row {row}: the time does not fit 64 bits in {unit}"))
+}
+
+fn no_nulls(name: &str, field: &Field, chunk: &dyn Array, first: usize) -> Result<()> {
+    let null = chunk.nulls().filter(|nulls| nulls.null_count() > 0).and_then(|nulls| nulls.iter().position(|ok| !ok));
+    null.map_or(Ok(()), |row| {
+        Err(Error::data(format!(
+            "{name}: column `{}`, row {}: the time is null, expected a time in every row; filter such rows out first",
+            field.name(),
+            first + row
+        )))
+    })
 }
 
 /// The values of an array whose type is stored as a 64-bit integer.
@@ -178,6 +198,13 @@ pub(crate) fn as_int64(array: &dyn Array) -> Option<ScalarBuffer<i64>> {
         }
         _ => None,
     }
+}
+
+/// The time column whose times in `unit` are `values`, if it is stored as they are.
+pub(crate) fn from_int64(field: &Field, unit: Unit, values: &ScalarBuffer<i64>) -> Option<ArrayRef> {
+    let is_int64 = matches!(field.data_type(), DataType::Int64 | DataType::Date64 | DataType::Timestamp(..));
+    let data = ArrayData::builder(field.data_type().clone()).len(values.len()).add_buffer(values.inner().clone());
+    (is_int64 && scale(field, unit) == 1).then(|| make_array(data.build().expect("64-bit values")))
 }
 
 /// Writes the times of a chunk times `factor`; the row of the first that does not fit, if one does not.

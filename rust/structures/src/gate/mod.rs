@@ -64,7 +64,7 @@ mod source;
 
 use std::fmt;
 
-pub use block::{Block, BlockGate, BlockReader, BlockSource, Pushed, Run};
+pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run};
 pub use key::{Key, MAX_SOURCES, RowId};
 pub use list::{Row, ScaleGate};
 pub use reader::Reader;

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use tidegate_structures::gate::{BlockGate, BlockReader, Next};
+use tidegate_structures::gate::{BlockGate, BlockReader, Filler};
 use tidegate_sync::Budget;
 
 use super::late::LateRows;
 use super::lock;
 use super::news::News;
-use super::ready::{Ready, Rest};
+use super::ready::{Ready, Rest, plan};
 use super::snapshot::{Reader, Writer};
 use super::source::{Shared, Source, SourceRun, SourceStats, Stream};
 use crate::{Error, Result};
@@ -19,7 +19,9 @@ use crate::{Error, Result};
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
     pub(super) shared: Shared,
-    reader: BlockReader<SourceRun>,
+    /// Until the operator is closed.
+    reader: Option<BlockReader<SourceRun>>,
+    filler: Filler,
 }
 
 impl Intake {
@@ -34,17 +36,24 @@ impl Intake {
             BlockGate::new(streams.len(), 1).map_err(|error| Error::argument(format!("sources: {error}")))?;
         let source = |((name, stream), gate)| Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)));
         let sources = streams.into_iter().zip(gates).map(source).collect();
-        Ok(Intake { sources, reader: readers.pop().expect("one reader was asked for"), shared })
+        Ok(Intake { sources, reader: readers.pop(), filler: Filler::default(), shared })
     }
 
     /// The next rows that are ready, some `rows` at most.
     pub(super) fn read(&mut self, rows: usize) -> (Ready, Rest) {
-        Ready::read(&mut self.reader, rows)
+        let Some(reader) = &mut self.reader else { return (Ready::default(), Rest::End) };
+        let (blocks, rest) = plan(reader, rows);
+        (Ready::new(blocks, &mut self.filler), rest)
+    }
+
+    /// Whoever reads the gate; nobody once the operator is closed.
+    pub(super) fn reader(&mut self) -> Option<&mut BlockReader<SourceRun>> {
+        self.reader.as_mut()
     }
 
     /// No row that was not read yet is below it; `None` once all sources have closed.
     pub(super) fn watermark(&self) -> Option<i64> {
-        self.reader.watermark()
+        self.reader.as_ref()?.watermark()
     }
 
     pub(super) fn stats(&self) -> Vec<SourceStats> {
@@ -56,7 +65,8 @@ impl Intake {
         // Held together, so that the sources are written as they were at one moment.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
         let mut unread = vec![Vec::new(); sources.len()];
-        for (pushed, Range { start, end }) in self.reader.unread() {
+        let reader = self.reader.as_mut().ok_or_else(|| Error::closed("the operator is closed"))?;
+        for (pushed, Range { start, end }) in reader.unread() {
             unread[usize::from(pushed.first.source())].push(pushed.run.batch.slice(start, end - start));
         }
         sources.iter().zip(unread).try_for_each(|(source, unread)| source.write(unread, writer))
@@ -69,8 +79,9 @@ impl Intake {
 
     /// Closes the sources and drops what they have brought.
     pub(super) fn close(&mut self) {
+        // What is in the gate goes with its reader.
+        self.reader = None;
         self.sources.iter().for_each(|source| lock(source).abandon());
-        while let Next::Ready(_) = self.reader.next_block() {}
         self.shared.late.take();
     }
 }

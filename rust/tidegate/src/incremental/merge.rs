@@ -1,7 +1,7 @@
 //! Many sources as one stream in merged order.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -10,23 +10,24 @@ use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next};
-use tidegate_sync::{Budget, Stop};
+use tidegate_structures::gate::{BlockReader, Filler, Planned};
+use tidegate_sync::Stop;
 
-use super::late::{Late, LateRows};
+use super::Polled;
+use super::intake::Intake;
+use super::late::Late;
 use super::news::News;
-use super::ready::{Ready, Rest};
-use super::source::{Shared, Source, SourceRun, SourceStats, Stream, gather_batch};
-use super::{Polled, lock};
+use super::ready::{Ready, Rest, plan};
+use super::source::{Source, SourceRun, SourceStats, Stream, gather_timed};
 use crate::table::column;
 use crate::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// Rows that a poll takes from the gate at most, about.
-const POLL_ROWS: usize = 1 << 17;
-
-/// Rows of a batch: a thread's piece of a poll's work.
+/// Rows of a batch, about: a thread's piece of a poll's work.
 const BATCH_ROWS: usize = 1 << 15;
+
+/// The most batches that a poll makes: enough that starting threads weighs little.
+const POLL_BATCHES: usize = 8;
 
 /// What a merge is asked for.
 #[derive(Clone, Debug)]
@@ -49,13 +50,10 @@ pub struct MergeOptions {
 #[derive(Debug)]
 pub struct Merge {
     stream: Stream,
-    shared: Shared,
-    sources: Vec<Arc<Mutex<Source>>>,
-    reader: BlockReader<SourceRun>,
+    intake: Intake,
     ready: VecDeque<RecordBatch>,
     driver: Driver,
     rows_out: u64,
-    closed: bool,
 }
 
 /// Numbers that describe a merge so far.
@@ -74,31 +72,22 @@ pub struct MergeStats {
 impl Merge {
     /// A merge of rows of `schema`.
     pub fn new(schema: SchemaRef, options: &MergeOptions) -> Result<Self> {
+        Merge::of(schema, options, |number| format!("source {number}"))
+    }
+
+    /// A merge whose sources are called so in messages.
+    pub(super) fn of(schema: SchemaRef, options: &MergeOptions, name: impl Fn(usize) -> String) -> Result<Self> {
         let on = column("streams", &schema, &options.on, "on")?;
         let unit = Unit::of("streams", schema.field(on))?;
         let lateness = time::lateness(options.lateness, unit)?;
         let stream = Stream { schema, on, unit, lateness };
-        let shared = Shared {
-            late: LateRows::default(),
-            news: Arc::new(News::default()),
-            budget: Budget::new(options.memory_limit.unwrap_or(usize::MAX)),
-        };
-        let (gates, mut readers) =
-            BlockGate::new(options.sources, 1).map_err(|error| Error::argument(format!("sources: {error}")))?;
-        let source = |gate: BlockSource<SourceRun>| {
-            let name = format!("source {}", gate.number());
-            Arc::new(Mutex::new(Source::new(name, stream.clone(), shared.clone(), gate)))
-        };
-        let sources = gates.into_iter().map(source).collect();
+        let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
         Ok(Merge {
-            sources,
-            reader: readers.pop().expect("one reader was asked for"),
+            intake: Intake::new(streams, options.memory_limit)?,
             stream,
-            shared,
             ready: VecDeque::new(),
             driver: Driver::new(options.threads, Stop::default()),
             rows_out: 0,
-            closed: false,
         })
     }
 
@@ -109,28 +98,23 @@ impl Merge {
 
     /// The sources, by number.
     pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        &self.sources
+        &self.intake.sources
     }
 
     /// What wakes whoever waits for a source.
     pub fn news(&self) -> Arc<News> {
-        self.shared.news.clone()
+        self.intake.shared.news.clone()
     }
 
     /// Hands out the next rows that are ready.
     pub fn poll(&mut self) -> Result<Polled> {
-        if self.closed {
-            return Err(Error::closed("the merge is closed"));
-        }
+        let Some(reader) = self.intake.reader() else { return Err(Error::closed("the merge is closed")) };
         if self.ready.is_empty() {
-            let (ready, rest) = Ready::read(&mut self.reader, POLL_ROWS);
-            if ready.ts.is_empty() {
-                return Ok(if rest == Rest::End { Polled::End } else { Polled::NotYet });
+            let planning = Planning::new(reader);
+            if planning.blocks.is_empty() {
+                return Ok(if planning.rest == Rest::End { Polled::End } else { Polled::NotYet });
             }
-            let batches: Vec<&RecordBatch> = ready.batches.iter().collect();
-            let pieces = ready.places.chunks(BATCH_ROWS).collect();
-            let made = self.driver.map(pieces, |places| gather_batch(&self.stream.schema, &batches, places))?;
-            self.ready = made.into_iter().collect::<Result<_>>()?;
+            self.ready = make(&self.stream, planning, &self.driver)?;
         }
         let batch = self.ready.pop_front().expect("rows are ready");
         self.rows_out += batch.num_rows() as u64;
@@ -165,7 +149,7 @@ impl Merge {
             columns.extend(late.rows.columns().iter().cloned());
             Ok(RecordBatch::try_new(schema.clone(), columns)?)
         };
-        self.shared.late.take().into_iter().map(batch).collect()
+        self.intake.shared.late.take().into_iter().map(batch).collect()
     }
 
     /// The number, the time and the missed watermark of the first late row, the times as they are written.
@@ -185,21 +169,63 @@ impl Merge {
     /// Numbers that describe the merge so far.
     pub fn stats(&self) -> MergeStats {
         MergeStats {
-            sources: self.sources.iter().map(|source| lock(source).stats()).collect(),
+            sources: self.intake.stats(),
             rows_out: self.rows_out,
-            watermark: self.reader.watermark().filter(|&watermark| watermark > i64::MIN),
-            memory: self.shared.budget.used(),
+            watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
+            memory: self.intake.shared.budget.used(),
         }
     }
 
     /// Drops what is held; sources and polls fail from now on. A second call does nothing.
     pub fn close(&mut self) {
-        self.closed = true;
-        self.sources.iter().for_each(|source| lock(source).abandon());
+        self.intake.close();
         self.ready.clear();
-        while let Next::Ready(_) = self.reader.next_block() {}
-        self.shared.late.take();
     }
+}
+
+/// What a poll makes batches of, planned in order, one batch before it is asked for.
+struct Planning<'a> {
+    reader: &'a mut BlockReader<SourceRun>,
+    blocks: Vec<Planned<SourceRun>>,
+    rest: Rest,
+    taken: usize,
+}
+
+impl<'a> Planning<'a> {
+    fn new(reader: &'a mut BlockReader<SourceRun>) -> Self {
+        let (blocks, rest) = plan(reader, BATCH_ROWS);
+        Planning { reader, blocks, rest, taken: 0 }
+    }
+
+    /// The blocks of the next batch, and its number.
+    fn next(&mut self) -> Option<(usize, Vec<Planned<SourceRun>>)> {
+        let blocks = std::mem::take(&mut self.blocks);
+        self.taken += 1;
+        if self.rest == Rest::More && self.taken < POLL_BATCHES {
+            (self.blocks, self.rest) = plan(self.reader, BATCH_ROWS);
+        }
+        (!blocks.is_empty()).then_some((self.taken, blocks))
+    }
+}
+
+/// Makes the batches: while one thread plans, others merge and gather.
+fn make(stream: &Stream, planning: Planning<'_>, driver: &Driver) -> Result<VecDeque<RecordBatch>> {
+    let threads = if planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
+    let planning = Mutex::new(planning);
+    let next = || planning.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
+        std::iter::from_fn(next).map(|(number, blocks)| (number, batch(stream, blocks, filler))).collect::<Vec<_>>()
+    })?;
+    let mut made: Vec<_> = made.into_iter().flatten().collect();
+    made.sort_unstable_by_key(|&(number, _)| number);
+    made.into_iter().map(|(_, batch)| batch).collect()
+}
+
+/// A batch of the rows of blocks.
+fn batch(stream: &Stream, blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> Result<RecordBatch> {
+    let Ready { ts, places, batches, .. } = Ready::new(blocks, filler);
+    let batches: Vec<&RecordBatch> = batches.iter().collect();
+    gather_timed(stream, &ts.into(), &batches, &places)
 }
 
 /// The type in which a watermark of a time column is told: its own, or `int64` for integers, since the lateness may

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
-use tidegate_structures::gate::{Block, BlockReader, Next};
+use tidegate_structures::gate::{Block, BlockReader, Filler, Next, Planned};
 use tidegate_sync::Charge;
 
 use super::source::SourceRun;
@@ -37,25 +37,44 @@ pub(super) enum Rest {
     End,
 }
 
-impl Ready {
-    /// Takes what is ready, some `rows` rows at most.
-    pub(super) fn read(reader: &mut BlockReader<SourceRun>, rows: usize) -> (Ready, Rest) {
-        let mut ready = Ready::default();
-        // The batch in which each source's rows lie last, by the position of its first row.
-        let mut last: HashMap<u16, (u64, u32)> = HashMap::new();
-        while ready.ts.len() < rows {
-            match reader.next_block() {
-                Next::Ready(block) => ready.add(block, &mut last),
-                Next::NotYet => return (ready, Rest::NotYet),
-                Next::End => return (ready, Rest::End),
+/// Plans what is ready, some `rows` rows at most.
+pub(super) fn plan(reader: &mut BlockReader<SourceRun>, rows: usize) -> (Vec<Planned<SourceRun>>, Rest) {
+    let (mut blocks, mut planned) = (Vec::new(), 0);
+    while planned < rows {
+        match reader.next_planned() {
+            Next::Ready(block) => {
+                planned += block.len();
+                blocks.push(block);
             }
+            Next::NotYet => return (blocks, Rest::NotYet),
+            Next::End => return (blocks, Rest::End),
         }
-        (ready, Rest::More)
+    }
+    (blocks, Rest::More)
+}
+
+impl Ready {
+    /// The rows of blocks that follow each other.
+    pub(super) fn new(blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> Ready {
+        let rows = blocks.iter().map(Planned::len).sum();
+        let mut ready = Ready {
+            ts: Vec::with_capacity(rows),
+            sources: Vec::with_capacity(rows),
+            places: Vec::with_capacity(rows),
+            ..Ready::default()
+        };
+        // The batch in which each source's rows lie last, by the position of its first row.
+        let mut last = HashMap::new();
+        for block in blocks {
+            ready.add(block.filled(filler), &mut last);
+            block.recycle(filler);
+        }
+        ready
     }
 
     fn add(&mut self, block: &Block<SourceRun>, last: &mut HashMap<u16, (u64, u32)>) {
         // 1. The block's runs, which lie in order of source and position, become batches.
-        let mut runs: Vec<Lane> = Vec::new();
+        let mut lanes: Vec<Lane> = Vec::with_capacity(block.runs().len());
         for pushed in block.runs() {
             let (source, first) = (pushed.first.source(), pushed.first.position());
             let batch = match last.get(&source) {
@@ -69,34 +88,31 @@ impl Ready {
             };
             last.insert(source, (first, batch));
             let end = first + pushed.run.batch.num_rows() as u64;
-            runs.push(Lane { source, first, end, batch });
+            lanes.push(Lane { source, first, end, batch, next: lanes.len() + 1 });
         }
         // 2. Each source's rows go through its runs one after the other.
-        let mut at: Vec<u32> = Vec::new();
-        for (nth, run) in runs.iter().enumerate().rev() {
-            let source = usize::from(run.source);
-            if at.len() <= source {
-                at.resize(source + 1, u32::MAX);
-            }
-            at[source] = nth as u32;
-        }
+        let sources = lanes.last().map_or(0, |lane| usize::from(lane.source) + 1);
+        let mut at = vec![Lane::default(); sources];
+        lanes.iter().rev().for_each(|lane| at[usize::from(lane.source)] = *lane);
         self.ts.extend_from_slice(block.ts());
         self.sources.extend(block.ids().iter().map(|id| id.source()));
         self.places.extend(block.ids().iter().map(|id| {
-            let at = &mut at[usize::from(id.source())];
-            while runs[*at as usize].end <= id.position() {
-                *at += 1;
+            let (lane, position) = (&mut at[usize::from(id.source())], id.position());
+            while lane.end <= position {
+                *lane = lanes[lane.next];
             }
-            let run = &runs[*at as usize];
-            (run.batch, (id.position() - run.first) as u32)
+            (lane.batch, (position - lane.first) as u32)
         }));
     }
 }
 
 /// A run of one source, and its batch.
+#[derive(Clone, Copy, Debug, Default)]
 struct Lane {
     source: u16,
     first: u64,
     end: u64,
     batch: u32,
+    /// The number of the run after it.
+    next: usize,
 }

@@ -11,7 +11,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
-use tidegate_structures::gate::{BlockSource, Run};
+use tidegate_structures::gate::{BlockSource, Rejected, Run};
 use tidegate_sync::{Budget, Charge, Stop};
 
 use super::late::{Late, LateRows};
@@ -62,6 +62,7 @@ pub(super) struct Stream {
     pub(super) schema: SchemaRef,
     /// The time column.
     pub(super) on: usize,
+    /// The unit in which times are compared: the column's or a finer one.
     pub(super) unit: Unit,
     /// Steps of the unit.
     pub(super) lateness: i64,
@@ -165,19 +166,26 @@ impl Source {
             .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
         let table =
             Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, Stop::default()))?;
-        let ts = time::times(&table, self.stream.on, self.stream.unit)?.into_buffer();
+        let mut first = self.rows_in;
+        let mut times = Vec::with_capacity(table.batches().len());
+        for batch in table.batches() {
+            let column = batch.column(self.stream.on);
+            times.push(time::chunk_times(&self.name, self.time_field(), column, self.stream.unit, first)?);
+            first += batch.num_rows() as u64;
+        }
         // 2. Nor is memory taken beyond the limit.
         let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * ROW_BYTES;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. From here on nothing fails.
         let row_bytes = bytes / table.rows().max(1);
         self.hold(charge);
-        let (pushed, mut first) = (Instant::now(), 0);
-        for batch in table.batches() {
-            let ts = ts.slice(first, batch.num_rows());
-            first += batch.num_rows();
-            let late = self.reorder.push(Push { ts, batch: batch.clone(), pushed });
-            self.keep_late(batch, &late, row_bytes);
+        let pushed = Instant::now();
+        for (batch, ts) in table.batches().iter().zip(times) {
+            let push = Push { ts, batch: batch.clone(), pushed };
+            if let Err(push) = self.pass_on(push) {
+                let late = self.reorder.push(push);
+                self.keep_late(batch, &late, row_bytes);
+            }
             self.rows_in += batch.num_rows() as u64;
         }
         self.release();
@@ -216,6 +224,26 @@ impl Source {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
+    /// Gives rows to the gate as they are, unless they have to be put in order first.
+    fn pass_on(&mut self, push: Push) -> Result<(), Push> {
+        if self.stream.lateness > 0 || !self.reorder.is_empty() {
+            return Err(push);
+        }
+        let last = *push.ts.last().expect("a table's batches are not empty");
+        let charge = Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * ROW_BYTES));
+        let run = SourceRun { ts: push.ts, batch: push.batch, pushed: push.pushed, charge };
+        match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
+            Ok(()) => {
+                self.reorder.advance(last);
+                Ok(())
+            }
+            Err(Rejected::Late { row, .. } | Rejected::Full { row, .. }) => {
+                self.hold(Arc::into_inner(row.charge).expect("the gate has not shared the rows"));
+                Err(Push { ts: row.ts, batch: row.batch, pushed: row.pushed })
+            }
+        }
+    }
+
     fn keep_late(&mut self, batch: &RecordBatch, late_rows: &[LateRow], row_bytes: usize) {
         if late_rows.is_empty() {
             return;
@@ -238,7 +266,9 @@ impl Source {
             self.held = None;
         }
         let watermark = self.reorder.watermark();
-        self.gate.as_mut().expect("rows are released while the source is open").advance(watermark);
+        let gate = self.gate.as_mut().expect("rows are released while the source is open");
+        gate.advance(watermark);
+        gate.let_go();
     }
 
     fn feed(&mut self, released: Released<Push>) {
@@ -261,8 +291,9 @@ impl Source {
             Released::Rows { ts, payloads, places } => {
                 let pushed = payloads.last().expect("rows are of a push").pushed;
                 let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
-                let batch = gather_batch(&self.stream.schema, &batches, &places).expect("rows of one schema");
-                Push { ts: ScalarBuffer::from(ts), batch, pushed }
+                let ts = ScalarBuffer::from(ts);
+                let batch = gather_timed(&self.stream, &ts, &batches, &places).expect("rows of one schema");
+                Push { ts, batch, pushed }
             }
         }
     }
@@ -314,12 +345,13 @@ impl Source {
         })
     }
 
-    /// Promises that no later row is below `ts`, a number of steps of the time unit.
+    /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
     pub fn advance(&mut self, ts: i64) -> Result<()> {
         if self.gate.is_none() {
             return Err(self.closed());
         }
-        self.reorder.advance(ts);
+        let scale = time::scale(self.time_field(), self.stream.unit);
+        self.reorder.advance(ts.saturating_mul(scale));
         self.release();
         self.shared.news.tell();
         Ok(())
@@ -353,9 +385,32 @@ pub(super) fn batch_bytes(batch: &RecordBatch) -> usize {
 
 /// Rows of several batches as one batch.
 pub(super) fn gather_batch(schema: &SchemaRef, batches: &[&RecordBatch], places: &[Place]) -> Result<RecordBatch> {
-    let column = |at: usize| {
-        let chunks: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
-        interleave(schema.field(at).data_type(), &chunks, places)
+    gather(schema, batches, places, |_| None)
+}
+
+/// Rows of several batches of a stream as one batch, of which the times are known already.
+pub(super) fn gather_timed(
+    stream: &Stream,
+    ts: &ScalarBuffer<i64>,
+    batches: &[&RecordBatch],
+    places: &[Place],
+) -> Result<RecordBatch> {
+    let times = time::from_int64(stream.schema.field(stream.on), stream.unit, ts);
+    gather(&stream.schema, batches, places, |column| times.clone().filter(|_| column == stream.on))
+}
+
+fn gather(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    places: &[Place],
+    known: impl Fn(usize) -> Option<ArrayRef>,
+) -> Result<RecordBatch> {
+    let column = |at: usize| match known(at) {
+        Some(column) => Ok(column),
+        None => {
+            let chunks: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
+            interleave(schema.field(at).data_type(), &chunks, places)
+        }
     };
     let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.len()));

@@ -138,9 +138,34 @@ impl<R: Run> fmt::Debug for Block<R> {
     }
 }
 
+/// A block that is perhaps not filled yet.
+#[derive(Debug)]
+pub struct Planned<R: Run>(pub(super) Arc<Block<R>>);
+
+impl<R: Run> Planned<R> {
+    /// Number of rows.
+    #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The block, filled.
+    pub fn filled(&self, filler: &mut Filler) -> &Block<R> {
+        if !self.0.is_filled() {
+            self.0.fill(filler);
+        }
+        &self.0
+    }
+
+    /// Gives the block up, and its memory to `filler` if nobody else has the block.
+    pub fn recycle(self, filler: &mut Filler) {
+        filler.recycle(self.0);
+    }
+}
+
 /// What a thread needs to fill blocks.
 #[derive(Debug, Default)]
-pub(super) struct Filler {
+pub struct Filler {
     scatter: Scatter,
     /// Memory of a block that was passed, for the next one.
     spare: Columns,

@@ -30,7 +30,7 @@ use std::marker::PhantomData;
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter};
 
-pub use self::block::Block;
+pub use self::block::{Block, Filler, Planned};
 use self::log::{Entry, Record};
 pub use self::log::{Pushed, Run};
 pub use self::reader::BlockReader;
@@ -149,6 +149,14 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
+    /// Lets the run that was pushed last go once all readers are done with it, which they are not else until the source
+    /// does something.
+    pub fn let_go(&mut self) {
+        if let Entry::Rows(_) = self.last.entry {
+            self.append(Entry::Advance(self.promised));
+        }
+    }
+
     /// Promises that there are no more rows, as dropping the source does.
     pub fn close(self) {}
 
@@ -214,9 +222,47 @@ impl<R: Run> fmt::Debug for BlockSource<R> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::gate::Next;
+
+    #[test]
+    fn planned_blocks_are_the_blocks() {
+        let (mut sources, mut readers) = BlockGate::new(3, 2).unwrap();
+        for (number, source) in sources.iter_mut().enumerate() {
+            let run: Vec<i64> = (0..30_000).map(|row| row * 5 / 3 + number as i64).collect();
+            run.chunks(999).for_each(|run| source.push(run.to_vec()).unwrap());
+        }
+        drop(sources);
+        let mut planned = Vec::new();
+        while let Next::Ready(block) = readers[0].next_planned() {
+            planned.push(block);
+        }
+        assert!(planned.len() > 2);
+        // Filled in any order, by whoever has them.
+        let mut filler = Filler::default();
+        planned.iter().rev().for_each(|block| assert_eq!(block.filled(&mut filler).len(), block.len()));
+        for block in planned {
+            let Next::Ready(other) = readers[1].next_block() else { panic!("as many blocks") };
+            assert_eq!(block.filled(&mut filler).ids(), other.ids());
+            block.recycle(&mut filler);
+        }
+        assert!(matches!(readers[1].next_block(), Next::End));
+    }
+
+    #[test]
+    fn a_run_that_was_let_go_holds_no_memory() {
+        let (mut sources, mut readers) = BlockGate::new(1, 1).unwrap();
+        sources[0].push(vec![1, 2]).unwrap();
+        assert!(matches!(readers[0].next_block(), Next::Ready(_)));
+        assert!(matches!(readers[0].next_block(), Next::NotYet));
+        assert!(readers[0].memory() > 0);
+        sources[0].let_go();
+        assert!(matches!(readers[0].next_block(), Next::NotYet));
+        assert_eq!(readers[0].memory(), 0);
+        assert!(sources[0].push(vec![1]).is_err(), "the promise stays");
+    }
 
     #[test]
     fn the_first_descent_is_found_wherever_it_is() {

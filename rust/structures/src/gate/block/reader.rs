@@ -8,7 +8,7 @@ use std::ops::Range;
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;
 
-use super::block::{Block, Filler, Plan};
+use super::block::{Block, Filler, Plan, Planned};
 use super::lane::Lanes;
 use super::log::{Pushed, Record, Run};
 use super::scatter::MOST_ROWS;
@@ -79,6 +79,25 @@ impl<R: Run> BlockReader<R> {
             self.stand_at(next);
             if self.at.len() > 0 {
                 return Next::Ready(&self.at);
+            }
+        }
+    }
+
+    /// As [`next_block`](Self::next_block), but leaves it to the caller to have the block filled, on whichever thread:
+    /// one reader can so keep many threads busy.
+    pub fn next_planned(&mut self) -> Next<Planned<R>> {
+        loop {
+            if self.ahead.is_empty() {
+                match self.reach() {
+                    Next::Ready(()) => {}
+                    Next::NotYet => return Next::NotYet,
+                    Next::End => return Next::End,
+                }
+            }
+            let next = self.ahead.pop_front().expect("a block was reached");
+            self.stand_at(next.clone());
+            if next.len() > 0 {
+                return Next::Ready(Planned(next));
             }
         }
     }

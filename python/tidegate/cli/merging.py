@@ -1,0 +1,111 @@
+"""What `tidegate merge` does with its options: read as far as needed, merge, write, count."""
+
+import re
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import pyarrow as pa
+from tqdm import tqdm
+
+import tidegate
+from tidegate.cli.tables import Input, Output
+from tidegate.files import EventStream, batch_writer
+
+
+@dataclass(frozen=True)
+class Job:
+    """Files and how to merge them."""
+
+    inputs: Sequence[Input]
+    on: str
+    lateness: str | int | None
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a merge read and wrote; its text is the last line of the command."""
+
+    files: int
+    rows: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """Tell the counts and the speed."""
+        speed = self.rows / max(self.seconds, 1e-9)
+        files = "1 file" if self.files == 1 else f"{self.files:,} files"
+        return f"{self.rows:,} rows of {files}, {self.seconds:.2f} s, {speed:,.0f} rows/s"
+
+
+def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+    """Merge files into one, a batch at a time."""
+    start = time.perf_counter()
+    output.check()
+    if job.threads is not None:
+        pa.set_cpu_count(job.threads)
+    with ExitStack() as files, _noting_signals() as signals:
+        streams = [files.enter_context(given.stream()) for given in job.inputs]
+        try:
+            rows = _merge(job, streams, output, show_progress=show_progress)
+        except tidegate.TidegateError as error:
+            # Through Arrow's C interface comes only the text of what was raised in a stream.
+            failures = (stream.failure for stream in streams if stream.failure is not None)
+            raise next(iter([*signals, *failures]), None) or _naming_files(error, job) from error
+    return Counts(len(job.inputs), rows, time.perf_counter() - start)
+
+
+def _merge(job: Job, streams: Sequence[EventStream], output: Output, *, show_progress: bool) -> int:
+    readers = [stream.reader() for stream in streams]
+    rows = 0
+    with (
+        tidegate.merge_batches(
+            readers, on=job.on, lateness=job.lateness, threads=job.threads
+        ) as batches,
+        batch_writer(output.name, output.layout, batches.schema) as writer,
+        tqdm(desc="merge", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
+    ):
+        known = [stream.rows for stream in streams if stream.rows is not None]
+        bar.total = sum(known) if len(known) == len(streams) else None
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+            bar.update(batch.num_rows)
+    return rows
+
+
+@contextmanager
+def _noting_signals() -> Iterator[list[BaseException]]:
+    """Collect what the handlers of signals raise, wherever they do."""
+    raised: list[BaseException] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        handler = handlers[signal.Signals(number)]
+        try:
+            if callable(handler):
+                handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    replaced = [number for number, handler in handlers.items() if callable(handler)]
+    for number in replaced:
+        signal.signal(number, note)
+    try:
+        yield raised
+    finally:
+        for number in replaced:
+            signal.signal(number, handlers[number])
+
+
+def _naming_files(error: tidegate.TidegateError, job: Job) -> tidegate.TidegateError:
+    """Say the names of files, where a message has the numbers of streams."""
+
+    def name(number: re.Match[str]) -> str:
+        return job.inputs[int(number[1])].name
+
+    return type(error)(re.sub(r"streams\[(\d+)\]", name, str(error)))

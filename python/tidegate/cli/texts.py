@@ -1,0 +1,135 @@
+"""The help texts of the commands."""
+
+# "\b" keeps the lines of the paragraph that follows it as they are.
+EXIT_CODES = """\b
+Exit codes:
+  0    done, also when the reader of standard output closed it early
+  1    an error in the data, the files or the names of columns; one line says what
+  2    wrong usage of the command line
+  130  stopped by Ctrl-C; no output file is left
+"""
+
+HELP = f"""Join, aggregate and merge event tables by time: Parquet, CSV and Arrow in and out.
+
+\b
+Examples:
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -5s --upper 0s -o pairs.parquet
+  tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
+      --agg "close=last(price)" -o minutes.parquet
+  tidegate merge monday.parquet tuesday.parquet --on ts -o week.parquet
+  tidegate join --help
+  tidegate merge --help
+  tidegate doctor
+
+{EXIT_CODES}"""
+
+JOIN_HELP = f"""Write every pair of rows of LEFT and RIGHT with equal keys and near in time.
+
+A pair is written when its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and
+WHERE, if given, is true. The order is that of LEFT's rows, then of RIGHT's. The result is written
+as it comes, so it may be larger than memory, and appears under its name only when it is whole.
+
+LEFT, RIGHT and OUT are file names, or - for the standard streams, where the format is Arrow
+(stream layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv
+.csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
+
+A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
+unit; or none for no bound.
+
+\b
+Examples:
+  # the quotes of the five seconds before each trade
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -5s --upper 0s -o pairs.parquet
+
+\b
+  # columns of different names; flights without weather are kept
+  tidegate join flights.csv weather.csv --on departure=observed \\
+      --by origin=airport --lower -1h --upper 0s --how left -o delays.csv
+
+\b
+  # a condition on the pair, and only some columns
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -1m --upper 0s --where "left.price < right.bid" \\
+      --columns ts,symbol,price,bid -o cheap.arrow
+
+\b
+  # from standard input to standard output
+  cat flights.csv | tidegate join - weather.csv --left-format csv \\
+      --on departure=observed --by origin=airport --lower -1h --upper 0s \\
+      --format csv | head
+
+\b
+  # what would be done
+  tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
+      --how anti --explain
+
+{EXIT_CODES}"""
+
+AGGREGATE_HELP = f"""Write one row for each window of time and key that has rows in STREAMS.
+
+A row is in every window [k * advance + offset, k * advance + offset + size) that holds its time,
+for whole numbers k from the epoch on. The result is in the order of windows, then keys.
+
+STREAMS are one or more files with the same columns, in any order of time; a file or OUT may be -
+for the standard streams. Formats and durations are those of `tidegate join`.
+
+FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN, and may
+say which rows count: "count() where price > 3".
+
+\b
+Examples:
+  # trades and last price of each minute
+  tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
+      --agg "trades=count()" --agg "close=last(price)" -o minutes.parquet
+
+\b
+  # the rows of five minutes, every ten seconds, of two files together
+  tidegate aggregate trades.parquet quotes.parquet --on ts --by symbol \\
+      --size 5m --advance 10s --agg "rows=count()" -o busy.parquet
+
+\b
+  # only some rows, to standard output
+  tidegate aggregate trades.parquet --on ts --size 1h --where "price > 2" \\
+      --agg "mean=mean(price)" --agg "large=count() where price > 3" --format csv | head
+
+{EXIT_CODES}"""
+
+MERGE_HELP = f"""Write the rows of all FILEs in time order.
+
+Each FILE is in time order, or out of it by --lateness at most. Rows of one time are in the order
+of the files, then as they stood. The files have the same columns. They are read as far as needed
+and the result is written as it comes, so files may be larger than memory; it appears under its
+name only when it is whole.
+
+FILEs and OUT are file names, or - for the standard streams, where the format is Arrow (stream
+layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv .csv.gz;
+.arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A column of CSV has the type of its
+values in the file's first megabyte. Pipes and standard input are read whole first.
+
+\b
+Examples:
+  # three feeds as one
+  tidegate merge monday.parquet tuesday.parquet wednesday.parquet --on ts \\
+      -o week.parquet
+
+\b
+  # rows may be up to half a second out of order
+  tidegate merge monday.parquet tuesday.parquet --on ts --lateness 500ms \\
+      --format csv | head
+
+\b
+  # from standard input
+  cat monday.csv | tidegate merge - tuesday.csv --in-format csv --on ts \\
+      -o days.csv
+
+{EXIT_CODES}"""
+
+DOCTOR_HELP = f"""Print what is installed and what the machine offers, for a report of a problem.
+
+\b
+Examples:
+  tidegate doctor
+
+{EXIT_CODES}"""
