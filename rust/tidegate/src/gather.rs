@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat;
@@ -15,6 +15,7 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
+use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_ROW;
 use tidegate_structures::gather::{Store, Value, gather};
 use tidegate_structures::pages::Pages;
@@ -67,6 +68,35 @@ impl Column {
         let values = width.map_or_else(Vec::new, |width| chunks.iter().map(|chunk| raw_values(chunk, width)).collect());
         let has_nulls = chunks.iter().any(|chunk| chunk.null_count() > 0);
         Column { data_type, chunks, starts, width, values, has_nulls }
+    }
+
+    /// The same column with the values in one piece, if all have the same width: a copy, after which a gather need not look
+    /// for each row's chunk.
+    pub(crate) fn in_one_piece(self, driver: &Driver) -> Result<Self> {
+        let Some(width) = self.width.filter(|_| self.chunks.len() > 1) else { return Ok(self) };
+        let rows = self.starts[self.chunks.len()] as usize;
+        let mut memory = Pages::<u8>::new(rows * width);
+        let mut rest = &mut memory[..];
+        let cut = |values: &Buffer| {
+            let (piece, others) = std::mem::take(&mut rest).split_at_mut(values.len());
+            rest = others;
+            piece
+        };
+        let pieces: Vec<&mut [u8]> = self.values.iter().map(cut).collect();
+        let copies: Vec<_> = pieces.into_iter().zip(&self.values).collect();
+        driver.map(copies, |(piece, values): (&mut [u8], &Buffer)| piece.copy_from_slice(values))?;
+        let nulls = self.has_nulls.then(|| {
+            let valid = |chunk: &ArrayRef| {
+                let nulls = chunk.nulls().map(|nulls| nulls.inner().clone());
+                nulls.unwrap_or_else(|| BooleanBuffer::new_set(chunk.len()))
+            };
+            let mut all = BooleanBufferBuilder::new(rows);
+            self.chunks.iter().map(valid).for_each(|valid| all.append_buffer(&valid));
+            NullBuffer::new(all.finish())
+        });
+        let values = Buffer::from(Bytes::from_owner(memory));
+        let data = ArrayDataBuilder::new(self.data_type.clone()).len(rows).add_buffer(values).nulls(nulls).build();
+        Ok(Self::of_chunks(self.data_type, vec![make_array(data?)]))
     }
 
     /// The bytes a row takes, on average.

@@ -78,24 +78,22 @@ pub(super) fn parts(
     driver: &Driver,
 ) -> Result<Vec<Part>, Stopped> {
     let cuts = cuts(streams, windows);
-    let ends = |source: &Stream<'_>, cut: Option<&Slice>| match cut {
-        None => source.ts.len(),
-        Some(&slice) => {
-            let last = windows.last_time(slice);
-            source.ts.partition_point(|ts| *ts <= last)
-        }
-    };
-    let rows: Vec<Vec<Range<usize>>> = (0..=cuts.len())
-        .map(|at| {
-            let before = at.checked_sub(1).map(|before| &cuts[before]);
-            let range = |source| before.map_or(0, |cut| ends(source, Some(cut)))..ends(source, cuts.get(at));
-            streams.iter().map(range).collect()
+    // Where the parts end in each source.
+    let ends: Vec<Vec<usize>> = streams
+        .iter()
+        .map(|stream| {
+            let end = |slice: &Slice| {
+                let last = windows.last_time(*slice);
+                stream.ts.partition_point(|ts| *ts <= last)
+            };
+            std::iter::once(0).chain(cuts.iter().map(end)).chain([stream.ts.len()]).collect()
         })
         .collect();
+    let rows = (0..=cuts.len()).map(|part| ends.iter().map(|ends| ends[part]..ends[part + 1]).collect()).collect();
     driver.map_with(
         rows,
         || Slots::new(key_count),
-        |slots, rows| {
+        |slots, rows: Vec<Range<usize>>| {
             let mut part = Builder::new(&rows, windows, slots);
             for (stream, rows) in streams.iter().zip(&rows) {
                 part.add(&stream.ts[rows.clone()], stream.keys.map(|keys| &keys[rows.clone()]));
@@ -225,12 +223,16 @@ fn number(keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]
 #[inline]
 fn number_from(first: usize, keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
     let first = first as u32;
+    let mut count = known.len();
+    known.resize(count + keys.len(), 0);
+    // No branch depends on whether a key is new, for that cannot be foreseen: what is not new is overwritten.
     for (&key, out) in keys.iter().zip(out) {
         let slot = &mut slots[key as usize];
-        if *slot < first {
-            *slot = known.len() as u32;
-            known.push(key);
-        }
+        let is_new = *slot < first;
+        known[count] = key;
+        *slot = if is_new { count as u32 } else { *slot };
+        count += usize::from(is_new);
         *out = *slot;
     }
+    known.truncate(count);
 }

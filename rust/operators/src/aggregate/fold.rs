@@ -67,11 +67,9 @@ pub(super) fn fold_rows<const LAST: bool>(
             for partial in run.partials.clone().filter(|partial| partials[*partial] != NO_ROW) {
                 let row = partials[partial];
                 let (time, cell) = (ts[row as usize], &mut cells[cell_of[partial] as usize]);
-                // Of equal times, that of the source with the smaller number is first.
-                let better = if LAST { time >= cell.0 } else { time < cell.0 };
-                if better || cell.1 == NO_ROW {
-                    *cell = (time, start + row);
-                }
+                // Of equal times, that of the source with the smaller number is first. No branch depends on it.
+                let better = (if LAST { time >= cell.0 } else { time < cell.0 }) | (cell.1 == NO_ROW);
+                *cell = (if better { time } else { cell.0 }, if better { start + row } else { cell.1 });
             }
         }
         cells.into_iter().map(|(_, row)| row).collect()

@@ -289,11 +289,10 @@ impl<const LAST: bool> Function for Edge<LAST> {
 
     const EMPTY: u32 = NO_ROW;
 
+    /// Rows come in ascending order, and [`NO_ROW`] is above all of them.
     #[inline]
     fn add(state: &mut u32, row: u32) {
-        if LAST || *state == NO_ROW {
-            *state = row;
-        }
+        *state = if LAST { row } else { row.min(*state) };
     }
 
     #[inline]

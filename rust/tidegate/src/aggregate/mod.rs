@@ -147,7 +147,7 @@ impl Aggregation {
         let columns = Columns::new(&streams, &plan, &driver)?;
         let sources = streams.sources(groups.as_ref());
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
-        let output = Output::new(&plan, &streams, &columns, groups.as_ref());
+        let output = Output::new(&plan, &streams, &columns, groups.as_ref(), &driver)?;
         let rows = Counter::new(0);
         let announce = |more: usize| {
             driver.check()?;

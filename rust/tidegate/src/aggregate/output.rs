@@ -9,6 +9,7 @@ use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::aggregate::{OutputColumn, Page, Values};
+use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_ROW;
 use tidegate_structures::pages::Pages;
 
@@ -33,12 +34,19 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(plan: &'a Plan, streams: &Streams, columns: &'a Columns, groups: Option<&'a Groups>) -> Self {
+    pub(super) fn new(
+        plan: &'a Plan,
+        streams: &Streams,
+        columns: &'a Columns,
+        groups: Option<&'a Groups>,
+        driver: &Driver,
+    ) -> Result<Self> {
         let of_rows = plan.outputs.iter().map(|output| {
             let chosen = matches!(output.function, Function::First | Function::Last);
-            output.column.filter(|_| chosen).map(|at| Column::new(&streams.table, at))
+            let column = output.column.filter(|_| chosen);
+            column.map(|at| Column::new(&streams.table, at).in_one_piece(driver)).transpose()
         });
-        Output { plan, groups, columns, of_rows: of_rows.collect() }
+        Ok(Output { plan, groups, columns, of_rows: of_rows.collect::<Result<_>>()? })
     }
 
     /// The rows of a page.
