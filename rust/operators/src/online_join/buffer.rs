@@ -1,11 +1,12 @@
 //! The stored rows of one key and one side.
 
-/// A buffer's first size. Matches are copied so many at a time, without a loop, where they lie in one piece.
+/// A buffer's first size. So many matches are copied without a loop, as most rows have no more.
 const LEAST: usize = 8;
 
 /// Numbers of rows in merged order, in a ring whose size is a power of two.
 ///
-/// Rows enter at `tail` and leave at `head`; both only rise, and wrap. Their distance is the number of rows.
+/// Rows enter at `tail` and leave at `head`; both only rise, and wrap. Their distance is the number of rows. The ring's
+/// first [`LEAST`] numbers stand behind its end once more, so that as many can be read from anywhere in one piece.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
     numbers: Box<[u32]>,
@@ -18,9 +19,15 @@ pub(super) struct Buffer {
 impl Buffer {
     #[inline]
     fn at(&self, place: u32) -> usize {
-        place as usize & (self.numbers.len() - 1)
+        place as usize & (self.size() - 1)
     }
 
+    #[inline]
+    fn size(&self) -> usize {
+        self.numbers.len().saturating_sub(LEAST)
+    }
+
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.tail.wrapping_sub(self.head) as usize
     }
@@ -28,11 +35,15 @@ impl Buffer {
     /// Stores a row.
     #[inline]
     pub(super) fn push(&mut self, number: u32) {
-        if self.len() == self.numbers.len() {
-            self.resize((2 * self.numbers.len()).max(LEAST));
+        if self.len() == self.size() {
+            self.resize((2 * self.size()).max(LEAST));
         }
         let at = self.at(self.tail);
         self.numbers[at] = number;
+        if at < LEAST {
+            let again = at + self.size();
+            self.numbers[again] = number;
+        }
         self.tail = self.tail.wrapping_add(1);
     }
 
@@ -42,8 +53,8 @@ impl Buffer {
         debug_assert!(self.len() > 0, "no row is let go of twice");
         self.head = self.head.wrapping_add(1);
         // What a burst has taken is given back when it is over.
-        if self.len() < self.numbers.len() / 8 && self.numbers.len() > LEAST {
-            self.resize(self.numbers.len() / 4);
+        if self.len() < self.size() / 8 && self.size() > LEAST {
+            self.resize((self.size() / 4).max(LEAST));
         }
     }
 
@@ -71,12 +82,12 @@ impl Buffer {
 
     #[cold]
     fn resize(&mut self, size: usize) {
-        let size = size.max(LEAST);
-        let mut numbers = vec![0; size].into_boxed_slice();
+        let mut numbers = vec![0; size + LEAST].into_boxed_slice();
         for place in 0..self.len() as u32 {
             let place = self.head.wrapping_add(place);
             numbers[place as usize & (size - 1)] = self.numbers[self.at(place)];
         }
+        numbers.copy_within(..LEAST, size);
         self.numbers = numbers;
     }
 
@@ -100,16 +111,13 @@ impl Buffer {
             return;
         }
         let (from, before) = (self.at(self.head), found.len());
-        match self.numbers.get(from..from + LEAST) {
-            Some(piece) if rows <= LEAST => {
-                found.extend_from_slice(piece);
-                found.truncate(before + rows);
-            }
-            _ => {
-                let to = self.numbers.len().min(from + rows);
-                found.extend_from_slice(&self.numbers[from..to]);
-                found.extend_from_slice(&self.numbers[..rows - (to - from)]);
-            }
+        if rows <= LEAST {
+            found.extend_from_slice(&self.numbers[from..from + LEAST]);
+            found.truncate(before + rows);
+        } else {
+            let to = self.size().min(from + rows);
+            found.extend_from_slice(&self.numbers[from..to]);
+            found.extend_from_slice(&self.numbers[..rows - (to - from)]);
         }
     }
 
@@ -144,7 +152,7 @@ mod tests {
             }
             assert_eq!(all(&buffer), rows.make_contiguous());
         }
-        assert!(buffer.numbers.len() <= 2 * LEAST);
+        assert!(buffer.size() <= 2 * LEAST);
     }
 
     #[test]

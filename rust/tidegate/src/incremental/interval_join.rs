@@ -165,22 +165,17 @@ impl OnlineIntervalJoin {
                 return Ok(Polled::Batch(batch));
             }
             match self.step()? {
-                Step::Went => {}
-                Step::NotYet => return Ok(Polled::NotYet),
-                Step::End => return Ok(Polled::End),
+                Step::NotYet if self.ready.is_empty() => return Ok(Polled::NotYet),
+                Step::End if self.ready.is_empty() => return Ok(Polled::End),
+                Step::Went | Step::NotYet | Step::End => {}
             }
         }
     }
 
     /// Joins all that is ready, and keeps the results for later polls.
     pub(super) fn catch_up(&mut self) -> Result<()> {
-        loop {
-            let before = self.ready.len();
-            match self.step()? {
-                Step::Went if !self.join.is_done() || self.epoch.is_some() || self.ready.len() > before => {}
-                Step::Went | Step::NotYet | Step::End => return Ok(()),
-            }
-        }
+        while let Step::Went = self.step()? {}
+        Ok(())
     }
 
     /// Goes one step on. What fails once stays so: rows would be missing in what follows.
@@ -209,13 +204,8 @@ impl OnlineIntervalJoin {
             return Ok(Step::Went);
         }
         // 4. Promises alone may settle that rows remain without a match.
-        let (now, before) = (if rest == Rest::End { None } else { self.intake.watermark() }, self.ready.len());
-        self.settle(now)?;
-        Ok(match rest {
-            _ if self.ready.len() > before => Step::Went,
-            Rest::End => Step::End,
-            _ => Step::NotYet,
-        })
+        self.settle(if rest == Rest::End { None } else { self.intake.watermark() })?;
+        Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
     /// Takes ready rows into the state and begins to join them.
@@ -427,7 +417,7 @@ fn cuts(results: &Results) -> Vec<Range<usize>> {
     (0..rows).step_by(BATCH_ROWS).map(|from| from..rows.min(from + BATCH_ROWS)).collect()
 }
 
-/// How far a step went.
+/// How far a step went; it may have made results whatever it says.
 enum Step {
     Went,
     NotYet,
