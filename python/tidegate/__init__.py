@@ -27,6 +27,7 @@ from tidegate._explain import explain
 from tidegate._tidegate import (
     BatchReader,
     ClosedError,
+    IntervalJoin,
     MemoryLimitError,
     Merge,
     OrderError,
@@ -48,6 +49,7 @@ __all__ = [
     "BatchReader",
     "ClosedError",
     "Expr",
+    "IntervalJoin",
     "MemoryLimitError",
     "Merge",
     "OrderError",

@@ -22,12 +22,23 @@ from typing_extensions import TypeVar
 
 from tidegate.agg import Aggregate
 from tidegate.expressions import Expr
-from tidegate.types import ArrowSource, Bound, Closed, How, KeyNames, Length, Names, Streams
+from tidegate.types import (
+    ArrowSource,
+    Bound,
+    Closed,
+    How,
+    KeyNames,
+    Length,
+    Names,
+    Parallelism,
+    Streams,
+)
 
 __all__ = [
     "BUILD_PROFILE",
     "BatchReader",
     "ClosedError",
+    "IntervalJoin",
     "MemoryLimitError",
     "Merge",
     "OrderError",
@@ -129,6 +140,20 @@ class _MergeStats(TypedDict):
     memory: int
     sources: list[_SourceStats]
 
+class _OnlineJoinStats(TypedDict):
+    rows_in: int
+    rows_used: int
+    rows_late: int
+    rows_out: int
+    watermark: int | None
+    state_rows: int
+    state_bytes: int
+    memory: int
+    comparisons: list[int]
+    split_keys: int
+    latency: tuple[float, float, float] | None
+    sources: list[_SourceStats]
+
 _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 
 @final
@@ -214,7 +239,7 @@ class BatchReader(Generic[_StatsT_co]):
 class Source:
     """Feed rows into an operator.
 
-    An operator makes its sources and hands them out (`Merge.sources`). Each is the feeder of one
+    An operator makes its sources and hands them out (as `Merge.sources`). Each is the feeder of one
     stream, for instance a file, a connection or a partition. A source may be fed from a thread of
     its own, while others are fed and results are taken. A `Source` is a view: dropping it changes
     nothing, and the source stays open until `close`. As a context manager it closes at the end of
@@ -484,6 +509,318 @@ class Merge:
             >>> merge.poll()
             Traceback (most recent call last):
             tidegate.ClosedError: the merge is closed
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+
+@final
+class IntervalJoin:
+    """Join rows as they come.
+
+    The interval join of sources that are pushed to, a number of them on each side (the online
+    interval join of PPOIJ, section 2.2). Of the rows that were not late, it finds those that
+    `interval_join` does. A pair comes as soon as no source can bring a row that sorts before its
+    later row in *merged order*, that is by time, then source (left ones first), then position. A
+    row without a pair, in a left, right, full or anti join, comes once no row can pair with it any
+    more. Rows are kept only as long as later ones may pair with them.
+
+    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
+    pieces, on the number of threads or on `parallelism`. The place of a pair is that of its later
+    row in merged order, then of its earlier row. The place of a row without a pair is after all
+    pairs of the last time at which one could have come: its own time or, if that is later, its time
+    plus `upper` (of a right row: minus `lower`).
+
+    A join is an iterator of record batches, which waits for sources until all of them are closed;
+    `poll` does not wait. Either may be called from several threads; each batch comes to one of
+    them. All work beside that of a push is done while somebody polls or iterates. A process made
+    by `fork()` cannot use a join of its parent.
+
+    Example:
+        >>> join = tg.IntervalJoin(
+        ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
+        ... )
+        >>> left, right = join.sources
+        >>> left.push(trades)
+        >>> right.push(quotes)
+        >>> join.poll()["bid"].to_pylist()
+        [9, 8, 7]
+
+        Nothing later than 30 is final, since the left source may still bring another row of 30:
+
+        >>> right.push(pa.table({"ts": [32], "sym": ["B"], "bid": [6]}))
+        >>> left.push(pa.table({"ts": [33], "sym": ["B"], "price": [4.0]}))
+        >>> right.close()
+        >>> join.poll()["price"].to_pylist()
+        [4.0]
+
+        Two partitions on the left, rows up to 3 out of order there, and trades without a quote:
+
+        >>> with tg.IntervalJoin(
+        ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="left",
+        ...     sources=(2, 1), lateness=(3, 0), columns=["ts", "sym", "bid"],
+        ... ) as join:
+        ...     partitions, (quoting,) = join.left_sources, join.right_sources
+        ...     partitions[0].push(trades.take([1, 0]))  # 20 has come, so that 10 is late
+        ...     partitions[1].push(trades[2:])
+        ...     quoting.push(quotes)
+        ...     for source in join.sources:
+        ...         source.close()
+        ...     [row for batch in join for row in batch.to_pylist()]
+        ...     join.late().select(["late_side", "late_source", "late_watermark", "ts"]).to_pylist()
+        [{'ts': 20, 'sym': 'B', 'bid': None}, {'ts': 30, 'sym': 'A', 'bid': 7}]
+        [{'late_side': 'left', 'late_source': 0, 'late_watermark': 17, 'ts': 10}]
+
+    Args:
+        left: The columns of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: Likewise.
+        on: As for `interval_join`.
+        lower: As for `interval_join`.
+        upper: As for `interval_join`. With None for either, rows of one side are kept for ever.
+        by: As for `interval_join`.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        closed: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        sources: The numbers of left and of right sources; one of each if it is not said.
+        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms" or an integer in the unit of the time columns (the
+            finer of the two), or a pair of these for the left and the right sources. None, as 0,
+            means that they are in order.
+        parallelism: Which threads have the rows of a key. `key`: one of them. `data`: all of them,
+            each a part. `hybrid`: as many as the key's share of the rows asks for, measured again
+            and again. `auto`: as `key` until one thread has much more to compare than others, then
+            as `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.)
+        threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
+        memory_limit: Bytes that may be held for rows that are pushed and not joined yet, rows kept
+            for later ones and late rows, and 40 bytes for each row; None for no limit.
+        ordered: Whether results come in the order said above. If not, the pairs of rows that are
+            joined at once come in any order, which saves putting those of several threads together.
+        pin: Whether each thread stays on one processor.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        TidegateError: Another argument has no meaning.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
+        after it, so all later polls raise it again.
+    """
+
+    def __new__(
+        cls,
+        left: pa.Schema | ArrowSource,
+        right: pa.Schema | ArrowSource,
+        *,
+        on: Names,
+        lower: Bound,
+        upper: Bound,
+        by: KeyNames | None = None,
+        where: Expr | str | None = None,
+        how: How = "inner",
+        closed: Closed = "both",
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        sources: tuple[int, int] | None = None,
+        lateness: Bound | tuple[Bound, Bound] = None,
+        parallelism: Parallelism = "auto",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        ordered: bool = True,
+        pin: bool = True,
+    ) -> Self: ...
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results.
+
+        Example:
+            >>> tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
+            ... ).schema.names
+            ['ts', 'sym', 'price', 'ts_right', 'bid']
+        """
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, left ones first.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.sources]
+            [0, 1, 2]
+        """
+
+    @property
+    def left_sources(self) -> list[Source]:
+        """The sources of the left side.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.left_sources]
+            [0, 1]
+        """
+
+    @property
+    def right_sources(self) -> list[Source]:
+        """The sources of the right side.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.right_sources]
+            [2]
+        """
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Hand out the next results that are final, if there are any.
+
+        It does not wait, so that None means *not now*, or that all sources have closed and all
+        results were taken. A batch has some 16 thousand rows at most.
+
+        Returns:
+            The next results in order, or None.
+
+        Raises:
+            ClosedError: The join is closed, or of a parent process.
+            TidegateError: The condition cannot be evaluated for some pair.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="anti"
+            ... )
+            >>> join.left_sources[0].push(trades)
+            >>> join.poll() is None
+            True
+            >>> join.right_sources[0].advance(25)
+            >>> [ts for batch in iter(join.poll, None) for ts in batch["ts"].to_pylist()]
+            [10, 20]
+        """
+
+    def late(self) -> pa.Table:
+        """Return the late rows that were not returned yet.
+
+        A row is late if its time is below the watermark of its source when it is pushed. It takes
+        no part in the join.
+
+        Returns:
+            A table with the columns `late_side` (`left` or `right`), `late_source` (the number of
+            the source among those of its side), `late_position` (the row's number among those of
+            the source), `late_watermark` and the columns of a full join, where those of the other
+            side are null. Rows are in order of source and position.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> join.left_sources[0].push(trades.take([0, 2, 1]))
+            >>> join.late().select(["late_side", "late_watermark", "ts"]).to_pylist()
+            [{'late_side': 'left', 'late_watermark': 30, 'ts': 20}]
+        """
+
+    def stats(self) -> _OnlineJoinStats:
+        """Return numbers that describe the join so far.
+
+        Returns:
+            `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
+            out; `watermark`, below which no row can come any more, in the finer unit of the time
+            columns; `state_rows`, the rows kept for later ones, and `state_bytes`, what is held
+            beside them; `memory`, what counts towards the limit; `comparisons`, the pairs that each
+            thread has looked at; `split_keys`, the keys on several threads; `latency`, seconds from
+            a row's push until its results were made (median, 99th percentile, greatest); and
+            `sources`, the same for each source, with its `name` and whether it is `closed`.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> join.left_sources[0].push(trades)
+            >>> stats = join.stats()
+            >>> stats["rows_in"], stats["watermark"], stats["sources"][0]["watermark"]
+            (3, None, 30)
+        """
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes.
+
+        A join of the same arguments that restores them goes on as if nothing had happened, in
+        another process, with another number of threads or another `parallelism`. They hold all
+        that was pushed and may still matter, late rows that were not returned, and results that
+        were not handed out. Equal histories give equal bytes.
+
+        Returns:
+            The bytes, which have a version and a checksum.
+
+        Raises:
+            ClosedError: The join is closed, or of a parent process.
+            TidegateError: The condition cannot be evaluated for some pair.
+
+        Example:
+            >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, **arguments)
+            >>> join.left_sources[0].push(trades)
+            >>> snapshot = join.snapshot()
+            >>> again = tg.IntervalJoin(trades.schema, quotes.schema, **arguments, threads=1)
+            >>> again.restore(snapshot)
+            >>> again.right_sources[0].push(quotes)
+            >>> again.poll()["bid"].to_pylist()
+            [9, 8, 7]
+        """
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0)
+            >>> join.restore(b"something else")
+            Traceback (most recent call last):
+            tidegate.StateError: ...
+
+        Args:
+            snapshot: What `snapshot` returned.
+
+        Raises:
+            StateError: The snapshot is damaged, of another version or of another query, or this
+                join was used before. After it, make a new join.
+            MemoryLimitError: Its rows do not fit `memory_limit`.
+            ClosedError: The join is one of a parent process.
+            TypeError: The argument is no bytes.
+        """
+
+    def close(self) -> None:
+        """Drop what is held; sources and polls fail from now on.
+
+        A second call does nothing. The end of a `with` block closes, too.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0).close()
         """
 
     def __iter__(self) -> Self: ...

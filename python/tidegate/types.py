@@ -16,6 +16,7 @@ __all__ = [
     "KeyNames",
     "Length",
     "Names",
+    "Parallelism",
     "Streams",
 ]
 
@@ -57,3 +58,6 @@ How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """Which ends of an interval belong to it."""
+
+Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid"]
+"""Which threads of an incremental join have the rows of a key."""

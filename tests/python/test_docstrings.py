@@ -21,11 +21,18 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
     """Each docstring of a module or stub that has examples, with the name of what it describes."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            text = ast.get_docstring(node)
-            if text and ">>>" in text:
-                yield getattr(node, "name", ""), text
+
+    def visit(
+        node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str
+    ) -> Iterator[tuple[str, str]]:
+        text = ast.get_docstring(node)
+        if text and ">>>" in text:
+            yield name, text
+        for inner in node.body:
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef):
+                yield from visit(inner, f"{name}.{inner.name}".lstrip("."))
+
+    yield from visit(ast.parse(path.read_text(encoding="utf-8")), "")
 
 
 def examples() -> Iterator[tuple[str, str]]:
@@ -70,6 +77,9 @@ def names_in(file: str) -> dict[str, object]:
         "_tidegate.pyi:interval_join",
         "_tidegate.pyi:interval_join_batches",
         "_tidegate.pyi:BatchReader",
+        "_tidegate.pyi:IntervalJoin",
+        "_tidegate.pyi:IntervalJoin.poll",
+        "_tidegate.pyi:Merge.poll",
         "expressions.py:Expr",
         "README.md:0",
     ],

@@ -58,7 +58,7 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
         return Err(wrong());
     }
     let number = |at: usize| -> PyResult<usize> {
-        Ok(count("sources", Some(&pair.get_item(at)?), 0, 1 << 15)?.unwrap_or(0) as usize)
+        Ok(count("sources", Some(&pair.get_item(at)?), 1, 1 << 15)?.unwrap_or(1) as usize)
     };
     Ok((number(0)?, number(1)?))
 }

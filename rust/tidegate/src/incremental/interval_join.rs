@@ -14,7 +14,7 @@ use arrow_select::interleave::interleave as interleave_arrays;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::How;
 use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Progress, Results, Side};
-use tidegate_sync::{Charge, Stop};
+use tidegate_sync::Stop;
 
 use super::Polled;
 use super::intake::Intake;
@@ -211,7 +211,6 @@ impl OnlineIntervalJoin {
     /// Takes ready rows into the state and begins to join them.
     fn begin(&mut self, ready: Ready) -> Result<()> {
         let side_of = |source: u16| if usize::from(source) < self.left_sources { Side::Left } else { Side::Right };
-        let batches: Vec<&RecordBatch> = ready.batches.iter().collect();
         let mut numbers = [Vec::new(), Vec::new()];
         for side in [Side::Left, Side::Right] {
             let places = places_of(&ready, |source| side_of(source) == side);
@@ -219,9 +218,14 @@ impl OnlineIntervalJoin {
                 continue;
             }
             let store = &mut self.stores[side as usize];
+            // The batches of the other side have other columns.
+            let (used, none) = (used_batches(&ready, &places), RecordBatch::new_empty(store.schema().clone()));
+            let batches: Vec<&RecordBatch> =
+                ready.batches.iter().zip(&used).map(|(batch, used)| if *used { batch } else { &none }).collect();
             let rows = gather_batch(store.schema(), &batches, &places)?;
             numbers[side as usize] = self.keys.of(side, &rows)?;
-            store.push(rows, charges(&ready, &places))?;
+            let charges = ready.charges.iter().zip(&used).filter(|(_, used)| **used);
+            store.push(rows, charges.map(|(charge, _)| charge.clone()).collect())?;
         }
         self.latency.begin(&ready);
         self.epoch = ready.ts.last().copied();
@@ -437,11 +441,11 @@ fn places_of(ready: &Ready, of: impl Fn(u16) -> bool) -> Vec<Place> {
     places
 }
 
-/// What the batches have been charged in which the rows at these places lie.
-fn charges(ready: &Ready, places: &[Place]) -> Vec<Arc<Charge>> {
+/// Which batches have rows at these places.
+fn used_batches(ready: &Ready, places: &[Place]) -> Vec<bool> {
     let mut used = vec![false; ready.batches.len()];
     places.iter().for_each(|&(batch, _)| used[batch as usize] = true);
-    ready.charges.iter().zip(used).filter(|(_, used)| *used).map(|(charge, _)| charge.clone()).collect()
+    used
 }
 
 fn as_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef, ArrowError> {

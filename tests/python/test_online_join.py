@@ -1,0 +1,267 @@
+"""The online interval join gives the batch join's rows in the order of streams at any timing.
+
+Random joins are fed in random cuts and interleavings; what Flink, Kafka Streams, Spark and Pathway
+test of theirs is in `test_online_join_cases.py`, life and errors in `test_online_join_sources.py`.
+"""
+
+import itertools
+import random
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import online
+import oracle
+from drawing import calls, spelled
+from online import Source
+from tidegate import IntervalJoin, interval_join, left, right
+
+PARALLELISM = ["auto", "key", "data", "hybrid"]
+
+
+def tick(*tables: pa.Table) -> int:
+    """A step of the coarsest time, in which lateness and promises are drawn."""
+    return max(oracle.step(table.schema.field("ts").type) for table in tables)
+
+
+@st.composite
+def histories(draw: st.DrawFn, table: pa.Table, count: int, lateness: int) -> list[Source]:
+    """The rows of a table dealt out to sources, each with its cuts and promises."""
+    numbers = draw(st.lists(st.integers(0, count - 1), min_size=len(table), max_size=len(table)))
+    sources = []
+    for number in range(count):
+        rows = [row for row, dealt in enumerate(numbers) if dealt == number]
+        # Mostly in time order, as streams are; else all but the first row would be late.
+        if draw(st.integers(0, 3)):
+            times = oracle.times(table.column("ts"))
+            rows.sort(key=lambda row: times[row])
+        own = online.rows(table, rows)
+        cuts = sorted({0, len(rows), *draw(st.lists(st.integers(0, len(rows)), max_size=3))})
+        history: list[int | range] = []
+        for start, end in itertools.pairwise(cuts):
+            if draw(st.integers(0, 5)) == 0:
+                history.append(draw(st.integers(-1, 6)) * tick(table))
+            history.append(range(start, end))
+        sources.append(Source(own, history, lateness))
+    return sources
+
+
+@st.composite
+def streams(draw: st.DrawFn):
+    """Sources of both sides, a join as the oracle knows it, and its arguments."""
+    left_table, right_table, join, arguments = draw(calls())
+    counts = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    lateness = [draw(st.integers(0, 3)) * tick(left_table, right_table) for _ in counts]
+    types = [table.schema.field("ts").type for table in (left_table, right_table)]
+    arguments |= {
+        "sources": counts,
+        "lateness": tuple(spelled(draw, duration, *types) for duration in lateness),
+        "parallelism": draw(st.sampled_from(PARALLELISM)),
+    }
+    return (
+        draw(histories(left_table, counts[0], lateness[0])),
+        draw(histories(right_table, counts[1], lateness[1])),
+        join,
+        arguments,
+    )
+
+
+def play(
+    left_sources: list[Source],
+    right_sources: list[Source],
+    arguments: dict[str, object],
+    rng: random.Random,
+) -> tuple[IntervalJoin, pa.Table]:
+    """Feed a join in some order, poll in between, and return all that it gave."""
+    sources = left_sources + right_sources
+    schemas = left_sources[0].table.schema, right_sources[0].table.schema
+    joining = IntervalJoin(*schemas, **arguments)
+    waiting = [(source, iter(source.history), at) for at, source in enumerate(sources)]
+    batches: list[pa.RecordBatch] = []
+    while waiting:
+        turn = rng.choice(waiting)
+        source, history, at = turn
+        event = next(history, None)
+        if event is None:
+            joining.sources[at].close()
+            waiting.remove(turn)
+        elif isinstance(event, int):
+            joining.sources[at].advance(event // oracle.step(source.table.schema.field("ts").type))
+        else:
+            joining.sources[at].push(source.table.slice(event.start, len(event)))
+        if rng.random() < 0.3:
+            batches.extend(iter(joining.poll, None))
+    batches.extend(joining)
+    return joining, pa.Table.from_batches(batches, joining.schema)
+
+
+def assert_same(found: pa.Table, wanted: pa.Table, arguments: dict[str, object]) -> None:
+    # A key of two types comes out in a type that holds both, so its values are compared as keys.
+    names = arguments["by"] if arguments["how"] in ("right", "full") else []
+    assert oracle.keys(found, names) == oracle.keys(wanted, names)
+    oracle.assert_same(found.drop_columns(names), wanted.drop_columns(names))
+
+
+@given(streams(), st.randoms())
+def test_rows_and_order_are_the_oracle_s(streams, rng):
+    left_sources, right_sources, join, arguments = streams
+    joining, found = play(left_sources, right_sources, arguments, rng)
+    assert_same(found, online.expected(left_sources, right_sources, join), arguments)
+    # Nothing goes by unseen, and nothing stays behind.
+    stats, late = joining.stats(), joining.late()
+    pushed = sum(source.table.num_rows for source in left_sources + right_sources)
+    assert stats["rows_in"] == stats["rows_used"] + stats["rows_late"] == pushed
+    assert stats["rows_late"] == late.num_rows
+    assert stats["rows_out"] == found.num_rows
+    assert stats["state_rows"] == 0
+
+
+@given(streams(), st.randoms())
+def test_rows_are_those_of_the_batch_join(streams, rng):
+    left_sources, right_sources, _, arguments = streams
+    _, found = play(left_sources, right_sources, arguments, rng)
+    query = {
+        name: value
+        for name, value in arguments.items()
+        if name not in ("sources", "lateness", "parallelism")
+    }
+    tables = [online.used_rows(sources, "ts") for sources in (left_sources, right_sources)]
+    wanted = interval_join(*tables, **query)
+    assert found.schema == wanted.schema
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
+
+
+@given(streams(), st.randoms())
+def test_unordered_rows_are_the_same(streams, rng):
+    left_sources, right_sources, _, arguments = streams
+    _, wanted = play(left_sources, right_sources, arguments, rng)
+    _, found = play(left_sources, right_sources, arguments | {"ordered": False}, rng)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
+
+
+@given(streams(), st.randoms())
+def test_late_rows_say_whose_they_are(streams, rng):
+    left_sources, right_sources, _, arguments = streams
+    joining, _ = play(left_sources, right_sources, arguments, rng)
+    late = joining.late().to_pylist()
+    wanted = [
+        (side, number, row)
+        for side, sources in (("left", left_sources), ("right", right_sources))
+        for number, source in enumerate(sources)
+        for row, _ in online.sort_out(source, "ts").late
+    ]
+    assert [tuple(row[f"late_{of}"] for of in ("side", "source", "position")) for row in late] == (
+        wanted
+    )
+    for row, (side, number, position) in zip(late, wanted, strict=True):
+        sources, name = (left_sources, "l") if side == "left" else (right_sources, "r")
+        assert row[name] == sources[number].table.column(name)[position].as_py()
+        assert row["r" if name == "l" else "l"] is None
+    assert joining.late().num_rows == 0
+
+
+# Keys and times of a size at which threads share the work
+
+
+def events(rng: random.Random, rows: int, keys: int, name: str) -> pa.Table:
+    """Rows a step apart or two, of keys of which the first is hot."""
+    times = sorted(rng.randrange(rows) for _ in range(rows))
+    weights = [keys, *[1] * (keys - 1)]
+    return pa.table(
+        {
+            "ts": times,
+            "k": pa.array(rng.choices(range(keys), weights, k=rows), pa.int64()),
+            name: range(rows),
+        }
+    )
+
+
+def in_pieces(table: pa.Table, lateness: int = 0, piece: int = 997) -> Source:
+    cuts = [*range(0, table.num_rows, piece), table.num_rows]
+    return Source(table, [range(*ends) for ends in itertools.pairwise(cuts)], lateness)
+
+
+@pytest.mark.parametrize("parallelism", PARALLELISM)
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("how", ["full", "semi"])
+def test_threads_and_modes_change_nothing(parallelism, threads, how):
+    rng = random.Random(7)  # noqa: S311 - no secret
+    query = {"on": "ts", "by": "k", "lower": -9, "upper": 5, "how": how}
+    parts = [in_pieces(events(rng, 6_000, 7, name)) for name in ("l", "l", "r", "r", "r")]
+    arguments = query | {"sources": (2, 3), "parallelism": parallelism, "threads": threads}
+    joining, found = play(parts[:2], parts[2:], arguments, rng)
+    _, wanted = play(parts[:2], parts[2:], query | {"sources": (2, 3), "threads": 1}, rng)
+    assert found.num_rows > 12_000 if how == "full" else 6_000
+    assert found.equals(wanted)
+    assert len(joining.stats()["comparisons"]) == threads
+    assert sum(joining.stats()["comparisons"]) > 0
+
+
+@pytest.mark.parametrize("parallelism", ["data", "hybrid", "auto"])
+def test_a_hot_key_is_shared_out(parallelism):
+    rng = random.Random(7)  # noqa: S311 - no secret
+    tables = [events(rng, 150_000, 1, name) for name in ("l", "r")]
+    query = {"on": "ts", "by": "k", "lower": -9, "upper": 9}
+    schemas = [table.schema for table in tables]
+    joining = IntervalJoin(*schemas, **query, parallelism=parallelism, threads=4)
+    for source, table in zip(joining.sources, tables, strict=True):
+        source.push(table)
+    rows = sum(batch.num_rows for batch in iter(joining.poll, None))
+    stats = joining.stats()
+    assert sum(stats["comparisons"]) == rows
+    # By key alone, one replica would do it all, as it does until the load has been measured.
+    assert max(stats["comparisons"]) < 0.75 * rows
+    assert stats["split_keys"] == (0 if parallelism == "data" else 1)
+
+
+def test_parallelism_by_key_leaves_a_key_on_one_replica():
+    rng = random.Random(7)  # noqa: S311 - no secret
+    parts = [in_pieces(events(rng, 3_000, 1, name)) for name in ("l", "r")]
+    arguments = {"on": "ts", "by": "k", "lower": 0, "upper": 9, "parallelism": "key", "threads": 4}
+    joining, found = play(parts[:1], parts[1:], arguments, rng)
+    assert sorted(joining.stats()["comparisons"]) == [0, 0, 0, found.num_rows]
+
+
+# Extreme times
+
+
+EXTREMES = [-(2**63), -(2**63) + 1, -2, -1, 0, 1, 2, 2**63 - 2, 2**63 - 1]
+
+
+@given(
+    st.lists(st.sampled_from(EXTREMES), max_size=8).map(sorted),
+    st.lists(st.sampled_from(EXTREMES), max_size=8).map(sorted),
+    st.tuples(*[st.one_of(st.none(), st.sampled_from(EXTREMES))] * 2),
+    st.sampled_from(["both", "left", "right", "neither"]),
+    st.sampled_from(["inner", "left", "right", "full", "semi", "anti"]),
+    st.randoms(),
+)
+def test_sums_beyond_64_bits_saturate(left_times, right_times, bounds, closed, how, rng):
+    lower, upper = bounds if None in bounds else sorted(bounds)
+    left_table = pa.table({"ts": pa.array(left_times, pa.int64())})
+    right_table = pa.table({"ts": pa.array(right_times, pa.int64())})
+    query = {"on": "ts", "lower": lower, "upper": upper, "closed": closed, "how": how}
+    parts = in_pieces(left_table), in_pieces(right_table)
+    _, found = play([parts[0]], [parts[1]], query | {"lateness": rng.choice([0, 2**63 - 1])}, rng)
+    wanted = interval_join(left_table, right_table, **query)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
+
+
+# Conditions
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_condition_sees_rows_of_any_age(threads):
+    rng = random.Random(3)  # noqa: S311 - no secret
+    tables = [events(rng, 4_000, 3, name) for name in ("l", "r")]
+    query = {"on": "ts", "by": "k", "lower": -40, "upper": 40, "how": "full"}
+    condition = (left.l + right.r) % 7 == 0
+    parts = [in_pieces(table, piece=501) for table in tables]
+    arguments = query | {"where": condition, "threads": threads}
+    _, found = play(parts[:1], parts[1:], arguments, rng)
+    wanted = interval_join(*tables, **query, where=condition)
+    key = [("ts", "ascending"), ("l", "ascending"), ("r", "ascending")]
+    assert found.num_rows > 1_000
+    assert found.sort_by(key).equals(wanted.sort_by(key))

@@ -1,0 +1,234 @@
+"""Snapshots of the online join: going on from any cut gives what would have come anyway."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from online import Source
+from test_online_join import streams
+from tidegate import IntervalJoin, StateError
+
+PATIENCE = 60
+
+
+def shuffled(
+    left_sources: list[Source], right_sources: list[Source], rng: random.Random
+) -> list[tuple[int, object]]:
+    """What happens, in order: the number of a source, and rows, a promise or its end."""
+    waiting = []
+    for number, source in enumerate([*left_sources, *right_sources]):
+        step = oracle.step(source.table.schema.field("ts").type)
+        events = [
+            event // step if isinstance(event, int) else source.table.slice(event[0], len(event))
+            for event in source.history
+            if isinstance(event, int) or event
+        ]
+        waiting.append((number, [*events, None]))
+    happens = []
+    while waiting:
+        turn = rng.choice(waiting)
+        happens.append((turn[0], turn[1].pop(0)))
+        if not turn[1]:
+            waiting.remove(turn)
+    return happens
+
+
+def happen(join: IntervalJoin, number: int, event: object) -> None:
+    source = join.sources[number]
+    if event is None:
+        source.close()
+    elif isinstance(event, int):
+        source.advance(event)
+    else:
+        source.push(event)
+
+
+def rest(join: IntervalJoin) -> list[dict[str, object]]:
+    return [row for batch in iter(join.poll, None) for row in batch.to_pylist()]
+
+
+@settings(max_examples=60)
+@given(streams(), st.randoms(), st.integers(1, 4), st.sampled_from(["key", "data", "hybrid"]))
+def test_every_cut_of_a_history_goes_on_alike(streams, rng, threads, parallelism):
+    left_sources, right_sources, _, arguments = streams
+    schemas = left_sources[0].table.schema, right_sources[0].table.schema
+    happens = shuffled(left_sources, right_sources, rng)
+    polls = [rng.random() < 0.5 for _ in happens]
+    others = arguments | {"threads": threads, "parallelism": parallelism}
+
+    whole, other = IntervalJoin(*schemas, **arguments), IntervalJoin(*schemas, **others)
+    cut = IntervalJoin(*schemas, **others)
+    found: tuple[list[object], list[object]] = ([], [])
+    for (number, event), polled in zip(happens, polls, strict=True):
+        for join in (whole, other, cut):
+            happen(join, number, event)
+        if polled:
+            rest(other)
+            found[0].extend(rest(whole))
+            found[1].extend(rest(cut))
+        # Equal histories give equal bytes, whatever the threads.
+        assert whole.snapshot() == other.snapshot()
+        snapshot = cut.snapshot()
+        cut = IntervalJoin(*schemas, **rng.choice([arguments, others]))
+        cut.restore(snapshot)
+    found[0].extend(rest(whole))
+    found[1].extend(rest(cut))
+    assert repr(found[0]) == repr(found[1])
+    assert repr(whole.late().to_pylist()) == repr(cut.late().to_pylist())
+    of_both = [join.stats() for join in (whole, cut)]
+    for name in ("rows_in", "rows_used", "rows_late", "rows_out", "watermark", "state_rows"):
+        assert of_both[0][name] == of_both[1][name], name
+
+
+LEFT = pa.table({"ts": [1, 4, 9], "k": ["a", "b", "a"], "l": [1, 2, 3]})
+RIGHT = pa.table({"ts": [2, 4, 9], "k": ["a", "b", "a"], "r": [10, 20, 30]})
+QUERY = {"on": "ts", "by": "k", "lower": -1, "upper": 1, "how": "full", "lateness": 2}
+
+
+def new(**arguments: object) -> IntervalJoin:
+    return IntervalJoin(LEFT.schema, RIGHT.schema, **(QUERY | arguments))
+
+
+def used() -> IntervalJoin:
+    join = new()
+    join.left_sources[0].push(LEFT)
+    join.right_sources[0].push(RIGHT)
+    join.left_sources[0].push(LEFT[:1])
+    join.poll()
+    return join
+
+
+def test_damage_is_found_wherever_it_is():
+    snapshot = used().snapshot()
+    rng = random.Random(1)  # noqa: S311 - no secret
+    for place in range(len(snapshot)):
+        damaged = bytearray(snapshot)
+        damaged[place] ^= 1 << rng.randrange(8)
+        with pytest.raises(StateError):
+            new().restore(bytes(damaged))
+    for length in range(len(snapshot)):
+        with pytest.raises(StateError):
+            new().restore(snapshot[:length])
+    with pytest.raises(StateError):
+        new().restore(snapshot + b"\0")
+    new().restore(snapshot)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"upper": 2},
+        {"how": "left"},
+        {"by": None},
+        {"closed": "left"},
+        {"where": "left.l < right.r"},
+        {"suffix": "_r"},
+        {"sources": (2, 1)},
+        {"lateness": 3},
+        {"columns": ["l", "r"]},
+    ],
+)
+def test_a_snapshot_is_of_one_query(other):
+    with pytest.raises(StateError):
+        new(**other).restore(used().snapshot())
+
+
+def test_a_snapshot_is_of_two_schemas():
+    snapshot = used().snapshot()
+    wider = pa.table({**dict(zip(LEFT.column_names, LEFT.columns, strict=True)), "z": [1, 2, 3]})
+    with pytest.raises(StateError):
+        IntervalJoin(wider.schema, RIGHT.schema, **QUERY).restore(snapshot)
+
+
+def test_a_join_that_was_used_restores_nothing():
+    snapshot = used().snapshot()
+    join = new()
+    join.left_sources[0].advance(-100)
+    with pytest.raises(StateError, match="a join that was not used; make a new one"):
+        join.restore(snapshot)
+
+
+@pytest.mark.parametrize("wrong", [None, "text", 5])
+def test_what_is_no_bytes_is_refused(wrong):
+    with pytest.raises(TypeError):
+        new().restore(wrong)
+
+
+# A process that dies at any moment
+
+FEED = """
+    import os, sys
+    from pathlib import Path
+    import pyarrow as pa, tidegate
+
+    folder = Path(sys.argv[1])
+    output, state = folder / "output", folder / "state"
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int64())])
+    join = tidegate.IntervalJoin(schema, schema, on="ts", by="k", lower=-20, upper=5, how="full")
+    begin, length = 0, 0
+    if state.exists():
+        head, _, snapshot = state.read_bytes().partition(b"\\n")
+        begin, length = map(int, head.split())
+        join.restore(snapshot)
+    with output.open("ab") as file:
+        file.truncate(length)
+        for step in range(begin, 60):
+            rows = [[10 * step + n, (7 * n + step) % 5, 100 * step + n] for n in range(10)]
+            for side, source in enumerate(join.sources):
+                some = [dict(zip(schema.names, row)) for row in rows if row[2] % 3 != side]
+                source.push(pa.Table.from_pylist(some, schema))
+                if step == 59:
+                    source.close()
+            for batch in iter(join.poll, None):
+                for row in batch.to_pylist():
+                    file.write(repr(row).encode() + b"\\n")
+            file.flush()
+            os.fsync(file.fileno())
+            new = state.with_suffix(".new")
+            new.write_bytes(f"{step + 1} {file.tell()}\\n".encode() + join.snapshot())
+            new.replace(state)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGKILL")
+def test_nothing_is_lost_or_doubled_when_a_process_is_killed(tmp_path):
+    script = textwrap.dedent(FEED)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    subprocess.run([sys.executable, "-c", script, whole], check=True, timeout=PATIENCE)
+
+    rng = random.Random(5)  # noqa: S311 - no secret
+    deaths = 0
+    for _ in range(50):
+        with subprocess.Popen([sys.executable, "-c", script, killed]) as process:
+            before = steps(killed)
+            # It may die at any moment after it has gone on a little.
+            while process.poll() is None and steps(killed) < before + 5:
+                time.sleep(0.001)
+            time.sleep(rng.random() / 50)
+            process.send_signal(signal.SIGKILL)
+        deaths += process.returncode == -signal.SIGKILL
+        if process.returncode == 0:
+            break
+    assert process.returncode == 0
+    assert deaths > 2
+    assert (killed / "output").read_bytes() == (whole / "output").read_bytes()
+    assert (whole / "output").read_bytes().count(b"\n") > 600
+
+
+def steps(folder: Path) -> int:
+    """How far the process has come."""
+    state = folder / "state"
+    return int(state.read_bytes().split(b" ", 1)[0]) if state.exists() else 0

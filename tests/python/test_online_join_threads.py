@@ -1,0 +1,163 @@
+"""The online join among threads, signals and forks."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from test_online_join_sources import LEFT, new
+from tidegate import ClosedError
+
+# Far more than any of this takes.
+PATIENCE = 60
+
+
+# Threads
+
+
+def test_threads_feed_and_threads_take() -> None:
+    count, sides = 8_000, 3
+    join = new(sources=(sides, sides), lower=0, upper=0, threads=3)
+
+    def feed(number: int) -> None:
+        name, extra = ("l", {}) if number < sides else ("r", {"extra": None})
+        with join.sources[number] as source:
+            for first in range(0, count, 300):
+                ts = np.arange(first, min(first + 300, count))
+                columns = {"ts": ts, "k": ["a"] * len(ts), name: ts * sides + number % sides}
+                columns |= {"extra": np.zeros(len(ts))} if extra else {}
+                source.push(pa.table(columns))
+
+    def take(_number: int) -> list[list[tuple[int, int]]]:
+        return [list(zip(b["r"].to_pylist(), b["l"].to_pylist(), strict=True)) for b in join]
+
+    with ThreadPoolExecutor(2 * sides + 3) as pool:
+        takers = [pool.submit(take, number) for number in range(3)]
+        for feeding in [pool.submit(feed, number) for number in range(2 * sides)]:
+            feeding.result(PATIENCE)
+        parts = [taker.result(PATIENCE) for taker in takers]
+    # Whoever took a batch, each pair came once, and each batch in order.
+    batches = sorted(batch for part in parts for batch in part)
+    wanted = [
+        (ts * sides + b, ts * sides + a)
+        for ts in range(count)
+        for b in range(sides)
+        for a in range(sides)
+    ]
+    assert [pair for batch in batches for pair in batch] == wanted
+
+
+def test_an_iterator_wakes_when_a_source_speaks() -> None:
+    join = new(how="left")
+    left, other = join.sources
+    left.push(LEFT)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, join)
+        assert not waiting.done()
+        other.advance(4)
+        assert waiting.result(PATIENCE)["l"].to_pylist() == [1]
+        waiting = pool.submit(list, join)
+        left.close()
+        other.close()
+        assert [row for batch in waiting.result(PATIENCE) for row in batch["l"].to_pylist()] == (
+            [2, 3]
+        )
+
+
+def test_closing_ends_the_wait_of_others() -> None:
+    join = new()
+    with ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(next, join) for _ in range(2)]
+        threading.Event().wait(0.05)
+        join.close()
+        for one in waiting:
+            with pytest.raises(ClosedError, match="the join is closed"):
+                one.result(PATIENCE)
+
+
+# Signals and forks
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends no SIGINT to a child")
+def test_ctrl_c_ends_the_wait_for_a_source() -> None:
+    script = """
+        import pyarrow as pa, tidegate
+        schema = pa.schema([("ts", pa.int64())])
+        join = tidegate.IntervalJoin(schema, schema, on="ts", lower=0, upper=0)
+        print("ready", flush=True)
+        try:
+            next(join)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        for source in join.sources:
+            source.push(pa.table({"ts": [1]}))
+            source.close()
+        print(join.poll().num_rows)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            threading.Event().wait(0.3)
+            child.send_signal(signal.SIGINT)
+            output, _ = child.communicate(timeout=PATIENCE)
+        finally:
+            child.kill()
+    assert output == "interrupted\n1\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize(
+    ("action", "what"),
+    [
+        ("join.poll()", "join"),
+        ("next(join)", "join"),
+        ("join.late()", "join"),
+        ("join.stats()", "join"),
+        ("join.sources", "join"),
+        ("join.left_sources", "join"),
+        ("join.close()", "join"),
+        ("source.push(table)", "source"),
+        ("source.advance(5)", "source"),
+        ("source.close()", "source"),
+    ],
+)
+def test_handles_from_before_a_fork_raise(action: str, what: str) -> None:
+    script = f"""
+        import os
+        import pyarrow as pa, tidegate
+        table = pa.table({{"ts": range(100_000)}})
+        query = dict(on="ts", lower=0, upper=0, threads=3)
+        join = tidegate.IntervalJoin(table.schema, table.schema, **query)
+        source, other = join.sources
+        source.push(table)
+        other.push(table)
+        first = join.poll().num_rows
+        if os.fork() == 0:
+            try:
+                {action}
+            except tidegate.ClosedError as error:
+                print(error, flush=True)
+            del source, other, join
+            print(tidegate.interval_join(table, table, **query).num_rows, flush=True)
+            os._exit(0)
+        os.wait()
+        source.close()
+        other.close()
+        print(first + sum(batch.num_rows for batch in join))
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert re.fullmatch(
+        f"this {what} was made before the process forked; make one in the child\n100000\n100000\n",
+        done.stdout,
+    ), done.stdout + done.stderr
