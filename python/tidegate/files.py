@@ -66,7 +66,7 @@ def format_of(name: str) -> Format | None:
 
 
 @contextmanager
-def _naming(name: str, failure: str) -> Iterator[None]:
+def naming(name: str, failure: str) -> Iterator[None]:
     """Turn an error of pyarrow or of the operating system into one that names the file."""
     try:
         yield
@@ -105,7 +105,7 @@ def open_events(name: str, layout: Format, *, csv_nulls: Sequence[str] = ("",)) 
     Raises:
         TidegateError: The file cannot be read as what it is said to be; the text names it.
     """
-    with _reading(name, layout):
+    with reading(name, layout):
         content = _content(name)
         if layout is Format.PARQUET:
             file = _open_parquet(content)
@@ -135,7 +135,7 @@ class EventStream:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
-            with _reading(self._name, self._layout):
+            with reading(self._name, self._layout):
                 yield from self._opened.batches()
         except Exception as error:
             self.failure = error
@@ -169,10 +169,10 @@ def stream_events(
     Raises:
         TidegateError: As for `open_events`.
     """
-    with _reading(name, layout):
+    with reading(name, layout):
         content = _unmapped(name)
     with content:
-        with _reading(name, layout):
+        with reading(name, layout):
             if layout is Format.PARQUET:
                 opened = _stream_parquet(content)
             elif layout is Format.CSV:
@@ -212,14 +212,15 @@ def _stream_csv(content: pa.NativeFile, nulls: Sequence[str]) -> _Opened:
         _decompressed(content),
         read_options=pyarrow.csv.ReadOptions(block_size=STREAM_CSV_BYTES),
         parse_options=CSV_PARSING,
-        convert_options=_csv_conversion(nulls),
+        convert_options=csv_conversion(nulls),
     )
     return _Opened(reader.schema, None, lambda: iter(reader))
 
 
-def _reading(name: str, layout: Format) -> AbstractContextManager[None]:
+def reading(name: str, layout: Format) -> AbstractContextManager[None]:
+    """Turn what fails while a file is read into an error that names it."""
     label = "standard input" if name == STANDARD_STREAM else name
-    return _naming(label, f"cannot be read as {layout}")
+    return naming(label, f"cannot be read as {layout}")
 
 
 def _content(name: str) -> pa.NativeFile:
@@ -258,7 +259,7 @@ def _open_arrow(content: pa.NativeFile) -> EventFile:
 def _open_csv(content: pa.NativeFile, nulls: Sequence[str]) -> EventFile:
     """Read a CSV file at once: a column's type is known only when all of its values are."""
     table = pyarrow.csv.read_csv(
-        _decompressed(content), parse_options=CSV_PARSING, convert_options=_csv_conversion(nulls)
+        _decompressed(content), parse_options=CSV_PARSING, convert_options=csv_conversion(nulls)
     )
     return EventFile(table.schema, lambda columns: _selected(table, columns))
 
@@ -269,7 +270,8 @@ def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
     return content
 
 
-def _csv_conversion(nulls: Sequence[str]) -> pyarrow.csv.ConvertOptions:
+def csv_conversion(nulls: Sequence[str]) -> pyarrow.csv.ConvertOptions:
+    """How the values of CSV are read."""
     return pyarrow.csv.ConvertOptions(
         null_values=list(nulls), strings_can_be_null=True, quoted_strings_can_be_null=False
     )
@@ -289,7 +291,7 @@ def _guarded(name: str, layout: Format, file: EventFile) -> EventFile:
     """Name the file in the errors of a later `read`, too."""
 
     def read(columns: list[str] | None) -> pa.Table:
-        with _reading(name, layout):
+        with reading(name, layout):
             return _with_one_dictionary_each(file.read(columns))
 
     return EventFile(file.schema, read)
@@ -329,21 +331,22 @@ def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batch
             names it.
     """
     label = "standard output" if name == STANDARD_STREAM else name
-    with _naming(label, f"cannot be written as {layout}"), _sink(name) as file:
-        writer = _open_writer(file, name, layout, schema)
+    with naming(label, f"cannot be written as {layout}"), _sink(name) as file:
+        writer = open_writer(file, name, layout, schema)
         try:
             yield writer
             writer.close()
             file.flush()
         except BaseException:
             # Closing adds an end mark, which would make a result that was cut off look whole.
-            _send_to_nowhere(file)
+            send_to_nowhere(file)
             with suppress(Exception):
                 writer.close()
             raise
 
 
-def _open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -> BatchWriter:
+def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -> BatchWriter:
+    """A writer into a file that is open."""
     if layout is Format.PARQUET:
         return _ParquetWriter(file, schema)
     if layout is Format.CSV:
@@ -460,12 +463,12 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
         with Path(name).open("wb") as file:
             yield file
     else:
-        with _replaced_whole(Path(name)) as file:
+        with replaced_whole(Path(name)) as file:
             yield file
 
 
 @contextmanager
-def _replaced_whole(path: Path) -> Iterator[IO[bytes]]:
+def replaced_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file that takes the place of `path` when the block ends without an error."""
     target = path.resolve()
     # In the same folder, as a file cannot be renamed into another file system.
@@ -491,7 +494,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _send_to_nowhere(file: IO[bytes]) -> None:
+def send_to_nowhere(file: IO[bytes]) -> None:
     """Let what is still written to `file`, its buffer included, go to the null device."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), file.fileno())

@@ -35,6 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder with the files that the examples of the help name."""
     pq.write_table(TRADES, tmp_path / "trades.parquet")
     pq.write_table(QUOTES, tmp_path / "quotes.parquet")
+    write(TRADES, tmp_path / "trades.arrows")
+    write(QUOTES, tmp_path / "quotes.arrows")
     (tmp_path / "flights.csv").write_text(FLIGHTS)
     (tmp_path / "weather.csv").write_text(WEATHER)
     for day in ("monday", "tuesday", "wednesday"):
@@ -59,6 +61,7 @@ MANY = ["join", "many.parquet", "many.parquet", "--on", "ts", "--lower", "none",
 def leftovers(folder: Path) -> list[str]:
     """Name the files that are neither inputs nor wanted."""
     known = {"trades.parquet", "quotes.parquet", "flights.csv", "weather.csv", "many.parquet"}
+    known |= {"trades.arrows", "quotes.arrows"}
     names = {path.name for path in folder.iterdir() if "day." not in path.name}
     return sorted(names - known)
 
@@ -288,7 +291,7 @@ EXAMPLES = [example for command in COMMANDS for example in help_examples(*comman
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 17
+    assert len(EXAMPLES) == 19
     assert all("tidegate " in example for example in EXAMPLES)
 
 

@@ -10,7 +10,7 @@ import typer
 
 import tidegate
 from tidegate.agg import Aggregate
-from tidegate.cli import INTERRUPTED, aggregating, doctor, joining, merging
+from tidegate.cli import INTERRUPTED, aggregating, doctor, following, joining, merging
 from tidegate.cli.tables import Input, Output
 from tidegate.cli.texts import AGGREGATE_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
 from tidegate.files import STANDARD_STREAM, Format, format_of
@@ -112,6 +112,24 @@ def join(  # noqa: PLR0913 - a parameter for each option
         int | None,
         typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
+    ] = False,
+    lateness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="With --follow: how far the rows of a file may be out of order.",
+            show_default="not at all",
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --follow: keep in FILE where Ctrl-C stopped, and go on from there.",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan; join and write nothing.")
     ] = False,
@@ -153,13 +171,27 @@ def join(  # noqa: PLR0913 - a parameter for each option
         return
     layout = _format(out, out_format, "--format")
     _check_terminal(out, layout)
+    output = Output(out, layout, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
+    if follow:
+        _check_following(layout, max_rows)
+    elif lateness is not None or state is not None:
+        _misused("--lateness" if state is None else "--state", "is for --follow only")
     with _failures_in_one_line(traceback=traceback):
-        counts = joining.run(
-            job, Output(out, layout, force=force), show_progress=shown and not quiet
-        )
+        if follow:
+            within = None if lateness is None else _bound(lateness)
+            counts = str(following.run(job, output, lateness=within, state=state))
+        else:
+            counts = str(joining.run(job, output, show_progress=shown and not quiet))
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
+
+
+def _check_following(layout: Format, max_rows: int | None) -> None:
+    if max_rows is not None:
+        _misused("--max-rows", "is not for --follow, whose result has no end")
+    if layout is Format.PARQUET:
+        _misused("--format", "--follow writes csv or arrow; parquet can be read at its end only")
 
 
 @app.command(help=MERGE_HELP, short_help="Merge files in time order.")

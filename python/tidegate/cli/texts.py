@@ -3,7 +3,8 @@
 # "\b" keeps the lines of the paragraph that follows it as they are.
 EXIT_CODES = """\b
 Exit codes:
-  0    done, also when the reader of standard output closed it early
+  0    done, also when the reader of standard output closed it early, and when
+       Ctrl-C stopped --follow
   1    an error in the data, the files or the names of columns; one line says what
   2    wrong usage of the command line
   130  stopped by Ctrl-C; no output file is left
@@ -34,6 +35,13 @@ LEFT, RIGHT and OUT are file names, or - for the standard streams, where the for
 (stream layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv
 .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
 
+With --follow the files, CSV or Arrow streams, are read as they grow, and a row is written as soon
+as it is final: a pair when neither side can bring a row before its later one. A file has an end
+only if it is an Arrow stream with its end mark, or a pipe; Ctrl-C stops, with exit code 0, and
+with --state the next run goes on where this one was, with a new OUT. Rows come in time order, and
+those that are later than --lateness are left out and counted. A column of CSV has the type of its
+values in the lines that are there at first.
+
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
 unit; or none for no bound.
 
@@ -59,6 +67,11 @@ Examples:
   cat flights.csv | tidegate join - weather.csv --left-format csv \\
       --on departure=observed --by origin=airport --lower -1h --upper 0s \\
       --format csv | head
+
+\b
+  # files that are still written to; rows may be a second late
+  tidegate join trades.arrows quotes.arrows --on ts --by symbol \\
+      --lower -5s --upper 0s --follow --lateness 1s -o pairs.csv
 
 \b
   # what would be done
