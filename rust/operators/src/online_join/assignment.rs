@@ -150,6 +150,7 @@ impl Assignment {
     }
 
     /// The key's place among those that are at home on replica `me`, if it is.
+    #[inline]
     pub(super) fn home_of(&self, key: u32, me: u16) -> Option<usize> {
         let (place, home) = self.divisor.divide(key);
         (home == me).then_some(place as usize)
@@ -177,6 +178,12 @@ impl Assignment {
         } else {
             Share::None
         }
+    }
+
+    /// Whether replica `me` may have to do with a row that goes by `route`.
+    #[inline]
+    pub(super) fn may_concern(route: u16, me: u16) -> bool {
+        route == me || route == SPLIT
     }
 
     fn part(&self, key: u32, me: u16) -> Option<Part> {

@@ -58,26 +58,10 @@ impl Buffer {
         }
     }
 
-    /// Lets go of the row of that number, if it is the oldest.
-    #[inline]
-    pub(super) fn pop_if(&mut self, number: u32) {
-        if self.len() > 0 && self.numbers[self.at(self.head)] == number {
-            self.pop();
-        }
-    }
-
     /// Notes that the interval has reached one row more.
     #[inline]
     pub(super) fn reach(&mut self) {
         self.reached = self.reached.wrapping_add(1);
-    }
-
-    /// Notes that the interval has reached the row of that number, if it is the next one here.
-    #[inline]
-    pub(super) fn reach_if(&mut self, number: u32) {
-        if self.reached != self.tail && self.numbers[self.at(self.reached)] == number {
-            self.reach();
-        }
     }
 
     #[cold]
@@ -165,13 +149,10 @@ mod tests {
         };
         assert!(reached(&buffer).is_empty());
         (5..8).for_each(|number| buffer.push(number));
-        buffer.reach_if(6);
-        assert!(reached(&buffer).is_empty(), "6 is not the next");
-        buffer.reach_if(5);
-        buffer.reach_if(6);
+        buffer.reach();
+        buffer.reach();
         assert_eq!(reached(&buffer), [5, 6]);
-        buffer.pop_if(6);
-        buffer.pop_if(5);
+        buffer.pop();
         assert_eq!(reached(&buffer), [6]);
     }
 }

@@ -157,7 +157,6 @@ impl OnlineJoin {
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!((ts.len(), ts.len()), (sides.len(), keys[0].len() + keys[1].len()), "a side and a key a row");
-        self.replicas.iter_mut().for_each(Replica::begin);
         self.next = 0;
         // 1. Rows are numbered, and interleaved with their keys.
         let epoch = &mut self.epoch;
@@ -171,6 +170,9 @@ impl OnlineJoin {
             *nth += 1;
         }
         epoch.routes.extend(epoch.keys.iter().map(|&key| self.assignment.route(key)));
+        for (me, replica) in self.replicas.iter_mut().enumerate() {
+            replica.begin(me as u16, &epoch.routes);
+        }
         // 2. They go into the logs of their sides.
         for (log, keys) in self.logs.iter_mut().zip(keys) {
             log.extend(&ts, &sides, keys);
@@ -185,7 +187,7 @@ impl OnlineJoin {
     pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
         // 1. The replicas look at rows.
         let (rows, from) = (self.epoch.len(), self.next);
-        let shared = Shared { epoch: &self.epoch, logs: &self.logs, assignment: &self.assignment, reach: &self.reach };
+        let shared = Shared { epoch: &self.epoch, assignment: &self.assignment, reach: &self.reach };
         let behind: Vec<(usize, &mut Replica)> =
             self.replicas.iter_mut().enumerate().filter(|(_, replica)| replica.next() < rows).collect();
         let run = |(me, replica): (usize, &mut Replica)| {
@@ -284,11 +286,11 @@ impl OnlineJoin {
     /// may be given to other keys. `None` stands for the end of time. Places are counted anew from here on.
     pub fn purge(&mut self, now: Option<i64>) -> Vec<u32> {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
-        let shared = Shared { epoch: &self.epoch, logs: &self.logs, assignment: &self.assignment, reach: &self.reach };
+        let shared = Shared { epoch: &self.epoch, assignment: &self.assignment, reach: &self.reach };
         for (me, replica) in self.replicas.iter_mut().enumerate() {
             match now {
                 Some(now) => replica.pass(me as u16, now, &shared),
-                None => replica.clear(&self.logs),
+                None => replica.clear(),
             }
         }
         let mut silent = Vec::new();

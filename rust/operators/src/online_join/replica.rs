@@ -1,13 +1,12 @@
 //! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
-use super::assignment::{Assignment, Part, Share};
+use super::assignment::{Assignment, Share};
 use super::buffer::Buffer;
 use super::epoch::Epoch;
 use super::log::Log;
 use super::reach::{Reach, Side};
-use crate::interval_join::NO_KEY;
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -17,6 +16,21 @@ const FILTER_PAIRS: usize = 1 << 12;
 #[repr(align(64))]
 struct KeyState([Buffer; 2]);
 
+/// A row in a buffer: its time, and its key.
+#[derive(Clone, Copy, Debug)]
+struct Stored {
+    ts: i64,
+    key: u32,
+}
+
+/// The rows of one side in the buffers here, in merged order: the order in which they leave.
+#[derive(Debug, Default)]
+struct Queue {
+    rows: VecDeque<Stored>,
+    /// How many of them the interval has reached, where it ends before the present.
+    reached: usize,
+}
+
 /// What one thread works on: its keys' buffers, and the matches it has found in the epoch.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
@@ -24,12 +38,13 @@ pub(super) struct Replica {
     home: Vec<KeyState>,
     /// Keys at home elsewhere, of which this replica has a part.
     shared: HashMap<u32, KeyState, foldhash::fast::FixedState>,
-    /// The next row of the epoch to look at.
+    /// For each side, the rows in these buffers.
+    queues: [Queue; 2],
+    /// The rows of the epoch to look at here, and how many of them have been.
+    mine: Vec<u32>,
+    looked_at: usize,
+    /// The first row of the epoch that has not been looked at, as far as it is to be.
     next: usize,
-    /// For each side, the number of the oldest row that has not left its key's buffer.
-    kept: [u64; 2],
-    /// For each side, the number of the oldest row that the interval has not reached, where it ends before the present.
-    reached: [u64; 2],
     /// Numbers of matching earlier rows, one row's after the other's.
     pairs: Vec<u32>,
     /// For each row looked at here, its place in the epoch and where its pairs end.
@@ -43,7 +58,6 @@ pub type Filter<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync +
 /// What all replicas read.
 pub(super) struct Shared<'a> {
     pub(super) epoch: &'a Epoch,
-    pub(super) logs: &'a [Log; 2],
     pub(super) assignment: &'a Assignment,
     pub(super) reach: &'a Reach,
 }
@@ -57,11 +71,19 @@ impl Replica {
         self.comparisons
     }
 
-    /// Forgets the epoch.
-    pub(super) fn begin(&mut self) {
-        self.next = 0;
+    /// Begins an epoch with rows that go by these routes.
+    pub(super) fn begin(&mut self, me: u16, routes: &[u16]) {
         self.pairs.clear();
         self.rows.clear();
+        (self.next, self.looked_at) = (0, 0);
+        // Without a branch on the route, which nothing could predict: others' rows are written over.
+        self.mine.resize(routes.len() + 1, 0);
+        let mut at = 0;
+        for (row, &route) in routes.iter().enumerate() {
+            self.mine[at] = row as u32;
+            at += usize::from(Assignment::may_concern(route, me));
+        }
+        self.mine.truncate(at);
     }
 
     /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found.
@@ -77,9 +99,9 @@ impl Replica {
         let takes_all = [reach.takes_all(Side::Left), reach.takes_all(Side::Right)];
         // Candidates from here on have not been filtered.
         let (mut unfiltered_rows, mut unfiltered) = (self.rows.len(), self.pairs.len());
-        while self.next < epoch.len() && self.pairs.len() < most {
-            let row = self.next;
-            self.next += 1;
+        while self.looked_at < self.mine.len() && self.pairs.len() < most {
+            let row = self.mine[self.looked_at] as usize;
+            self.looked_at += 1;
             let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
             // 1. Rows that are too old for this one leave their buffers; later ones are no younger.
             self.pass(me, ts, shared);
@@ -108,6 +130,7 @@ impl Replica {
             // 3. The row waits for later ones, unless another replica keeps it.
             if is_stored[side as usize] && stores {
                 own.push(number);
+                self.queues[side as usize].rows.push_back(Stored { ts, key });
             }
             if let Some(filter) = filter
                 && self.pairs.len() - unfiltered >= FILTER_PAIRS
@@ -116,6 +139,7 @@ impl Replica {
                 (unfiltered_rows, unfiltered) = (self.rows.len(), self.pairs.len());
             }
         }
+        self.next = self.mine.get(self.looked_at).map_or(epoch.len(), |&row| row as usize);
         match filter {
             Some(filter) => self.filter(epoch, filter, unfiltered_rows, unfiltered),
             None => Ok(()),
@@ -126,68 +150,35 @@ impl Replica {
     /// at `ts` or later can match leave.
     #[inline]
     pub(super) fn pass(&mut self, me: u16, ts: i64, shared: &Shared<'_>) {
-        let reach = shared.reach;
+        let Shared { reach, assignment, .. } = *shared;
         for side in [Side::Left, Side::Right] {
-            if !reach.is_stored(side) {
-                continue;
-            }
-            let (log, other) = (&shared.logs[side as usize], side.other());
+            let other = side.other();
+            let Queue { rows, reached } = &mut self.queues[side as usize];
+            let mut buffer = |key: u32, change: fn(&mut Buffer)| {
+                let state = match assignment.home_of(key, me) {
+                    Some(home) => &mut self.home[home],
+                    None => self.shared.get_mut(&key).expect("the key of a row in a buffer has buffers"),
+                };
+                change(&mut state.0[side as usize]);
+            };
             if !reach.takes_all(other)
                 && let Some(last) = reach.last(other, ts)
             {
-                let mut reached = self.reached[side as usize].max(log.first());
-                self.each(me, side, &mut reached, shared, |ts| ts <= last, Buffer::reach, Buffer::reach_if);
-                self.reached[side as usize] = reached;
-            }
-            let first = reach.first(other, ts);
-            let mut kept = self.kept[side as usize];
-            self.each(me, side, &mut kept, shared, |ts| ts < first, Buffer::pop, Buffer::pop_if);
-            self.kept[side as usize] = kept;
-        }
-    }
-
-    /// Goes through the rows of a side from number `from` on, as far as times are `within`, and does to the buffers of
-    /// the keys here what is to be done for each row: `always` where all rows of the key are here, `perhaps` elsewhere.
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "one loop that serves two cursors")]
-    fn each(
-        &mut self,
-        me: u16,
-        side: Side,
-        from: &mut u64,
-        shared: &Shared<'_>,
-        within: impl Fn(i64) -> bool,
-        always: impl Fn(&mut Buffer),
-        perhaps: impl Fn(&mut Buffer, u32),
-    ) {
-        let log = &shared.logs[side as usize];
-        let mut place = (*from - log.first()) as usize;
-        let (ts, keys) = (log.ts(), log.keys());
-        while place < ts.len() && within(ts[place]) {
-            let key = keys[place];
-            let number = *from as u32;
-            place += 1;
-            *from += 1;
-            if key == NO_KEY {
-                continue;
-            }
-            match shared.assignment.share(shared.assignment.route(key), key, me) {
-                Share::None => {}
-                Share::All(home) => always(&mut self.home[home as usize].0[side as usize]),
-                Share::Part(part) => {
-                    if let Some(state) = self.found(part, key) {
-                        perhaps(&mut state.0[side as usize], number);
-                    }
+                while let Some(row) = rows.get(*reached).filter(|row| row.ts <= last) {
+                    buffer(row.key, Buffer::reach);
+                    *reached += 1;
                 }
             }
-        }
-    }
-
-    /// The buffers of a key of which a part is here, if there are any.
-    fn found(&mut self, part: Part, key: u32) -> Option<&mut KeyState> {
-        match part.home {
-            Some(home) => self.home.get_mut(home as usize),
-            None => self.shared.get_mut(&key),
+            let first = reach.first(other, ts);
+            while let Some(&row) = rows.front().filter(|row| row.ts < first) {
+                buffer(row.key, Buffer::pop);
+                rows.pop_front();
+                *reached = reached.saturating_sub(1);
+            }
+            // What a burst has taken is given back when it is over.
+            if rows.len() < rows.capacity() / 8 {
+                rows.shrink_to(rows.capacity() / 4);
+            }
         }
     }
 
@@ -262,11 +253,9 @@ impl Replica {
 
     /// Stores the rows of the logs, where none were stored before.
     pub(super) fn restore(&mut self, me: u16, logs: &[Log; 2], assignment: &Assignment, reach: &Reach) {
-        self.kept = [logs[0].first(), logs[1].first()];
-        self.reached = self.kept;
         for side in [Side::Left, Side::Right].into_iter().filter(|&side| reach.is_stored(side)) {
             let log = &logs[side as usize];
-            for (place, &key) in log.keys().iter().enumerate() {
+            for (place, (&ts, &key)) in log.ts().iter().zip(log.keys()).enumerate() {
                 let number = (log.first() as u32).wrapping_add(place as u32);
                 let (state, stores) = match assignment.share(assignment.route(key), key, me) {
                     Share::None => continue,
@@ -281,17 +270,17 @@ impl Replica {
                 };
                 if stores {
                     state.0[side as usize].push(number);
+                    self.queues[side as usize].rows.push_back(Stored { ts, key });
                 }
             }
         }
     }
 
-    /// Forgets all rows: the logs are about to let go of them.
-    pub(super) fn clear(&mut self, logs: &[Log; 2]) {
+    /// Forgets all rows.
+    pub(super) fn clear(&mut self) {
         self.home.clear();
         self.shared.clear();
-        self.kept = [logs[0].end(), logs[1].end()];
-        self.reached = self.kept;
+        self.queues = Default::default();
     }
 
     /// Whether the replica holds rows of a key that is at home elsewhere.
@@ -303,7 +292,8 @@ impl Replica {
     pub(super) fn memory(&self) -> usize {
         let of_state = |state: &KeyState| state.0.iter().map(Buffer::memory).sum::<usize>();
         let of_home = self.home.capacity() * size_of::<KeyState>() + self.home.iter().map(of_state).sum::<usize>();
-        of_home + self.shared.values().map(|state| size_of::<KeyState>() + of_state(state)).sum::<usize>()
+        let of_queues: usize = self.queues.iter().map(|queue| queue.rows.capacity() * size_of::<Stored>()).sum();
+        of_queues + of_home + self.shared.values().map(|state| size_of::<KeyState>() + of_state(state)).sum::<usize>()
     }
 }
 
