@@ -20,7 +20,7 @@ pub const MAX_THREADS: usize = 512;
 pub struct Driver {
     threads: usize,
     stop: Stop,
-    /// Threads beside the caller's, where they outlive a call.
+    /// Threads that outlive a call.
     pool: Option<Arc<ThreadPool>>,
 }
 
@@ -35,22 +35,23 @@ impl Driver {
     }
 
     /// A driver whose threads live as long as itself and its clones, each on a processor of its own if they are to be
-    /// pinned. Whoever calls [`map`](Self::map) works with them, unpinned.
+    /// pinned. Whoever calls [`map`](Self::map) waits for them: a caller that worked, too, might sit on the processor of
+    /// a thread that cannot move.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
             return Ok(driver);
         }
-        // Those this process may use; the first is left to the caller.
+        // Those this process may use.
         let processors = if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() };
         let start = move |nth: usize| {
-            if let Some(&processor) = processors.get((nth + 1) % processors.len().max(1)) {
+            if let Some(&processor) = processors.get(nth % processors.len().max(1)) {
                 // A processor that was taken away meanwhile is no reason to stop.
                 let _ = core_affinity::set_for_current(processor);
             }
         };
         let pool = ThreadPoolBuilder::new()
-            .num_threads(driver.threads - 1)
+            .num_threads(driver.threads)
             .thread_name(|nth| format!("tidegate-{nth}"))
             .start_handler(start)
             .build()
@@ -116,10 +117,7 @@ impl Driver {
         if let Some(pool) = &self.pool {
             let done = Mutex::new(Vec::new());
             let work = || done.lock().unwrap_or_else(PoisonError::into_inner).push(worker());
-            pool.in_place_scope(|scope| {
-                (1..workers).for_each(|_| scope.spawn(|_| work()));
-                work();
-            });
+            pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
             let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
             done.into_iter().flatten().for_each(|(ticket, result)| results[ticket] = Some(result));
             return results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped);

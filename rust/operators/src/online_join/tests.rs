@@ -9,6 +9,9 @@ use crate::interval_join::{Closed, NO_ROW};
 
 type Row = (i64, Side, Option<u32>);
 
+/// What sorts result rows: time, pairs first, and places of rows that sort what comes at one time.
+type Place = (i64, u8, usize, usize);
+
 /// Result rows in the contract's order, as numbers of left and right rows.
 fn oracle(rows: &[Row], interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -> bool) -> Vec<(u32, u32)> {
     let reach = Reach::new(interval);
@@ -17,8 +20,7 @@ fn oracle(rows: &[Row], interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -
         of_side.map(|(at, row)| (row.0, row.2, at)).collect()
     };
     let (left, right) = (side(Side::Left), side(Side::Right));
-    // (time, pairs first, places that sort what comes at one time) and the result row.
-    let mut found: Vec<((i64, u8, usize, usize), (u32, u32))> = Vec::new();
+    let mut found: Vec<(Place, (u32, u32))> = Vec::new();
     let (mut left_matched, mut right_matched) = (vec![false; left.len()], vec![false; right.len()]);
     for (l, &(l_ts, l_key, l_at)) in left.iter().enumerate() {
         for (r, &(r_ts, r_key, r_at)) in right.iter().enumerate() {
@@ -162,7 +164,7 @@ proptest! {
         filters in any::<bool>(),
         ordered in any::<bool>(),
     ) {
-        let keep = |l: u32, r: u32| (l.wrapping_mul(7) ^ r.wrapping_mul(13)) % 3 != 0;
+        let keep = |l: u32, r: u32| !(l.wrapping_mul(7) ^ r.wrapping_mul(13)).is_multiple_of(3);
         let keep_all = |_: u32, _: u32| true;
         let manner = Manner { epochs, parallelism, replicas, threads, ordered };
         let mut expected = if filters { oracle(&rows, &interval, how, &keep) } else { oracle(&rows, &interval, how, &keep_all) };

@@ -7,12 +7,15 @@
 //! Numbers are little-endian; texts, bytes and tables begin with their length. Tables are Arrow IPC streams.
 
 use std::io::Cursor;
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_cast::cast;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
 
 use crate::{Error, Result};
 
@@ -50,9 +53,22 @@ impl Writer {
         self.0.extend(value);
     }
 
+    /// Writes rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and
+    /// dictionaries as their values, since which codes these have is an accident of how the rows came.
     pub(super) fn table(&mut self, rows: &RecordBatch) -> Result<()> {
+        let rows = take_record_batch(rows, &UInt32Array::from_iter_values(0..rows.num_rows() as u32))?;
+        let plain = |column: &ArrayRef| match column.data_type() {
+            DataType::Dictionary(_, values) => cast(column, values),
+            _ => Ok(column.clone()),
+        };
+        let columns = rows.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
+        let schema = rows.schema();
+        let fields = schema.fields().iter().zip(&columns);
+        let fields: Vec<Field> =
+            fields.map(|(field, column)| Field::clone(field).with_data_type(column.data_type().clone())).collect();
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
         let mut stream = StreamWriter::try_new(Vec::new(), &rows.schema())?;
-        stream.write(rows)?;
+        stream.write(&rows)?;
         stream.finish()?;
         let stream = stream.into_inner()?;
         self.bytes(&stream);
@@ -132,17 +148,19 @@ impl<'a> Reader<'a> {
         let damaged = |error| Error::state(format!("the snapshot is damaged: a table cannot be read: {error}"));
         let reader = StreamReader::try_new(Cursor::new(stream), None).map_err(damaged)?;
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-        let batches = batches.into_iter().map(|batch| RecordBatch::try_new(schema.clone(), batch.columns().to_vec()));
-        let batches = batches.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+        let of_schema = |batch: RecordBatch| {
+            let columns = batch.columns().iter().zip(schema.fields());
+            let columns = columns.map(|(column, field)| cast(column, field.data_type())).collect::<Result<_, _>>()?;
+            RecordBatch::try_new(schema.clone(), columns)
+        };
+        let batches = batches.into_iter().map(of_schema).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
         concat_batches(schema, &batches).map_err(damaged)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_array::{Int64Array, StringArray};
 
     use super::*;
 
