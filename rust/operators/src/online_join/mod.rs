@@ -38,8 +38,9 @@ pub use results::Results;
 use crate::driver::{Driver, Stopped};
 use crate::interval_join::{How, Interval, NO_KEY};
 
-/// Rows below which an epoch is not worth waking other threads for.
-const SMALL_EPOCH: usize = 2048;
+/// Rows below which an epoch is not worth waking other threads for: 4 ms of work for one, and a thread that sleeps takes
+/// some tenths of a millisecond to come.
+pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 15 };
 
 /// Rows of an epoch whose results are made together: so few and so many that threads share an epoch's evenly.
 const LEAST_PIECE: usize = 2048;
@@ -125,6 +126,11 @@ impl OnlineJoin {
     /// Rows of a side that are kept.
     pub fn rows(&self, side: Side) -> usize {
         self.logs[side as usize].len()
+    }
+
+    /// The rows of the epoch.
+    pub fn epoch_rows(&self) -> usize {
+        self.epoch.len()
     }
 
     /// Whether the epoch's results have all been given.

@@ -13,7 +13,7 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::interleave::interleave as interleave_arrays;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::How;
-use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Progress, Results, Side};
+use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Progress, Results, SMALL_EPOCH, Side};
 use tidegate_sync::Stop;
 
 use super::Polled;
@@ -33,8 +33,8 @@ use crate::schema::{OutputColumn, Shape};
 use crate::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// Rows of an epoch, about: enough to share out among threads, few enough that their results come soon.
-const EPOCH_ROWS: usize = 1 << 15;
+/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
+const EPOCH_ROWS: usize = 1 << 17;
 
 /// Rows of a result batch: a thread's piece of an epoch's results. Where results are cut depends on nothing else.
 const BATCH_ROWS: usize = 1 << 14;
@@ -71,6 +71,8 @@ pub struct OnlineIntervalJoin {
     epoch: Option<i64>,
     pub(super) ready: VecDeque<RecordBatch>,
     driver: Driver,
+    /// For work that is not worth waking other threads.
+    alone: Driver,
     latency: Latency,
     pub(super) rows_out: u64,
     /// Why the join cannot go on.
@@ -130,6 +132,7 @@ impl OnlineIntervalJoin {
             ready: VecDeque::new(),
             driver: Driver::lasting(query.threads, Stop::default(), options.pin)
                 .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
+            alone: Driver::new(1, Stop::default()),
             latency: Latency::default(),
             rows_out: 0,
             failed: None,
@@ -261,7 +264,8 @@ impl OnlineIntervalJoin {
             Progress::Results(results) => self.make(&results),
             Progress::Pieces(pieces) => {
                 let (join, maker) = (&self.join, self.maker());
-                let made = self.driver.map(pieces, |rows| maker.batches(&join.assemble(rows)))?;
+                let made =
+                    self.driver_for(join.epoch_rows()).map(pieces, |rows| maker.batches(&join.assemble(rows)))?;
                 self.keep(made)
             }
         }
@@ -281,8 +285,15 @@ impl OnlineIntervalJoin {
     /// Makes the batches of results.
     fn make(&mut self, results: &Results) -> Result<()> {
         let maker = self.maker();
-        let made = self.driver.map(cuts(results), |rows| maker.batch(results, rows).map(|batch| vec![batch]))?;
+        let made = self
+            .driver_for(results.left.len())
+            .map(cuts(results), |rows| maker.batch(results, rows).map(|batch| vec![batch]))?;
         self.keep(made)
+    }
+
+    /// What does the work of so many rows: the caller alone, or all threads.
+    fn driver_for(&self, rows: usize) -> &Driver {
+        if rows < SMALL_EPOCH { &self.alone } else { &self.driver }
     }
 
     fn maker(&self) -> Maker<'_> {
