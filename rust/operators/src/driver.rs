@@ -116,7 +116,11 @@ impl Driver {
         };
         if let Some(pool) = &self.pool {
             let done = Mutex::new(Vec::new());
-            let work = || done.lock().unwrap_or_else(PoisonError::into_inner).push(worker());
+            let work = || {
+                // Before the lock is taken, or threads would wait for each other's work.
+                let mine = worker();
+                done.lock().unwrap_or_else(PoisonError::into_inner).push(mine);
+            };
             pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
             let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
             done.into_iter().flatten().for_each(|(ticket, result)| results[ticket] = Some(result));
@@ -169,6 +173,15 @@ mod tests {
         for driver in drivers.as_flattened() {
             let squares = driver.map((0..100).collect(), |n: usize| n * n).unwrap();
             assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn threads_work_at_the_same_time() {
+        for driver in [Driver::new(2, Stop::default()), Driver::lasting(2, Stop::default(), false).unwrap()] {
+            let both = std::sync::Barrier::new(2);
+            // Neither gets past the barrier before the other has come to it.
+            driver.map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
         }
     }
 
