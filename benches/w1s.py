@@ -184,6 +184,25 @@ def latency(given: Streams, point: Point) -> Point:
     )
 
 
+def balance(given: Streams, point: Point) -> Point:
+    """Count the comparisons of each replica in the second half, after frequencies were measured."""
+    left, right = pieces(given.inputs.left, point.piece), pieces(given.inputs.right, point.piece)
+    joining = join(given, point.mode, point.threads)
+    sources = joining.sources
+    counts = []
+    half = len(left) // 2
+    for part in (slice(0, half), slice(half, None)):
+        for both in zip(left[part], right[part], strict=True):
+            for source, piece in zip(sources, both, strict=True):
+                source.push(piece)
+            for batch in iter(joining.poll, None):
+                del batch
+        counts.append(joining.stats()["comparisons"])
+    return dataclasses.replace(
+        point, comparisons=[after - before for before, after in zip(*counts, strict=True)]
+    )
+
+
 def _check(found: Fingerprint, expected: Fingerprint, point: Point) -> None:
     if found != expected:
         sys.exit(f"{point}: expected {expected}, found {found}")
@@ -204,6 +223,8 @@ def run_cases(options: argparse.Namespace) -> list[Point]:
             point = throughput(given, point, options.repeat)
             if options.what == "latency":
                 point = latency(given, point)
+            elif options.what == "load":
+                point = balance(given, point)
             points.append(point)
             _say(point)
     return points
@@ -307,7 +328,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("what", choices=["throughput", "latency", "load", "stock"], help="what to measure")
-    add("--rows", type=int, help="rows a side; 1,000,000, for load 200,000")
+    add("--rows", type=int, help="rows a side; 1,000,000")
     add("--keys", default="1,10,50,1000", help="numbers of keys, comma-separated")
     add("--skew", default="uniform", help="uniform, or the s of a self-similar law: 0.2 to 0.5")
     add("--modes", default=",".join(MODES), help="modes of parallelism, comma-separated")
@@ -318,7 +339,7 @@ def _options() -> argparse.Namespace:
     add("--name", help="name of the files in benches/results")
     given = parser.parse_args()
     is_load = given.what == "load"
-    given.rows = given.rows or (200_000 if is_load else 1_000_000)
+    given.rows = given.rows or 1_000_000
     given.keys = [int(keys) for keys in given.keys.split(",")]
     given.skew = given.skew.split(",")
     given.modes = given.modes.split(",")

@@ -6,10 +6,17 @@ from typing import Any
 from tidegate import _tidegate
 from tidegate.types import ArrowSource, Streams
 
+
+def _explain_online_join(left: ArrowSource, right: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
+    with _tidegate.IntervalJoin(left, right, **arguments) as join:
+        return join.explain()
+
+
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _tidegate.explain_aggregate,
     _tidegate.interval_join: _tidegate.explain_interval_join,
     _tidegate.interval_join_batches: _tidegate.explain_interval_join,
+    _tidegate.IntervalJoin: _explain_online_join,
 }
 
 
@@ -22,8 +29,8 @@ def explain(
     consumed by asking for it.
 
     Args:
-        function: `tidegate.interval_join`, `tidegate.interval_join_batches` or
-            `tidegate.aggregate`.
+        function: `tidegate.interval_join`, `tidegate.interval_join_batches`,
+            `tidegate.IntervalJoin` or `tidegate.aggregate`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
             aggregation.
         **arguments: As for the function.

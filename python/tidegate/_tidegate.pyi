@@ -764,6 +764,23 @@ class IntervalJoin:
             (3, None, 30)
         """
 
+    def explain(self) -> str:
+        """Say what the join does, as `tidegate.explain` would.
+
+        Returns:
+            A few lines of text.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=-2, upper=0, sources=(2, 1)
+            ... )
+            >>> print(join.explain().splitlines()[3])
+              sources    2 left, 1 right
+        """
+
     def snapshot(self) -> bytes:
         """Return the state as bytes.
 

@@ -14,6 +14,7 @@ from tidegate import (
     SchemaError,
     Source,
     TidegateError,
+    explain,
     interval_join,
 )
 
@@ -87,6 +88,27 @@ def test_a_side_may_stay_empty() -> None:
 def test_schemas_may_come_from_any_arrow_data() -> None:
     join = IntervalJoin(LEFT, RIGHT.to_pandas(), **QUERY)
     assert join.schema == interval_join(LEFT, RIGHT, **QUERY).schema
+
+
+def test_a_join_says_what_it_does() -> None:
+    arguments = {"sources": (2, 1), "parallelism": "hybrid", "threads": 3, "pin": False}
+    arguments |= {"memory_limit": 99, "ordered": False, "where": "left.l < right.r"}
+    text = new(**arguments).explain()
+    assert text == explain(IntervalJoin, LEFT, RIGHT, **QUERY, **arguments)
+    assert text.splitlines() == [
+        "interval_join (inner)",
+        "  time       right.ts - left.ts in [-1, 1] integer",
+        "  key        k",
+        "  where      left.l < right.r, on blocks of candidate pairs",
+        "  sources    2 left, 1 right",
+        "  algorithm  PPOIJ, a key on as many threads as its share of the rows needs (HP)",
+        "  index      the rows of each key and side that later rows may match, in time order",
+        "  threads    3",
+        "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
+        "  output     6 columns, in any order",
+    ]
+    with pytest.raises(SchemaError, match="there is no column `at`"):
+        explain(IntervalJoin, LEFT, RIGHT, **(QUERY | {"on": "at"}))
 
 
 # Promises

@@ -183,6 +183,12 @@ impl IntervalJoin {
         Ok(dict)
     }
 
+    /// Say what the join does, as `tidegate.explain` would.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        check_process(self.process, "join")?;
+        Ok(py.detach(|| self.lock().explain().to_owned()))
+    }
+
     /// Return the state as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         check_process(self.process, "join")?;

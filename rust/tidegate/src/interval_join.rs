@@ -97,6 +97,20 @@ impl IntervalJoin {
     /// What the join of two tables of these schemas would do, for people.
     pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
         let plan = self.plan(left, right)?;
+        let mut lines = self.describe(&plan);
+        lines.extend([
+            "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
+            "  index      right rows grouped by key, in time order".to_owned(),
+            format!("  threads    {}", self.threads),
+            "  memory     inputs + 12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, + result"
+                .to_owned(),
+            format!("  output     {} columns, in left row order, then right row order", plan.schema.fields().len()),
+        ]);
+        Ok(lines.join("\n"))
+    }
+
+    /// The lines of an explanation that say which pairs there are.
+    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
         let name = |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
         let keys: Vec<_> = self.by.iter().map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") }).collect();
         let Interval { lower, upper, closed } = plan.interval;
@@ -120,15 +134,7 @@ impl IntervalJoin {
         if let Some(predicate) = &self.predicate {
             lines.push(format!("  where      {predicate}, on blocks of candidate pairs"));
         }
-        lines.extend([
-            "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
-            "  index      right rows grouped by key, in time order".to_owned(),
-            format!("  threads    {}", self.threads),
-            "  memory     inputs + 12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, + result"
-                .to_owned(),
-            format!("  output     {} columns, in left row order, then right row order", plan.schema.fields().len()),
-        ]);
-        Ok(lines.join("\n"))
+        lines
     }
 
     /// Finds the pairs of two tables. The rows of the result are made when they are read.

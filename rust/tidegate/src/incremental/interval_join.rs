@@ -17,6 +17,7 @@ use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Progress,
 use tidegate_sync::Stop;
 
 use super::Polled;
+use super::explanation::explain;
 use super::intake::Intake;
 use super::interval_join_state::describe;
 use super::keys::KeyNumbers;
@@ -62,6 +63,7 @@ pub struct OnlineIntervalJoin {
     pub(super) plan: Plan,
     /// What decides the results, as snapshots say it.
     pub(super) query: String,
+    explanation: String,
     pub(super) left_sources: usize,
     pub(super) intake: Intake,
     pub(super) keys: KeyNumbers,
@@ -123,6 +125,7 @@ impl OnlineIntervalJoin {
         streams.extend(of_side("right", options.sources.1, right_stream));
         Ok(OnlineIntervalJoin {
             query: describe(query, &left, &right, options),
+            explanation: explain(query, &plan, options),
             left_sources: options.sources.0,
             intake: Intake::new(streams, options.memory_limit)?,
             keys: KeyNumbers::new(plan.keys.clone()),
@@ -143,6 +146,11 @@ impl OnlineIntervalJoin {
     /// The schema of the results.
     pub fn schema(&self) -> &SchemaRef {
         &self.plan.schema
+    }
+
+    /// What the join does, for people.
+    pub fn explain(&self) -> &str {
+        &self.explanation
     }
 
     /// The sources, left ones first.

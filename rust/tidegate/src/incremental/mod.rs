@@ -9,6 +9,7 @@
 //! Sources may be fed by threads of their own. All other work is done by whoever polls, with the operator's threads: a
 //! poll hands out what is final because of the pushes before it, whatever threads there are.
 
+mod explanation;
 mod intake;
 mod interval_join;
 mod interval_join_state;

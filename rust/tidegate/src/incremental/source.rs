@@ -23,7 +23,7 @@ use crate::time::{self, Unit};
 use crate::{Error, Result};
 
 /// Bytes an operator takes for a row beside the row: its place in the gate and in the state.
-const ROW_BYTES: usize = 40;
+pub(super) const ROW_BYTES: usize = 40;
 
 /// Rows of one source in time order, in the gate.
 #[derive(Debug)]
