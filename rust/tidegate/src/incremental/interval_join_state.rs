@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
 use tidegate_operators::online_join::{Kept, Side};
 
 use super::interval_join::{OnlineIntervalJoin, OnlineOptions};
@@ -61,7 +60,9 @@ impl OnlineIntervalJoin {
             writer.table(&self.stores[side as usize].rows_from(self.join.first(side))?)?;
         }
         writer.number(self.rows_out);
-        writer.table(&concat_batches(&self.plan.schema, &self.ready)?)?;
+        // Batch by batch, so that the polls of whoever goes on give what they would have given.
+        writer.number(self.ready.len() as u64);
+        self.ready.iter().try_for_each(|batch| writer.table(batch))?;
         Ok(writer.finish())
     }
 
@@ -103,9 +104,8 @@ impl OnlineIntervalJoin {
         self.join.restore([kept(0), kept(1)]);
         // 2. Results that were not handed out.
         self.rows_out = reader.number()?;
-        let ready = reader.table(&self.plan.schema)?;
-        if ready.num_rows() > 0 {
-            self.ready.push_back(ready);
+        for _ in 0..reader.number()? {
+            self.ready.push_back(reader.table(&self.plan.schema)?);
         }
         Ok(())
     }
