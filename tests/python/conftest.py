@@ -1,5 +1,6 @@
 """What all tests share: how hard Hypothesis tries, and where the real data lies."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ settings.register_profile(
     "slow", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fast")
+
+# A shell has what it runs in the background ignore Ctrl-C, and children inherit that: those that
+# are sent one would never hear of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
