@@ -187,7 +187,7 @@ def peak(folder: Path, *files: str, out: str) -> int:
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
 def test_memory_does_not_grow_with_the_files(tmp_path: Path, ending: str) -> None:
     sizes = {}
-    for name, rows in (("small", 300_000), ("large", 2_000_000)):
+    for name, rows in (("small", 1_000_000), ("large", 3_000_000)):
         random = np.random.default_rng(rows)
         for source in range(2):
             columns = {f"x{at}": random.random(rows).round(6) for at in range(3)}
@@ -200,5 +200,5 @@ def test_memory_does_not_grow_with_the_files(tmp_path: Path, ending: str) -> Non
         files = [f"{name}{source}.{ending}" for source in range(2)]
         sizes[name] = peak(tmp_path, *files, out=f"out.{ending}")
         assert read(tmp_path / f"out.{ending}").num_rows == 2 * rows
-    # The large files have 109 MB more of rows.
+    # The large files have 128 MB more of rows; the small ones fill the buffers already.
     assert sizes["large"] - sizes["small"] < 60 << 20
