@@ -20,7 +20,7 @@ KEYS = {
 }
 # Sums of these depend on the order in which they are added.
 FLOATS = [0.1, 0.7, 1e16, -1e16, 1e-9, 3.0, -0.0, None]
-VALUES = {"x": (pa.float64(), FLOATS), "n": (pa.int64(), [-3, 0, 5, 2**60, -(2**60), None])}
+VALUES = {"x": (pa.float64(), FLOATS), "n": (pa.int64(), [-3, 0, 5, 2**56, -(2**56), None])}
 
 # A condition as tidegate takes it, and as the oracle does.
 CONDITIONS: list[tuple[str | Expr | None, object]] = [
