@@ -438,5 +438,5 @@ def test_explain_reads_the_schema_only():
 def test_explain_refuses_what_the_join_would_refuse():
     with pytest.raises(tidegate.SchemaError, match="no column `nope`"):
         tidegate.explain(interval_join, TRADES, QUOTES, on="nope", lower=0, upper=0)
-    with pytest.raises(TypeError, match="expected one of .*interval_join"):
+    with pytest.raises(TypeError, match=r"expected one of .*interval_join"):
         tidegate.explain(print, TRADES, QUOTES, on="ts", lower=0, upper=0)
