@@ -40,7 +40,7 @@ use crate::interval_join::{How, Interval, NO_KEY};
 
 /// Rows below which an epoch is not worth waking other threads for: 4 ms of work for one, and a thread that sleeps takes
 /// some tenths of a millisecond to come.
-pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 15 };
+pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
 /// Rows of an epoch whose results are made together: so few and so many that threads share an epoch's evenly.
 const LEAST_PIECE: usize = 2048;

@@ -16,6 +16,9 @@ const FILTER_PAIRS: usize = 1 << 12;
 #[repr(align(64))]
 struct KeyState([Buffer; 2]);
 
+/// Keys at home elsewhere.
+type SharedKeys = HashMap<u32, KeyState, foldhash::fast::FixedState>;
+
 /// A row in a buffer: its time, and its key.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
@@ -37,7 +40,7 @@ pub(super) struct Replica {
     /// The keys that are at home here, by their place among these.
     home: Vec<KeyState>,
     /// Keys at home elsewhere, of which this replica has a part.
-    shared: HashMap<u32, KeyState, foldhash::fast::FixedState>,
+    shared: SharedKeys,
     /// For each side, the rows in these buffers.
     queues: [Queue; 2],
     /// The rows of the epoch to look at here, and how many of them have been.
@@ -94,7 +97,7 @@ impl Replica {
         most: usize,
         filter: Option<&Filter<'_, E>>,
     ) -> Result<(), E> {
-        let Shared { epoch, reach, assignment, .. } = *shared;
+        let Shared { epoch, reach, assignment } = *shared;
         let is_stored = [reach.is_stored(Side::Left), reach.is_stored(Side::Right)];
         let takes_all = [reach.takes_all(Side::Left), reach.takes_all(Side::Right)];
         // Candidates from here on have not been filtered.
@@ -106,17 +109,8 @@ impl Replica {
             // 1. Rows that are too old for this one leave their buffers; later ones are no younger.
             self.pass(me, ts, shared);
             let number = epoch.numbers[row];
-            let (state, stores) = match assignment.share(epoch.routes[row], key, me) {
-                Share::None => continue,
-                Share::All(home) => (at_home(&mut self.home, home), true),
-                Share::Part(part) => {
-                    let state = match part.home {
-                        Some(home) => at_home(&mut self.home, home),
-                        None => self.shared.entry(key).or_default(),
-                    };
-                    (state, part.stores(number))
-                }
-            };
+            let share = assignment.share(epoch.routes[row], key, me);
+            let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, key, number) else { continue };
             // 2. Those that match are neighbours in their buffer.
             let [left, right] = &mut state.0;
             let (own, others) = if side == Side::Left { (left, right) } else { (right, left) };
@@ -257,18 +251,8 @@ impl Replica {
             let log = &logs[side as usize];
             for (place, (&ts, &key)) in log.ts().iter().zip(log.keys()).enumerate() {
                 let number = (log.first() as u32).wrapping_add(place as u32);
-                let (state, stores) = match assignment.share(assignment.route(key), key, me) {
-                    Share::None => continue,
-                    Share::All(home) => (at_home(&mut self.home, home), true),
-                    Share::Part(part) => {
-                        let state = match part.home {
-                            Some(home) => at_home(&mut self.home, home),
-                            None => self.shared.entry(key).or_default(),
-                        };
-                        (state, part.stores(number))
-                    }
-                };
-                if stores {
+                let share = assignment.share(assignment.route(key), key, me);
+                if let Some((state, true)) = buffers(&mut self.home, &mut self.shared, share, key, number) {
                     state.0[side as usize].push(number);
                     self.queues[side as usize].rows.push_back(Stored { ts, key });
                 }
@@ -294,6 +278,29 @@ impl Replica {
         let of_home = self.home.capacity() * size_of::<KeyState>() + self.home.iter().map(of_state).sum::<usize>();
         let of_queues: usize = self.queues.iter().map(|queue| queue.rows.capacity() * size_of::<Stored>()).sum();
         of_queues + of_home + self.shared.values().map(|state| size_of::<KeyState>() + of_state(state)).sum::<usize>()
+    }
+}
+
+/// The buffers of a key that a replica has a share in, made if there are none, and whether it stores the row of that
+/// number.
+#[inline]
+fn buffers<'a>(
+    home: &'a mut Vec<KeyState>,
+    shared: &'a mut SharedKeys,
+    share: Share,
+    key: u32,
+    number: u32,
+) -> Option<(&'a mut KeyState, bool)> {
+    match share {
+        Share::None => None,
+        Share::All(place) => Some((at_home(home, place), true)),
+        Share::Part(part) => {
+            let state = match part.home {
+                Some(place) => at_home(home, place),
+                None => shared.entry(key).or_default(),
+            };
+            Some((state, part.stores(number)))
+        }
     }
 }
 
