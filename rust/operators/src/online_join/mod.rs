@@ -38,8 +38,7 @@ pub use results::Results;
 use crate::driver::{Driver, Stopped};
 use crate::interval_join::{How, Interval, NO_KEY};
 
-/// Rows below which an epoch is not worth waking other threads for: 4 ms of work for one, and a thread that sleeps takes
-/// some tenths of a millisecond to come.
+/// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of work for one.
 pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
 /// Rows of an epoch whose results are made together: so few and so many that threads share an epoch's evenly.
