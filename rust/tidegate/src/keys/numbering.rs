@@ -1,0 +1,164 @@
+//! Keys as numbers in order of first appearance, by a hash table.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use tidegate_operators::driver::Driver;
+use tidegate_structures::pages::Pages;
+use tidegate_structures::partition::ranges;
+
+use super::{Keys, NO_KEY, PART_ROWS, split};
+use crate::Result;
+
+/// A side's keys, handed out row by row.
+pub(super) trait KeySource: Sync {
+    type Key: ?Sized;
+
+    fn rows(&self) -> usize;
+
+    /// Calls `each` with every key of a range of rows, in order; `None` for a key that holds a null.
+    fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
+}
+
+/// Distinct keys and their numbers, in order of first appearance.
+pub(super) trait KeyTable: Default + Send + Sync {
+    type Key: ?Sized;
+
+    fn number_of(&self, key: &Self::Key) -> Option<u32>;
+    fn insert(&mut self, key: &Self::Key) -> u32;
+    fn len(&self) -> usize;
+    fn for_each(&self, each: impl FnMut(&Self::Key));
+}
+
+/// Numbers the right keys through a hash table and looks the left ones up.
+pub(super) fn number<T, S>(left: &S, right: &S, method: &'static str, driver: &Driver) -> Result<Keys>
+where
+    T: KeyTable,
+    S: KeySource<Key = T::Key>,
+{
+    // 1. Each thread numbers the keys of its part of the right side.
+    let parts = ranges(right.rows(), driver.parts(right.rows(), PART_ROWS));
+    let mut numbers = Pages::new(right.rows());
+    let slices = split(&mut numbers, &parts);
+    let tables = driver.map(parts.iter().cloned().zip(slices).collect(), |(rows, out)| {
+        let mut table = T::default();
+        let mut out = out.iter_mut();
+        right.for_each(rows, |key| {
+            *out.next().expect("a place a row") = key.map_or(NO_KEY, |key| table.insert(key));
+        })?;
+        Ok(table)
+    })?;
+    let mut tables = tables.into_iter().collect::<Result<Vec<T>>>()?.into_iter();
+    // 2. The first part's numbers stay; the others' are translated.
+    let mut all = tables.next().unwrap_or_default();
+    let translations: Vec<Vec<u32>> = tables
+        .map(|table| {
+            let mut translation = Vec::with_capacity(table.len());
+            table.for_each(|key| translation.push(all.insert(key)));
+            translation
+        })
+        .collect();
+    let later = split(&mut numbers, &parts).into_iter().skip(1).zip(&translations).collect();
+    driver.map(later, |(part, translation): (&mut [u32], &Vec<u32>)| {
+        part.iter_mut().filter(|number| **number != NO_KEY).for_each(|number| *number = translation[*number as usize]);
+    })?;
+    // 3. Left keys are looked up.
+    let parts = ranges(left.rows(), left.rows().div_ceil(PART_ROWS));
+    let mut found = Pages::new(left.rows());
+    let slices = split(&mut found, &parts);
+    let looked_up = driver.map(parts.into_iter().zip(slices).collect(), |(rows, out)| {
+        let mut out = out.iter_mut();
+        left.for_each(rows, |key| {
+            *out.next().expect("a place a row") = key.and_then(|key| all.number_of(key)).unwrap_or(NO_KEY);
+        })
+    })?;
+    looked_up.into_iter().collect::<Result<()>>()?;
+    Ok(Keys { left: found, right: numbers, count: all.len(), method })
+}
+
+const HASHER: FixedState = FixedState::with_seed(0x7469_6465);
+
+#[derive(Default)]
+pub(super) struct IntegerTable {
+    numbers: HashTable<u32>,
+    keys: Vec<i64>,
+}
+
+impl KeyTable for IntegerTable {
+    type Key = i64;
+
+    fn number_of(&self, key: &i64) -> Option<u32> {
+        self.numbers.find(HASHER.hash_one(key), |&number| self.keys[number as usize] == *key).copied()
+    }
+
+    fn insert(&mut self, key: &i64) -> u32 {
+        let IntegerTable { numbers, keys } = self;
+        let same = |&number: &u32| keys[number as usize] == *key;
+        match numbers.find(HASHER.hash_one(key), same) {
+            Some(&number) => number,
+            None => {
+                let number = keys.len() as u32;
+                keys.push(*key);
+                numbers.insert_unique(HASHER.hash_one(key), number, |&number| HASHER.hash_one(keys[number as usize]));
+                number
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn for_each(&self, each: impl FnMut(&i64)) {
+        self.keys.iter().for_each(each);
+    }
+}
+
+#[derive(Default)]
+pub(super) struct ByteTable {
+    numbers: HashTable<(u64, u32)>,
+    /// The distinct keys, one after the other.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl ByteTable {
+    fn key(bytes: &[u8], ends: &[usize], number: u32) -> std::ops::Range<usize> {
+        debug_assert!(ends[number as usize] <= bytes.len());
+        let start = if number == 0 { 0 } else { ends[number as usize - 1] };
+        start..ends[number as usize]
+    }
+}
+
+impl KeyTable for ByteTable {
+    type Key = [u8];
+
+    fn number_of(&self, key: &[u8]) -> Option<u32> {
+        let hash = HASHER.hash_one(key);
+        let same = |&(other, number): &(u64, u32)| {
+            other == hash && &self.bytes[Self::key(&self.bytes, &self.ends, number)] == key
+        };
+        self.numbers.find(hash, same).map(|&(_, number)| number)
+    }
+
+    fn insert(&mut self, key: &[u8]) -> u32 {
+        if let Some(number) = self.number_of(key) {
+            return number;
+        }
+        let (hash, number) = (HASHER.hash_one(key), self.ends.len() as u32);
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+        self.numbers.insert_unique(hash, (hash, number), |&(hash, _)| hash);
+        number
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn for_each(&self, mut each: impl FnMut(&[u8])) {
+        (0..self.ends.len() as u32).for_each(|number| each(&self.bytes[Self::key(&self.bytes, &self.ends, number)]));
+    }
+}
