@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Closed, How, Interval, Output, Side, interval_join};
+use tidegate_operators::interval_join::{Closed, Interval, Side, interval_join};
+use tidegate_operators::matches::{How, Output};
 use tidegate_sync::Stop;
 
 const ROWS: usize = 1_000_000;

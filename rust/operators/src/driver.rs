@@ -10,6 +10,9 @@ use tidegate_sync::{Stop, Tickets};
 /// The most threads a call may use.
 pub const MAX_THREADS: usize = 512;
 
+/// The fewest rows worth a thread: partitioning them takes about ten times as long as starting one.
+pub(crate) const PART_ROWS: usize = 1 << 15;
+
 /// Runs the independent parts of one call on its threads.
 ///
 /// Threads live as long as the call that needs them, so that nothing is left to join at exit or to go missing in a

@@ -6,5 +6,6 @@ pub mod aggregate;
 pub mod driver;
 pub mod incremental;
 pub mod interval_join;
+pub mod matches;
 pub mod online_join;
 pub mod order;

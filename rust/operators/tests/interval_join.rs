@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{
-    BitSet, Closed, How, Interval, Matches, NO_KEY, NO_ROW, Output, Side, interval_join,
-};
+use tidegate_operators::interval_join::{Closed, Interval, NO_KEY, Side, interval_join};
+use tidegate_operators::matches::{BitSet, How, Matches, NO_ROW, Output};
 use tidegate_sync::Stop;
 
 const EVERY_HOW: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];

@@ -7,6 +7,7 @@ mod error;
 mod expression;
 mod input;
 mod interrupt;
+mod interval_join;
 mod join;
 mod merge;
 mod online;
@@ -23,7 +24,10 @@ mod _tidegate {
     use super::aggregate::{aggregate, explain_aggregate};
 
     #[pymodule_export]
-    use super::join::{default_threads, explain_interval_join, interval_join, interval_join_batches};
+    use super::interval_join::{explain_interval_join, interval_join, interval_join_batches};
+
+    #[pymodule_export]
+    use super::join::default_threads;
 
     #[pymodule_export]
     use super::merge::{Merge, merge, merge_batches};

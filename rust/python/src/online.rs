@@ -12,7 +12,8 @@ use tidegate::incremental::{News, OnlineIntervalJoin, OnlineOptions, Parallelism
 
 use crate::error::raise;
 use crate::input::{bound, count, schema};
-use crate::join::{Arguments, word};
+use crate::interval_join::Arguments;
+use crate::join::word;
 use crate::operator::{self, Source, check_process, source_stats};
 
 const PARALLELISM: [(&str, Parallelism); 4] = [

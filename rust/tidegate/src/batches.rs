@@ -10,7 +10,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::in_background;
 use tidegate_sync::Stop;
 
-use crate::interval_join::{Join, Piece, Stats};
+use crate::join::{Join, Piece, Stats};
 use crate::{Error, Result};
 
 /// Pieces of the result that may lie ready for each thread that makes them.

@@ -16,7 +16,7 @@ use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::NO_ROW;
+use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gather::{Store, Value, gather};
 use tidegate_structures::pages::Pages;
 

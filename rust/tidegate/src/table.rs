@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::MAX_ROWS;
+use tidegate_operators::matches::MAX_ROWS;
 
 use crate::{Error, Result};
 

@@ -6,10 +6,7 @@ use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers};
 
 use super::Side;
-use crate::driver::{Driver, Stopped};
-
-/// The fewest rows worth a thread: partitioning them takes about ten times as long as starting one.
-pub(super) const PART_ROWS: usize = 1 << 15;
+use crate::driver::{Driver, PART_ROWS, Stopped};
 
 /// Rows a task sorts or checks at a time, so that a stop is seen soon.
 const TASK_ROWS: usize = 1 << 18;

@@ -1,4 +1,4 @@
-//! What the query says: which times match, and which rows are wanted.
+//! Which times match.
 
 /// Which ends of an interval belong to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,50 +11,6 @@ pub enum Closed {
     Right,
     /// No end.
     Neither,
-}
-
-/// Which rows a join returns, with the meaning the words have in SQL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Matching pairs.
-    Inner,
-    /// Matching pairs, and left rows without a match.
-    Left,
-    /// Matching pairs, and right rows without a match.
-    Right,
-    /// Matching pairs, and rows of either side without a match.
-    Full,
-    /// Left rows that have a match, once each.
-    Semi,
-    /// Left rows that have none.
-    Anti,
-}
-
-impl How {
-    /// Whether result rows have columns of the right side.
-    pub fn pairs(self) -> bool {
-        !matches!(self, How::Semi | How::Anti)
-    }
-
-    /// Whether left rows without a match are in the result beside pairs.
-    pub fn keeps_left(self) -> bool {
-        matches!(self, How::Left | How::Full)
-    }
-
-    /// Whether right rows without a match are in the result.
-    pub fn keeps_right(self) -> bool {
-        matches!(self, How::Right | How::Full)
-    }
-
-    /// The number of result rows of a left row with `matches` matches.
-    pub(super) fn rows(self, matches: usize) -> usize {
-        match self {
-            How::Inner | How::Right => matches,
-            How::Left | How::Full => matches.max(1),
-            How::Semi => usize::from(matches > 0),
-            How::Anti => usize::from(matches == 0),
-        }
-    }
 }
 
 /// The times of right rows that match a left row, relative to its time; an end that is `None` has no bound.

@@ -10,9 +10,9 @@ use std::ops::Range;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
 
-use super::group::PART_ROWS;
-use super::{Interval, Matches, Run, Side};
-use crate::driver::{Driver, Stopped};
+use super::{Interval, Side};
+use crate::driver::{Driver, PART_ROWS, Stopped};
+use crate::matches::{Matches, Run};
 
 /// Parts a thread, so that threads finish together though parts differ.
 const PARTS_A_THREAD: usize = 4;
@@ -77,7 +77,7 @@ pub(super) fn merge(
             writer.merge(ts, late, leaving, left, bytemuck::cast_slice_mut(runs));
         },
     )?;
-    Ok(Matches { runs, first_left: 0, rows: Some(numbers), ascending: true, right_rows: right.ts.len() })
+    Ok(Matches::new(runs, Some(numbers), true, right.ts.len()))
 }
 
 /// The right rows that are too early for all left rows of a part.

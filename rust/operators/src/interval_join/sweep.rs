@@ -3,9 +3,10 @@
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{NO_KEY, ranges};
 
-use super::group::{Groups, PART_ROWS, are_sorted};
-use super::{Interval, Run, Side};
-use crate::driver::{Driver, Stopped};
+use super::group::{Groups, are_sorted};
+use super::{Interval, Side};
+use crate::driver::{Driver, PART_ROWS, Stopped};
+use crate::matches::Run;
 
 /// Left rows of a task, so that a stop is seen soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;

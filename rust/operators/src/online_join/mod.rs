@@ -36,7 +36,8 @@ use replica::{Cursor, Replica, Shared};
 pub use results::Results;
 
 use crate::driver::{Driver, Stopped};
-use crate::interval_join::{How, Interval, NO_KEY};
+use crate::interval_join::{Interval, NO_KEY};
+use crate::matches::How;
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of work for one.
 pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };

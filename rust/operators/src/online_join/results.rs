@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use super::reach::{Reach, Side};
-use crate::interval_join::{How, NO_ROW};
+use crate::matches::{How, NO_ROW};
 
 /// Result rows, as places of their left and right rows; [`NO_ROW`] where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::interval_join::{Closed, NO_ROW};
+use crate::interval_join::Closed;
+use crate::matches::NO_ROW;
 
 type Row = (i64, Side, Option<u32>);
 

@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::aggregate::{OutputColumn, Page, Values};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::NO_ROW;
+use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::pages::Pages;
 
 use super::Function;

@@ -22,9 +22,9 @@ pub(super) fn explain(query: &IntervalJoin, plan: &Plan, options: &OnlineOptions
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
         format!("  algorithm  {algorithm}"),
         "  index      the rows of each key and side that later rows may match, in time order".to_owned(),
-        format!("  threads    {}{pinned}", query.threads),
+        format!("  threads    {}{pinned}", query.options.threads),
         format!("  memory     rows until none can match them any more, and {ROW_BYTES} bytes each; {limit}"),
-        format!("  output     {} columns, {order}", plan.schema.fields().len()),
+        format!("  output     {} columns, {order}", plan.join.schema.fields().len()),
     ]);
     lines.join("\n")
 }

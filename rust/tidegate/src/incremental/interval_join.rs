@@ -12,7 +12,7 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::interleave::interleave as interleave_arrays;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::How;
+use tidegate_operators::matches::How;
 use tidegate_operators::online_join::{Failed, OnlineJoin, Parallelism, Progress, Results, SMALL_EPOCH, Side};
 use tidegate_sync::Stop;
 
@@ -128,12 +128,18 @@ impl OnlineIntervalJoin {
             explanation: explain(query, &plan, options),
             left_sources: options.sources.0,
             intake: Intake::new(streams, options.memory_limit)?,
-            keys: KeyNumbers::new(plan.keys.clone()),
+            keys: KeyNumbers::new(plan.join.keys.clone()),
             stores: [Store::new(left), Store::new(right)],
-            join: OnlineJoin::new(&plan.interval, query.how, options.parallelism, query.threads, options.ordered),
+            join: OnlineJoin::new(
+                &plan.interval,
+                query.options.how,
+                options.parallelism,
+                query.options.threads,
+                options.ordered,
+            ),
             epoch: None,
             ready: VecDeque::new(),
-            driver: Driver::lasting(query.threads, Stop::default(), options.pin)
+            driver: Driver::lasting(query.options.threads, Stop::default(), options.pin)
                 .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
             alone: Driver::new(1, Stop::default()),
             latency: Latency::default(),
@@ -145,7 +151,7 @@ impl OnlineIntervalJoin {
 
     /// The schema of the results.
     pub fn schema(&self) -> &SchemaRef {
-        &self.plan.schema
+        &self.plan.join.schema
     }
 
     /// What the join does, for people.
@@ -260,7 +266,7 @@ impl OnlineIntervalJoin {
             let right_columns = columns(Side::Right, expression::Side::Right, right)?;
             Ok::<_, Error>(predicate.evaluate(&left_columns, &right_columns, left.len())?.iter().collect())
         };
-        let progress = match &self.plan.predicate {
+        let progress = match &self.plan.join.predicate {
             None => self.join.advance::<Error>(&self.driver, None),
             Some(predicate) => self.join.advance(&self.driver, Some(&|left, right| keep(predicate, left, right))),
         };
@@ -319,7 +325,7 @@ impl OnlineIntervalJoin {
     /// The columns of late rows: side, source, position and missed watermark, then all columns of a full join.
     fn late_columns(&self) -> Result<(Vec<OutputColumn>, SchemaRef)> {
         let [left, right] = [self.stores[0].schema(), self.stores[1].schema()];
-        let shape = Shape { how: How::Full, keys: &self.plan.keys, suffix: "_right", columns: None };
+        let shape = Shape { how: How::Full, keys: &self.plan.join.keys, suffix: "_right", columns: None };
         let (columns, schema) = shape.output(left, right)?;
         let of_late = [
             Field::new("late_side", DataType::Utf8, false),
@@ -427,10 +433,10 @@ impl Maker<'_> {
                 either(&of_left, &of_right, &left_places)
             }
         };
-        let columns = self.plan.columns.iter().zip(self.plan.schema.fields()).map(column);
+        let columns = self.plan.join.columns.iter().zip(self.plan.join.schema.fields()).map(column);
         let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
-        Ok(RecordBatch::try_new_with_options(self.plan.schema.clone(), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(self.plan.join.schema.clone(), columns, &options)?)
     }
 }
 

@@ -29,17 +29,17 @@ pub(super) fn describe(query: &IntervalJoin, left: &Schema, right: &Schema, opti
     line("left", columns(left));
     line("right", columns(right));
     line("on", format!("{:?}", query.on));
-    line("by", format!("{:?}", query.by));
+    line("by", format!("{:?}", query.options.by));
     line("lower", format!("{:?}", query.lower));
     line("upper", format!("{:?}", query.upper));
     line("closed", format!("{:?}", query.closed));
     line(
         "where",
-        query.predicate.as_ref().map_or("none".to_owned(), |predicate| format!("{:?}", predicate.to_string())),
+        query.options.predicate.as_ref().map_or("none".to_owned(), |predicate| format!("{:?}", predicate.to_string())),
     );
-    line("how", format!("{:?}", query.how));
-    line("suffix", format!("{:?}", query.suffix));
-    line("columns", format!("{:?}", query.columns));
+    line("how", format!("{:?}", query.options.how));
+    line("suffix", format!("{:?}", query.options.suffix));
+    line("columns", format!("{:?}", query.options.columns));
     line("sources", format!("{:?}", options.sources));
     line("lateness", format!("{:?}", options.lateness));
     text
@@ -105,7 +105,7 @@ impl OnlineIntervalJoin {
         // 2. Results that were not handed out.
         self.rows_out = reader.number()?;
         for _ in 0..reader.number()? {
-            self.ready.push_back(reader.table(&self.plan.schema)?);
+            self.ready.push_back(reader.table(&self.plan.join.schema)?);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
-use tidegate_operators::interval_join::NO_ROW;
+use tidegate_operators::matches::NO_ROW;
 use tidegate_sync::Charge;
 
 use crate::Result;

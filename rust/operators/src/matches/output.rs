@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use tidegate_structures::gather::prefetch;
 use tidegate_structures::partition::ranges;
 
-use super::group::PART_ROWS;
 use super::{How, Matches, Run};
-use crate::driver::{Driver, Stopped};
+use crate::driver::{Driver, PART_ROWS, Stopped};
 
 /// In place of a row's number, where a result row has no row of that side.
 pub const NO_ROW: u32 = u32::MAX;

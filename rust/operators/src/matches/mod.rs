@@ -1,0 +1,156 @@
+//! The matches of a join, and the rows of its result.
+//!
+//! A join finds, for every left row, a *run* of neighbours in an array of right rows. What follows is the same for all:
+//!
+//! 1. *Filter* ([`Matches::filter`]), when there is a predicate: the runs are replaced by runs of what is left of them.
+//! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them can be listed by
+//!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
+
+mod how;
+mod output;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use tidegate_structures::bits::BitSet;
+use tidegate_structures::pages::Pages;
+
+use crate::driver::{Driver, Stopped};
+pub use how::How;
+pub use output::{NO_ROW, Output, Pairs};
+
+/// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`].
+pub const MAX_ROWS: usize = u32::MAX as usize;
+
+/// The matches of one left row: a run of neighbours in [`Matches::rows`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+pub struct Run {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Run {
+    #[inline]
+    fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// The right rows that match each left row.
+#[derive(Debug)]
+pub struct Matches {
+    /// A run of places in `rows` for each left row. Runs may overlap.
+    runs: Pages<Run>,
+    /// The number of the first left row.
+    first_left: u32,
+    /// The right rows' numbers; `None` where a row's place is its number.
+    rows: Option<Pages<u32>>,
+    /// Whether the numbers of each run ascend.
+    ascending: bool,
+    right_rows: usize,
+}
+
+/// A predicate over candidate pairs: given the left and the right row of each, says which of them stay.
+pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
+
+/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a cache, and such that
+/// a column of 8-byte values is below the size from which allocators go to the operating system.
+const CANDIDATES: usize = 1 << 13;
+
+/// How many candidates a page of left rows should have; a single left row may have more.
+const PAGE_CANDIDATES: u64 = 1 << 24;
+
+impl Matches {
+    /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there is no `rows`.
+    /// `ascending` says whether the numbers of each run ascend.
+    pub(crate) fn new(runs: Pages<Run>, rows: Option<Pages<u32>>, ascending: bool, right_rows: usize) -> Self {
+        Matches { runs, first_left: 0, rows, ascending, right_rows }
+    }
+
+    /// The number of left rows.
+    pub fn left_rows(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The number of right rows.
+    pub fn right_rows(&self) -> usize {
+        self.right_rows
+    }
+
+    /// Cuts the left rows so that no page, but one of a single row, has more than a bounded number of pairs.
+    pub fn pages(&self) -> Vec<Range<usize>> {
+        let mut pages = Vec::new();
+        let (mut start, mut pairs) = (0, 0);
+        for (row, run) in self.runs.iter().enumerate() {
+            if pairs > 0 && pairs + run.len() as u64 > PAGE_CANDIDATES {
+                pages.push(start..row);
+                (start, pairs) = (row, 0);
+            }
+            pairs += run.len() as u64;
+        }
+        pages.push(start..self.runs.len());
+        pages
+    }
+
+    /// The matches of the left rows of `page` that `keep` keeps, in their order.
+    pub fn filter<E: Send>(
+        self: &Arc<Self>,
+        page: Range<usize>,
+        keep: &Keep<'_, E>,
+        driver: &Driver,
+    ) -> Result<Result<Matches, E>, Stopped> {
+        let candidates = Output::of_left(self.clone(), How::Inner, page.clone(), driver)?;
+        let kept = driver.map(candidates.cut(CANDIDATES), |block| {
+            candidates.list(block, |pairs| {
+                let verdicts = keep(pairs.left(), pairs.right())?;
+                Ok::<_, E>(compact(pairs, &verdicts))
+            })
+        })?;
+        let kept: Vec<(Vec<u32>, Vec<u32>)> = match kept.into_iter().collect() {
+            Ok(kept) => kept,
+            Err(error) => return Ok(Err(error)),
+        };
+        let first_left = self.first_left + page.start as u32;
+        let mut runs = Pages::new(page.len());
+        runs.fill(Run::default());
+        let mut rows = Pages::new(kept.iter().map(|(_, right)| right.len()).sum());
+        let mut filled = 0;
+        for (left, right) in kept {
+            left.into_iter().for_each(|row| runs[(row - first_left) as usize].end += 1);
+            rows[filled..filled + right.len()].copy_from_slice(&right);
+            filled += right.len();
+        }
+        let mut end = 0;
+        for run in runs.iter_mut() {
+            // Until here `end` counted the row's pairs.
+            *run = Run { start: end, end: end + run.end };
+            end = run.end;
+        }
+        Ok(Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows }))
+    }
+
+    /// Adds the right rows that have a match to `matched`.
+    pub fn mark_matched(&self, matched: &mut BitSet) {
+        let mut places = BitSet::new(self.rows.as_ref().map_or(self.right_rows, |rows| rows.len()));
+        for run in self.runs.iter() {
+            places.insert_range(run.start as usize, run.end as usize);
+        }
+        for place in places.present() {
+            matched.insert(self.rows.as_ref().map_or(place, |rows| rows[place] as usize));
+        }
+    }
+}
+
+/// The pairs whose verdict is true; no branch depends on a verdict, since most cannot be foreseen.
+fn compact(pairs: &Pairs, verdicts: &[bool]) -> (Vec<u32>, Vec<u32>) {
+    let (mut left, mut right) = (vec![0; verdicts.len()], vec![0; verdicts.len()]);
+    let mut kept = 0;
+    for ((&l, &r), &verdict) in pairs.left().iter().zip(pairs.right()).zip(verdicts) {
+        (left[kept], right[kept]) = (l, r);
+        kept += usize::from(verdict);
+    }
+    left.truncate(kept);
+    right.truncate(kept);
+    (left, right)
+}

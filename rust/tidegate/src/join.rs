@@ -1,0 +1,305 @@
+//! What every join of tables has, whatever decides its pairs: the options, and the way from matches to record batches.
+
+use std::iter;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::{BitSet, How, Matches, NO_ROW, Output};
+use tidegate_sync::Stop;
+
+use crate::batches::Batches;
+use crate::expression::{self, Expr, Predicate};
+use crate::gather::{Column, Gather};
+use crate::keys::{self, KeyColumn, Keys};
+use crate::schema::{OutputColumn, Shape};
+use crate::table::{Table, column};
+use crate::{Error, Result};
+
+/// The most rows of a batch: 1 MiB for a column of 8 bytes.
+const BATCH_ROWS: usize = 1 << 17;
+
+/// What a batch's columns should take together, in a table.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it is read.
+const STREAM_BYTES: usize = 4 << 20;
+
+/// What may be asked of any join, beside what decides its pairs.
+#[derive(Clone, Debug)]
+pub struct JoinOptions {
+    /// Pairs of columns that must be equal.
+    pub by: Vec<(String, String)>,
+    /// A condition on matching pairs.
+    pub predicate: Option<Expr>,
+    /// Which rows the result has.
+    pub how: How,
+    /// What is added to names of right columns that the left side has too.
+    pub suffix: String,
+    /// The columns of the result, or all.
+    pub columns: Option<Vec<String>>,
+    /// The number of threads.
+    pub threads: usize,
+    /// The most rows the result may have.
+    pub max_rows: Option<u64>,
+    /// The most rows of a batch, or what keeps a batch at a few megabytes.
+    pub batch_rows: Option<usize>,
+}
+
+/// The part of a join's plan that all joins have.
+#[derive(Debug)]
+pub(crate) struct JoinPlan {
+    pub(crate) keys: Vec<KeyColumn>,
+    pub(crate) predicate: Option<Predicate>,
+    pub(crate) columns: Vec<OutputColumn>,
+    pub(crate) schema: SchemaRef,
+}
+
+impl JoinOptions {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<JoinPlan> {
+        let key = |(l, r): &(String, String)| {
+            let (l, r) = (column("left", left, l, "by")?, column("right", right, r, "by")?);
+            KeyColumn::new(l, left.field(l), r, right.field(r))
+        };
+        let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let predicate = self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
+        let shape = Shape { how: self.how, keys: &keys, suffix: &self.suffix, columns: self.columns.as_deref() };
+        let (columns, schema) = shape.output(left, right)?;
+        Ok(JoinPlan { keys, predicate, columns, schema })
+    }
+
+    /// The line of an explanation that names the keys.
+    pub(crate) fn describe_keys(&self) -> String {
+        let keys: Vec<_> = self.by.iter().map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") }).collect();
+        match keys.is_empty() {
+            true => "  key        none: all rows are one group".to_owned(),
+            false => format!("  key        {}", keys.join(", ")),
+        }
+    }
+
+    /// The line of an explanation that shows the condition, if there is one.
+    pub(crate) fn describe_predicate(&self) -> Option<String> {
+        self.predicate.as_ref().map(|predicate| format!("  where      {predicate}, on blocks of candidate pairs"))
+    }
+}
+
+impl JoinPlan {
+    /// The keys of two tables as numbers, if the join has keys.
+    pub(crate) fn encode_keys(&self, left: &Table, right: &Table, driver: &Driver) -> Result<Option<Keys>> {
+        match &self.keys[..] {
+            [] => Ok(None),
+            columns => keys::encode(left, right, columns, driver).map(Some),
+        }
+    }
+}
+
+/// A predicate and the columns it reads.
+#[derive(Debug)]
+struct Filter {
+    predicate: Predicate,
+    left: Vec<Column>,
+    right: Vec<Column>,
+}
+
+impl Filter {
+    fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
+        let columns = |table, side| predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect();
+        let (left, right) = (columns(left, expression::Side::Left), columns(right, expression::Side::Right));
+        Filter { predicate, left, right }
+    }
+
+    fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
+        let gather =
+            |columns: &[Column], rows| columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>();
+        let kept = self.predicate.evaluate(&gather(&self.left, left)?, &gather(&self.right, right)?, left.len())?;
+        Ok(kept.iter().collect())
+    }
+}
+
+/// Numbers that describe a join while it runs and afterwards.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Rows of the left table.
+    pub left_rows: usize,
+    /// Rows of the right table.
+    pub right_rows: usize,
+    /// How keys were numbered.
+    pub key_method: &'static str,
+    /// The number of threads.
+    pub threads: usize,
+    /// Result rows handed out so far.
+    pub rows: u64,
+    /// Left rows whose result rows have been made, about.
+    pub left_rows_done: usize,
+}
+
+/// A join whose pairs have been found, but for the predicate, and whose result rows have not been made.
+#[derive(Debug)]
+pub struct Join {
+    schema: SchemaRef,
+    how: How,
+    max_rows: Option<u64>,
+    batch_rows: usize,
+    gather: Gather,
+    filter: Option<Filter>,
+    matches: Arc<Matches>,
+    /// The left rows, in ranges that are filtered one at a time.
+    pages: Vec<Range<usize>>,
+    /// Result rows numbered so far.
+    numbered: u64,
+    /// Whether each batch is read soon after it is made.
+    read_soon: bool,
+    driver: Driver,
+    stats: Stats,
+}
+
+impl Join {
+    /// The join of two tables whose matches are these. `keys` says how keys were numbered.
+    pub(crate) fn new(
+        options: &JoinOptions,
+        plan: JoinPlan,
+        left: &Table,
+        right: &Table,
+        keys: Option<&Keys>,
+        matches: Matches,
+        driver: Driver,
+    ) -> Self {
+        let matches = Arc::new(matches);
+        let filter = plan.predicate.map(|predicate| Filter::new(predicate, left, right));
+        let whole = || iter::once(0..matches.left_rows()).collect();
+        let pages = if filter.is_some() { matches.pages() } else { whole() };
+        let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
+        let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
+        let stats = Stats {
+            left_rows: left.rows(),
+            right_rows: right.rows(),
+            key_method: keys.map_or("none", |keys| keys.method),
+            threads: driver.threads(),
+            rows: 0,
+            left_rows_done: 0,
+        };
+        Join {
+            schema: plan.schema,
+            how: options.how,
+            max_rows: options.max_rows,
+            batch_rows,
+            gather,
+            filter,
+            matches,
+            pages,
+            numbered: 0,
+            read_soon: false,
+            driver,
+            stats,
+        }
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Numbers that describe the join.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    pub(crate) fn stop(&self) -> Stop {
+        self.driver.stop()
+    }
+
+    /// All batches of the result.
+    pub fn read_all(self) -> Result<Vec<RecordBatch>> {
+        Ok(self.run(|_, _, piece| piece)?.concat())
+    }
+
+    /// A reader of the batches, which are made while they are read.
+    pub fn into_batches(mut self) -> Batches {
+        self.read_soon = true;
+        self.batch_rows = self.batch_rows.min(STREAM_BYTES / self.gather.row_bytes().max(1)).max(1);
+        Batches::new(self)
+    }
+
+    /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not be made, to `take` with
+    /// its number and the left rows that were done before it. Pieces are begun in order; what `take` returns is returned
+    /// in order.
+    pub(crate) fn run<R: Send>(mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
+        let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
+        let mut taken = Vec::new();
+        for page in std::mem::take(&mut self.pages) {
+            let left_rows = page.start;
+            let matches = match &self.filter {
+                None => self.matches.clone(),
+                Some(filter) => {
+                    let keep = |left: &[u32], right: &[u32]| filter.keep(left, right);
+                    Arc::new(self.matches.filter(page, &keep, &self.driver)??)
+                }
+            };
+            if let Some(matched) = &mut matched {
+                matches.mark_matched(matched);
+            }
+            let output = Output::new(matches, self.how, &self.driver)?;
+            self.count(output.rows())?;
+            let pieces = output.cut(self.batch_rows);
+            let first = taken.len() as u64;
+            let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
+                let done = left_rows + output.left_row(rows.start);
+                take(number, done, piece(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))))
+            })?;
+            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+        }
+        if let Some(matched) = matched {
+            let rows: Vec<u32> = matched.missing().map(|row| row as u32).collect();
+            self.count(rows.len() as u64)?;
+            let first = taken.len() as u64;
+            let left_rows = self.stats.left_rows;
+            let made = self.driver.map((first..).zip(rows.chunks(self.batch_rows)).collect(), |(number, right)| {
+                take(number, left_rows, piece(|| self.batches(&vec![NO_ROW; right.len()], right)))
+            })?;
+            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+        }
+        Ok(taken)
+    }
+
+    /// Adds to the number of result rows, unless that makes too many.
+    fn count(&mut self, rows: u64) -> Result<()> {
+        self.numbered += rows;
+        match self.max_rows {
+            Some(most) if self.numbered > most => Err(Error::memory(format!(
+                "the result has at least {} rows, more than max_rows = {most}; raise it, narrow the interval, or take \
+                 the result in batches",
+                self.numbered
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// One batch of result rows, or several where a column's strings are too long for one array's offsets.
+    fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
+        match self.gather.columns(left, right, self.read_soon) {
+            Ok(columns) => {
+                let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+                Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
+            }
+            Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
+                let half = left.len() / 2;
+                let (first, second) = right.split_at(half.min(right.len()));
+                let mut batches = self.batches(&left[..half], first)?;
+                batches.extend(self.batches(&left[half..], second)?);
+                Ok(batches)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The batches of consecutive result rows, or why there are none.
+pub(crate) type Piece = Result<Vec<RecordBatch>>;
+
+/// A panic becomes an error, so that whoever waits for the piece hears of it.
+fn piece(make: impl FnOnce() -> Piece) -> Piece {
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+}
