@@ -14,11 +14,11 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
-from typing import Any, Final, Generic, Literal, Self, TypedDict, final
+from typing import Any, Final, Generic, Literal, NotRequired, Self, TypedDict, final
 
 import numpy as np
 import pyarrow as pa
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, disjoint_base
 
 from tidegate.agg import Aggregate
 from tidegate.expressions import Expr
@@ -45,6 +45,7 @@ __all__ = [
     "SchemaError",
     "Source",
     "StateError",
+    "StreamJoin",
     "TidegateError",
     "__version__",
     "aggregate",
@@ -140,7 +141,7 @@ class _MergeStats(TypedDict):
     memory: int
     sources: list[_SourceStats]
 
-class _OnlineJoinStats(TypedDict):
+class _StreamJoinStats(TypedDict):
     rows_in: int
     rows_used: int
     rows_late: int
@@ -150,8 +151,8 @@ class _OnlineJoinStats(TypedDict):
     state_bytes: int
     memory: int
     comparisons: list[int]
-    split_keys: int
     latency: tuple[float, float, float] | None
+    split_keys: NotRequired[int]
     sources: list[_SourceStats]
 
 _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
@@ -521,8 +522,234 @@ class Merge:
         _traceback: TracebackType | None,
     ) -> None: ...
 
+@disjoint_base
+class StreamJoin:
+    """Join the rows of sources.
+
+    What all joins of sources share, as `IntervalJoin`, of which one is made: all but their
+    arguments.
+
+    Example:
+        >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+        >>> isinstance(join, tg.StreamJoin)
+        True
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results.
+
+        Example:
+            >>> tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
+            ... ).schema.names
+            ['ts', 'sym', 'price', 'ts_right', 'bid']
+        """
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, left ones first.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.sources]
+            [0, 1, 2]
+        """
+
+    @property
+    def left_sources(self) -> list[Source]:
+        """The sources of the left side.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.left_sources]
+            [0, 1]
+        """
+
+    @property
+    def right_sources(self) -> list[Source]:
+        """The sources of the right side.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.right_sources]
+            [2]
+        """
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Hand out the next results that are final, if there are any.
+
+        It does not wait, so that None means *not now*, or that all sources have closed and all
+        results were taken. A batch has some 16 thousand rows at most.
+
+        Returns:
+            The next results in order, or None.
+
+        Raises:
+            ClosedError: The join is closed, or of a parent process.
+            TidegateError: The condition cannot be evaluated for some pair.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="anti"
+            ... )
+            >>> join.left_sources[0].push(trades)
+            >>> join.poll() is None
+            True
+            >>> join.right_sources[0].advance(25)
+            >>> [ts for batch in iter(join.poll, None) for ts in batch["ts"].to_pylist()]
+            [10, 20]
+        """
+
+    def late(self) -> pa.Table:
+        """Return the late rows that were not returned yet.
+
+        A row is late if its time is below the watermark of its source when it is pushed. It takes
+        no part in the join.
+
+        Returns:
+            A table with the columns `late_side` (`left` or `right`), `late_source` (the number of
+            the source among those of its side), `late_position` (the row's number among those of
+            the source), `late_watermark` and the columns of a full join, where those of the other
+            side are null. Rows are in order of source and position.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> join.left_sources[0].push(trades.take([0, 2, 1]))
+            >>> join.late().select(["late_side", "late_watermark", "ts"]).to_pylist()
+            [{'late_side': 'left', 'late_watermark': 30, 'ts': 20}]
+        """
+
+    def stats(self) -> _StreamJoinStats:
+        """Return numbers that describe the join so far.
+
+        Returns:
+            `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
+            out; `watermark`, below which no row can come any more, in the finer unit of the time
+            columns; `state_rows`, the rows kept for later ones, and `state_bytes`, what is held
+            beside them; `memory`, what counts towards the limit; `comparisons`, the pairs that each
+            thread has looked at; `latency`, seconds from a row's push until its results were made
+            (median, 99th percentile, greatest); `split_keys`, the keys on several threads, of an
+            interval join; and `sources`, the same for each source, with its `name` and whether it
+            is `closed`.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> join.left_sources[0].push(trades)
+            >>> stats = join.stats()
+            >>> stats["rows_in"], stats["watermark"], stats["sources"][0]["watermark"]
+            (3, None, 30)
+        """
+
+    def explain(self) -> str:
+        """Say what the join does, as `tidegate.explain` would.
+
+        Returns:
+            A few lines of text.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=-2, upper=0, sources=(2, 1)
+            ... )
+            >>> print(join.explain().splitlines()[3])
+              sources    2 left, 1 right
+        """
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes.
+
+        A join of the same arguments that restores them goes on as if nothing had happened, in
+        another process, with another number of threads or another `parallelism`. They hold all
+        that was pushed and may still matter, late rows that were not returned, and results that
+        were not handed out. Equal histories give equal bytes.
+
+        Returns:
+            The bytes, which have a version and a checksum.
+
+        Raises:
+            ClosedError: The join is closed, or of a parent process.
+            TidegateError: The condition cannot be evaluated for some pair.
+
+        Example:
+            >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, **arguments)
+            >>> join.left_sources[0].push(trades)
+            >>> snapshot = join.snapshot()
+            >>> again = tg.IntervalJoin(trades.schema, quotes.schema, **arguments, threads=1)
+            >>> again.restore(snapshot)
+            >>> again.right_sources[0].push(quotes)
+            >>> again.poll()["bid"].to_pylist()
+            [9, 8, 7]
+        """
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0)
+            >>> join.restore(b"something else")
+            Traceback (most recent call last):
+            tidegate.StateError: ...
+
+        Args:
+            snapshot: What `snapshot` returned.
+
+        Raises:
+            StateError: The snapshot is damaged, of another version or of another query, or this
+                join was used before. After it, make a new join.
+            MemoryLimitError: Its rows do not fit `memory_limit`.
+            ClosedError: The join is one of a parent process.
+            TypeError: The argument is no bytes.
+        """
+
+    def close(self) -> None:
+        """Drop what is held; sources and polls fail from now on.
+
+        A second call does nothing. The end of a `with` block closes, too.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+
+        Example:
+            >>> tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0).close()
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+
 @final
-class IntervalJoin:
+class IntervalJoin(StreamJoin):
     """Join rows as they come.
 
     The interval join of sources that are pushed to, a number of them on each side (the online
@@ -638,217 +865,6 @@ class IntervalJoin:
         ordered: bool = True,
         pin: bool = True,
     ) -> Self: ...
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the results.
-
-        Example:
-            >>> tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
-            ... ).schema.names
-            ['ts', 'sym', 'price', 'ts_right', 'bid']
-        """
-
-    @property
-    def sources(self) -> list[Source]:
-        """The sources, left ones first.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
-            ... )
-            >>> [source.number for source in join.sources]
-            [0, 1, 2]
-        """
-
-    @property
-    def left_sources(self) -> list[Source]:
-        """The sources of the left side.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
-            ... )
-            >>> [source.number for source in join.left_sources]
-            [0, 1]
-        """
-
-    @property
-    def right_sources(self) -> list[Source]:
-        """The sources of the right side.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
-            ... )
-            >>> [source.number for source in join.right_sources]
-            [2]
-        """
-
-    def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next results that are final, if there are any.
-
-        It does not wait, so that None means *not now*, or that all sources have closed and all
-        results were taken. A batch has some 16 thousand rows at most.
-
-        Returns:
-            The next results in order, or None.
-
-        Raises:
-            ClosedError: The join is closed, or of a parent process.
-            TidegateError: The condition cannot be evaluated for some pair.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="anti"
-            ... )
-            >>> join.left_sources[0].push(trades)
-            >>> join.poll() is None
-            True
-            >>> join.right_sources[0].advance(25)
-            >>> [ts for batch in iter(join.poll, None) for ts in batch["ts"].to_pylist()]
-            [10, 20]
-        """
-
-    def late(self) -> pa.Table:
-        """Return the late rows that were not returned yet.
-
-        A row is late if its time is below the watermark of its source when it is pushed. It takes
-        no part in the join.
-
-        Returns:
-            A table with the columns `late_side` (`left` or `right`), `late_source` (the number of
-            the source among those of its side), `late_position` (the row's number among those of
-            the source), `late_watermark` and the columns of a full join, where those of the other
-            side are null. Rows are in order of source and position.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
-            >>> join.left_sources[0].push(trades.take([0, 2, 1]))
-            >>> join.late().select(["late_side", "late_watermark", "ts"]).to_pylist()
-            [{'late_side': 'left', 'late_watermark': 30, 'ts': 20}]
-        """
-
-    def stats(self) -> _OnlineJoinStats:
-        """Return numbers that describe the join so far.
-
-        Returns:
-            `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
-            out; `watermark`, below which no row can come any more, in the finer unit of the time
-            columns; `state_rows`, the rows kept for later ones, and `state_bytes`, what is held
-            beside them; `memory`, what counts towards the limit; `comparisons`, the pairs that each
-            thread has looked at; `split_keys`, the keys on several threads; `latency`, seconds from
-            a row's push until its results were made (median, 99th percentile, greatest); and
-            `sources`, the same for each source, with its `name` and whether it is `closed`.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
-            >>> join.left_sources[0].push(trades)
-            >>> stats = join.stats()
-            >>> stats["rows_in"], stats["watermark"], stats["sources"][0]["watermark"]
-            (3, None, 30)
-        """
-
-    def explain(self) -> str:
-        """Say what the join does, as `tidegate.explain` would.
-
-        Returns:
-            A few lines of text.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=-2, upper=0, sources=(2, 1)
-            ... )
-            >>> print(join.explain().splitlines()[3])
-              sources    2 left, 1 right
-        """
-
-    def snapshot(self) -> bytes:
-        """Return the state as bytes.
-
-        A join of the same arguments that restores them goes on as if nothing had happened, in
-        another process, with another number of threads or another `parallelism`. They hold all
-        that was pushed and may still matter, late rows that were not returned, and results that
-        were not handed out. Equal histories give equal bytes.
-
-        Returns:
-            The bytes, which have a version and a checksum.
-
-        Raises:
-            ClosedError: The join is closed, or of a parent process.
-            TidegateError: The condition cannot be evaluated for some pair.
-
-        Example:
-            >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, **arguments)
-            >>> join.left_sources[0].push(trades)
-            >>> snapshot = join.snapshot()
-            >>> again = tg.IntervalJoin(trades.schema, quotes.schema, **arguments, threads=1)
-            >>> again.restore(snapshot)
-            >>> again.right_sources[0].push(quotes)
-            >>> again.poll()["bid"].to_pylist()
-            [9, 8, 7]
-        """
-
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot.
-
-        Example:
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0)
-            >>> join.restore(b"something else")
-            Traceback (most recent call last):
-            tidegate.StateError: ...
-
-        Args:
-            snapshot: What `snapshot` returned.
-
-        Raises:
-            StateError: The snapshot is damaged, of another version or of another query, or this
-                join was used before. After it, make a new join.
-            MemoryLimitError: Its rows do not fit `memory_limit`.
-            ClosedError: The join is one of a parent process.
-            TypeError: The argument is no bytes.
-        """
-
-    def close(self) -> None:
-        """Drop what is held; sources and polls fail from now on.
-
-        A second call does nothing. The end of a `with` block closes, too.
-
-        Raises:
-            ClosedError: The join is one of a parent process.
-
-        Example:
-            >>> tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0).close()
-        """
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> pa.RecordBatch: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None: ...
 
 def default_threads() -> int:
     """Return the number of threads that a call uses when it does not say.

@@ -56,7 +56,7 @@ def test_exports_and_stub_agree():
     )
 
 
-@pytest.mark.parametrize("class_", ["BatchReader", "IntervalJoin", "Merge", "Source"])
+@pytest.mark.parametrize("class_", ["BatchReader", "Merge", "Source", "StreamJoin"])
 def test_public_methods_are_declared(class_):
     declared_methods = definitions(definitions(TREE.body)[class_].body).keys()
     present = {name for name in vars(getattr(_tidegate, class_)) if not name.startswith("_")}
@@ -65,7 +65,7 @@ def test_public_methods_are_declared(class_):
 
 def test_everything_public_has_a_docstring():
     assert declared() - {"__version__", "BUILD_PROFILE"} <= DOCUMENTED.keys()
-    methods = {"BatchReader.schema", "BatchReader.stats", "IntervalJoin.poll", "Merge.poll"}
+    methods = {"BatchReader.schema", "BatchReader.stats", "Merge.poll", "StreamJoin.poll"}
     methods |= {"Source.push"}
     assert methods <= DOCUMENTED.keys()
 

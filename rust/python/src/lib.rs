@@ -13,6 +13,7 @@ mod merge;
 mod online;
 mod operator;
 mod reader;
+mod stream_join;
 
 use pyo3::prelude::*;
 
@@ -40,6 +41,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::reader::BatchReader;
+
+    #[pymodule_export]
+    use super::stream_join::StreamJoin;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,20 +1,13 @@
 //! The class `IntervalJoin`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use arrow_schema::SchemaRef;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
-use pyo3_arrow::PySchema;
-use tidegate::Bound as Duration;
-use tidegate::incremental::{News, OnlineIntervalJoin, OnlineOptions, Parallelism};
+use tidegate::incremental::{self, Parallelism};
 
 use crate::error::raise;
-use crate::input::{bound, count, schema};
+use crate::input::schema;
 use crate::interval_join::Arguments;
 use crate::join::word;
-use crate::operator::{self, Source, check_process, source_stats};
+use crate::stream_join::{StreamJoin, options};
 
 const PARALLELISM: [(&str, Parallelism); 4] = [
     ("auto", Parallelism::Auto),
@@ -24,59 +17,8 @@ const PARALLELISM: [(&str, Parallelism); 4] = [
 ];
 
 /// Join rows as they come.
-#[pyclass(frozen, module = "tidegate")]
-pub(crate) struct IntervalJoin {
-    join: Mutex<OnlineIntervalJoin>,
-    schema: SchemaRef,
-    news: Arc<News>,
-    process: u32,
-}
-
-impl IntervalJoin {
-    fn lock(&self) -> MutexGuard<'_, OnlineIntervalJoin> {
-        self.join.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sources_in(&self, py: Python<'_>, pick: impl Fn(usize, usize) -> bool + Sync) -> PyResult<Vec<Source>> {
-        check_process(self.process, "join")?;
-        Ok(py.detach(|| {
-            let join = self.lock();
-            let sources = join.sources().iter().enumerate();
-            sources.filter(|(at, _)| pick(*at, join.left_sources())).map(|(_, source)| Source::new(source)).collect()
-        }))
-    }
-}
-
-/// The number of sources of each side.
-fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
-    let Some(sources) = sources else { return Ok((1, 1)) };
-    let wrong = || {
-        let kind = sources.get_type();
-        PyTypeError::new_err(format!("sources: expected a pair (left sources, right sources), got {kind}"))
-    };
-    let pair = sources.cast::<PyTuple>().map_err(|_| wrong())?;
-    if pair.len() != 2 {
-        return Err(wrong());
-    }
-    let number = |at: usize| -> PyResult<usize> {
-        Ok(count("sources", Some(&pair.get_item(at)?), 1, 1 << 15)?.unwrap_or(1) as usize)
-    };
-    Ok((number(0)?, number(1)?))
-}
-
-/// How late rows of each side may be: one duration, or a pair.
-fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Option<Duration>, Option<Duration>)> {
-    let Some(lateness) = lateness else { return Ok((None, None)) };
-    match lateness.cast::<PyTuple>() {
-        Ok(pair) if pair.len() == 2 => {
-            Ok((bound("lateness", &pair.get_item(0)?)?, bound("lateness", &pair.get_item(1)?)?))
-        }
-        _ => {
-            let both = bound("lateness", lateness)?;
-            Ok((both, both))
-        }
-    }
-}
+#[pyclass(frozen, extends = StreamJoin, module = "tidegate")]
+pub(crate) struct IntervalJoin;
 
 #[pymethods]
 impl IntervalJoin {
@@ -106,130 +48,15 @@ impl IntervalJoin {
         memory_limit: Option<&Bound<'py, PyAny>>,
         ordered: bool,
         pin: bool,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let (max_rows, batch_rows) = (None, None);
         let query =
             Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
         let query = query.read()?;
-        let options = OnlineOptions {
-            sources: sources_of(sources)?,
-            lateness: lateness_of(lateness)?,
-            parallelism: word("parallelism", parallelism, &PARALLELISM)?,
-            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
-            ordered,
-            pin,
-        };
-        let join = OnlineIntervalJoin::new(&query, schema("left", left)?, schema("right", right)?, &options);
-        let join = join.map_err(raise)?;
-        Ok(IntervalJoin {
-            news: join.news(),
-            schema: join.schema().clone(),
-            join: Mutex::new(join),
-            process: std::process::id(),
-        })
-    }
-
-    /// The schema of the results.
-    #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
-    }
-
-    /// The sources, left ones first.
-    #[getter]
-    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.sources_in(py, |_, _| true)
-    }
-
-    /// The sources of the left side.
-    #[getter]
-    fn left_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.sources_in(py, |at, left| at < left)
-    }
-
-    /// The sources of the right side.
-    #[getter]
-    fn right_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.sources_in(py, |at, left| at >= left)
-    }
-
-    /// Hand out the next results that are final, if there are any.
-    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "join")?;
-        operator::poll(py, || self.lock().poll())
-    }
-
-    /// Return the late rows that were not returned yet.
-    fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        check_process(self.process, "join")?;
-        let (batches, schema) = py.detach(|| self.lock().late()).map_err(raise)?;
-        operator::table(py, batches, schema)
-    }
-
-    /// Return numbers that describe the join so far.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        check_process(self.process, "join")?;
-        let stats = py.detach(|| self.lock().stats());
-        let dict = PyDict::new(py);
-        let sources = source_stats(py, &stats.sources, &dict)?;
-        dict.set_item("rows_out", stats.rows_out)?;
-        dict.set_item("watermark", stats.watermark)?;
-        dict.set_item("state_rows", stats.state_rows.0 + stats.state_rows.1)?;
-        dict.set_item("state_bytes", stats.state_bytes)?;
-        dict.set_item("memory", stats.memory)?;
-        dict.set_item("comparisons", stats.comparisons)?;
-        dict.set_item("split_keys", stats.split_keys)?;
-        dict.set_item("latency", stats.latency)?;
-        dict.set_item("sources", sources)?;
-        Ok(dict)
-    }
-
-    /// Say what the join does, as `tidegate.explain` would.
-    fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        check_process(self.process, "join")?;
-        Ok(py.detach(|| self.lock().explain().to_owned()))
-    }
-
-    /// Return the state as bytes.
-    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        check_process(self.process, "join")?;
-        let snapshot = py.detach(|| self.lock().snapshot()).map_err(raise)?;
-        Ok(PyBytes::new(py, &snapshot))
-    }
-
-    /// Go on from a snapshot.
-    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
-        check_process(self.process, "join")?;
-        py.detach(|| self.lock().restore(snapshot)).map_err(raise)
-    }
-
-    /// Drop what is held; sources and polls fail from now on.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_process(self.process, "join")?;
-        py.detach(|| self.lock().close());
-        Ok(())
-    }
-
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "join")?;
-        operator::next(py, &self.news, || self.lock().poll())
-    }
-
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _type: Option<&Bound<'_, PyType>>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.close(py)
+        let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
+        let options = options(sources, lateness, memory_limit, ordered, pin)?;
+        let (left, right) = (schema("left", left)?, schema("right", right)?);
+        let join = incremental::StreamJoin::interval(&query, parallelism, left, right, &options).map_err(raise)?;
+        Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(IntervalJoin))
     }
 }

@@ -12,7 +12,7 @@
 mod explanation;
 mod intake;
 mod interval_join;
-mod interval_join_state;
+mod join;
 mod keys;
 mod late;
 mod latency;
@@ -24,7 +24,7 @@ mod source;
 mod store;
 mod streams;
 
-pub use interval_join::{OnlineIntervalJoin, OnlineOptions, OnlineStats};
+pub use join::{StreamJoin, StreamJoinStats, StreamOptions};
 pub use merge::{Merge, MergeOptions, MergeStats};
 pub use news::News;
 pub use source::{Source, SourceStats};

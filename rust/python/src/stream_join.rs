@@ -1,0 +1,203 @@
+//! The class `StreamJoin`: what the classes of incremental joins share, which is all but how they are made.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
+use pyo3_arrow::PySchema;
+use tidegate::Bound as Duration;
+use tidegate::incremental::{self, News, StreamOptions};
+
+use crate::error::raise;
+use crate::input::{bound, count};
+use crate::operator::{self, Source, check_process, source_stats};
+
+/// Join the rows of sources.
+#[pyclass(frozen, subclass, module = "tidegate")]
+pub(crate) struct StreamJoin {
+    join: Mutex<incremental::StreamJoin>,
+    schema: SchemaRef,
+    news: Arc<News>,
+    process: u32,
+}
+
+impl StreamJoin {
+    pub(crate) fn new(join: incremental::StreamJoin) -> Self {
+        StreamJoin {
+            news: join.news(),
+            schema: join.schema().clone(),
+            join: Mutex::new(join),
+            process: std::process::id(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, incremental::StreamJoin> {
+        self.join.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sources_in(&self, py: Python<'_>, pick: impl Fn(usize, usize) -> bool + Sync) -> PyResult<Vec<Source>> {
+        check_process(self.process, "join")?;
+        Ok(py.detach(|| {
+            let join = self.lock();
+            let sources = join.sources().iter().enumerate();
+            sources.filter(|(at, _)| pick(*at, join.left_sources())).map(|(_, source)| Source::new(source)).collect()
+        }))
+    }
+}
+
+/// The arguments of all incremental joins, beside those of the query.
+pub(crate) fn options(
+    sources: Option<&Bound<'_, PyAny>>,
+    lateness: Option<&Bound<'_, PyAny>>,
+    memory_limit: Option<&Bound<'_, PyAny>>,
+    ordered: bool,
+    pin: bool,
+) -> PyResult<StreamOptions> {
+    Ok(StreamOptions {
+        sources: sources_of(sources)?,
+        lateness: lateness_of(lateness)?,
+        memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
+        ordered,
+        pin,
+    })
+}
+
+/// The number of sources of each side.
+fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
+    let Some(sources) = sources else { return Ok((1, 1)) };
+    let wrong = || {
+        let kind = sources.get_type();
+        PyTypeError::new_err(format!("sources: expected a pair (left sources, right sources), got {kind}"))
+    };
+    let pair = sources.cast::<PyTuple>().map_err(|_| wrong())?;
+    if pair.len() != 2 {
+        return Err(wrong());
+    }
+    let number = |at: usize| -> PyResult<usize> {
+        Ok(count("sources", Some(&pair.get_item(at)?), 1, 1 << 15)?.unwrap_or(1) as usize)
+    };
+    Ok((number(0)?, number(1)?))
+}
+
+/// How late rows of each side may be: one duration, or a pair.
+fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Option<Duration>, Option<Duration>)> {
+    let Some(lateness) = lateness else { return Ok((None, None)) };
+    match lateness.cast::<PyTuple>() {
+        Ok(pair) if pair.len() == 2 => {
+            Ok((bound("lateness", &pair.get_item(0)?)?, bound("lateness", &pair.get_item(1)?)?))
+        }
+        _ => {
+            let both = bound("lateness", lateness)?;
+            Ok((both, both))
+        }
+    }
+}
+
+#[pymethods]
+impl StreamJoin {
+    /// The schema of the results.
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PySchema::new(self.schema.clone()).into_pyarrow(py)
+    }
+
+    /// The sources, left ones first.
+    #[getter]
+    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
+        self.sources_in(py, |_, _| true)
+    }
+
+    /// The sources of the left side.
+    #[getter]
+    fn left_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
+        self.sources_in(py, |at, left| at < left)
+    }
+
+    /// The sources of the right side.
+    #[getter]
+    fn right_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
+        self.sources_in(py, |at, left| at >= left)
+    }
+
+    /// Hand out the next results that are final, if there are any.
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        check_process(self.process, "join")?;
+        operator::poll(py, || self.lock().poll())
+    }
+
+    /// Return the late rows that were not returned yet.
+    fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        check_process(self.process, "join")?;
+        let (batches, schema) = py.detach(|| self.lock().late()).map_err(raise)?;
+        operator::table(py, batches, schema)
+    }
+
+    /// Return numbers that describe the join so far.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        check_process(self.process, "join")?;
+        let stats = py.detach(|| self.lock().stats());
+        let dict = PyDict::new(py);
+        let sources = source_stats(py, &stats.sources, &dict)?;
+        dict.set_item("rows_out", stats.rows_out)?;
+        dict.set_item("watermark", stats.watermark)?;
+        dict.set_item("state_rows", stats.state_rows.0 + stats.state_rows.1)?;
+        dict.set_item("state_bytes", stats.state_bytes)?;
+        dict.set_item("memory", stats.memory)?;
+        dict.set_item("comparisons", stats.comparisons)?;
+        dict.set_item("latency", stats.latency)?;
+        stats.numbers.iter().try_for_each(|(name, number)| dict.set_item(*name, number))?;
+        dict.set_item("sources", sources)?;
+        Ok(dict)
+    }
+
+    /// Say what the join does, as `tidegate.explain` would.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        check_process(self.process, "join")?;
+        Ok(py.detach(|| self.lock().explain().to_owned()))
+    }
+
+    /// Return the state as bytes.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        check_process(self.process, "join")?;
+        let snapshot = py.detach(|| self.lock().snapshot()).map_err(raise)?;
+        Ok(PyBytes::new(py, &snapshot))
+    }
+
+    /// Go on from a snapshot.
+    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
+        check_process(self.process, "join")?;
+        py.detach(|| self.lock().restore(snapshot)).map_err(raise)
+    }
+
+    /// Drop what is held; sources and polls fail from now on.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        check_process(self.process, "join")?;
+        py.detach(|| self.lock().close());
+        Ok(())
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        check_process(self.process, "join")?;
+        operator::next(py, &self.news, || self.lock().poll())
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _type: Option<&Bound<'_, PyType>>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+}

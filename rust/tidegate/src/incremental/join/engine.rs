@@ -1,0 +1,123 @@
+//! What finds the pairs of an incremental join.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::ArrowError;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::online_join::{Progress, Results, Side};
+
+use crate::Result;
+use crate::expression;
+use crate::incremental::snapshot::{Reader, Writer};
+use crate::incremental::store::Store;
+use crate::interleave::Place;
+use crate::join::JoinPlan;
+
+/// Finds which rows of two sides are in the result. All else of a join is done by [`StreamJoin`](super::StreamJoin).
+///
+/// Rows come in epochs, in merged order, and are numbered by side from the first ever. Results name a row by its *place*,
+/// its distance from the oldest row of its side that is kept.
+pub(in crate::incremental) trait Engine: Debug + Send + Sync {
+    /// Begins an epoch, when the former is done, with rows in merged order, none before those of former epochs.
+    fn begin(&mut self, rows: Rows<'_>) -> Result<()>;
+
+    /// The rows of the epoch.
+    fn epoch_rows(&self) -> usize;
+
+    /// Whether the results of all rows of the epoch have been given.
+    fn is_done(&self) -> bool;
+
+    /// Finds the results of more rows of the epoch.
+    fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress>;
+
+    /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads assemble at the same time.
+    fn assemble(&self, rows: Range<usize>) -> Results;
+
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time. The
+    /// epoch is done.
+    fn unmatched(&mut self, now: Option<i64>) -> Results;
+
+    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time. The epoch is done.
+    fn purge(&mut self, now: Option<i64>);
+
+    /// The number of the oldest row of a side that is kept.
+    fn first(&self, side: Side) -> u64;
+
+    /// Rows of a side that are kept.
+    fn rows(&self, side: Side) -> usize;
+
+    /// Bytes held beside the rows themselves.
+    fn memory(&self) -> usize;
+
+    /// Candidate pairs that each thread's share of the work has looked at.
+    fn comparisons(&self) -> Vec<u64>;
+
+    /// Further numbers that describe it, with their names.
+    fn numbers(&self) -> Vec<(&'static str, u64)>;
+
+    /// Writes what the kept rows do not say. The epoch is done. Nothing in it may depend on threads.
+    fn write(&self, writer: &mut Writer);
+
+    /// Takes in the rows that an engine of the same query has kept, and reads what it [wrote](Self::write). This one has
+    /// no rows yet.
+    fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()>;
+}
+
+/// Rows that are ready, in merged order.
+#[derive(Debug)]
+pub(in crate::incremental) struct Rows<'a> {
+    pub(in crate::incremental) ts: Vec<i64>,
+    pub(in crate::incremental) sides: Vec<Side>,
+    /// The rows of each side.
+    pub(in crate::incremental) batches: &'a [RecordBatch; 2],
+}
+
+/// Rows of one side that were kept, in merged order.
+#[derive(Debug)]
+pub(in crate::incremental) struct RestoredRows {
+    pub(in crate::incremental) ts: Vec<i64>,
+    pub(in crate::incremental) batch: RecordBatch,
+}
+
+/// Reads the columns of kept rows.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::incremental) struct KeptRows<'a> {
+    pub(super) plan: &'a JoinPlan,
+    pub(super) stores: &'a [Store; 2],
+    /// The number of the row of each side that has place 0.
+    pub(super) first: [u64; 2],
+}
+
+impl KeptRows<'_> {
+    /// Where the rows of these places lie.
+    pub(super) fn places(&self, side: Side, places: &[u32]) -> Vec<Place> {
+        self.stores[side as usize].places(self.first[side as usize], places)
+    }
+
+    /// The values of a column, where [`places`](Self::places) says.
+    pub(super) fn column(&self, side: Side, column: usize, places: &[Place]) -> Result<ArrayRef, ArrowError> {
+        self.stores[side as usize].column(column, places)
+    }
+
+    /// Whether the join has a condition on pairs.
+    pub(in crate::incremental) fn has_condition(&self) -> bool {
+        self.plan.predicate.is_some()
+    }
+
+    /// Which pairs meet the condition, given the low bits of the numbers of their left and right rows.
+    pub(in crate::incremental) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
+        let Some(predicate) = &self.plan.predicate else { return Ok(vec![true; left.len()]) };
+        let columns = |side: Side, of: expression::Side, numbers: &[u32]| {
+            let first = self.first[side as usize] as u32;
+            let places = numbers.iter().map(|number| number.wrapping_sub(first)).collect::<Vec<_>>();
+            let places = self.places(side, &places);
+            let column = |&column: &usize| self.column(side, column, &places);
+            predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()
+        };
+        let left_columns = columns(Side::Left, expression::Side::Left, left)?;
+        let right_columns = columns(Side::Right, expression::Side::Right, right)?;
+        Ok(predicate.evaluate(&left_columns, &right_columns, left.len())?.iter().collect())
+    }
+}
