@@ -3,5 +3,6 @@
 pub mod bits;
 pub mod gate;
 pub mod gather;
+pub mod index;
 pub mod pages;
 pub mod partition;

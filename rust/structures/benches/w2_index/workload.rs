@@ -1,0 +1,170 @@
+//! The rows of W2, and the windows they slide through.
+
+use std::fmt;
+
+use tidegate_structures::index::{Entry, Probe, WindowIndex};
+
+/// Rows that are looked for, and then inserted, together.
+const BATCH: usize = 256;
+
+/// The part of a window at which the PIM-Tree merges.
+pub(crate) const MERGE_RATIO: f64 = 0.25;
+
+/// How values are distributed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Values {
+    /// Evenly over 32 bits.
+    Uniform,
+    /// Around a mean, with an eighth of the range as standard deviation.
+    Gaussian,
+    /// The same, and the mean moves by a tenth of the range while the window is renewed once: the fastest drift of the
+    /// paper's Figure 13.
+    Drifting,
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Values::Uniform => "uniform",
+            Values::Gaussian => "gaussian",
+            Values::Drifting => "drifting",
+        })
+    }
+}
+
+const RANGE: f64 = (1_u64 << 32) as f64;
+
+/// xorshift, as the tests have it.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Between 0 and 1.
+    fn part(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// By the method of Box and Muller.
+    fn gaussian(&mut self) -> f64 {
+        (-2.0 * (1.0 - self.part()).ln()).sqrt() * (std::f64::consts::TAU * self.part()).cos()
+    }
+}
+
+/// The windows of both sides.
+pub(crate) struct Windows {
+    indexes: [Box<dyn WindowIndex>; 2],
+    /// The keys of the rows of each window, in a ring, and how many have come.
+    keys: [Vec<i64>; 2],
+    came: usize,
+    /// Half the width of the band.
+    within: i64,
+    values: Values,
+    /// Made beforehand, so that making them is not measured; the windows go round and round in them.
+    made: Vec<f64>,
+    found: Vec<u32>,
+    ends: Vec<u32>,
+}
+
+impl Windows {
+    /// Full windows of `rows` rows each.
+    pub(crate) fn new(indexes: [Box<dyn WindowIndex>; 2], rows: usize, values: Values) -> Self {
+        // Two matches: uniform values lie `range / rows` apart; the density of Gaussian ones, averaged over themselves, is
+        // 1 / (2 sqrt(pi) sigma).
+        let density = match values {
+            Values::Uniform => 1.0 / RANGE,
+            Values::Gaussian | Values::Drifting => 1.0 / (2.0 * std::f64::consts::PI.sqrt() * RANGE / 8.0),
+        };
+        let mut random = Random(42);
+        let made = (0..4 * rows + 1)
+            .map(|_| match values {
+                Values::Uniform => random.part() * RANGE,
+                Values::Gaussian | Values::Drifting => (0.5 + random.gaussian() / 8.0) * RANGE,
+            })
+            .collect();
+        let mut windows = Windows {
+            indexes,
+            keys: [vec![0; rows], vec![0; rows]],
+            came: 0,
+            within: (1.0 / (density * rows as f64)) as i64,
+            values,
+            made,
+            found: Vec::new(),
+            ends: Vec::new(),
+        };
+        windows.slide(5 * rows);
+        windows
+    }
+
+    fn rows(&self) -> usize {
+        self.keys[0].len()
+    }
+
+    fn key(&mut self, nth: usize) -> i64 {
+        let value = self.made[nth % self.made.len()];
+        let shift = match self.values {
+            Values::Drifting => RANGE / 20.0 * (nth as f64 / self.rows() as f64),
+            _ => 0.0,
+        };
+        (value + shift) as i64
+    }
+
+    /// Lets `rows` rows of both sides together come; the number of matches.
+    pub(crate) fn slide(&mut self, rows: usize) -> usize {
+        let mut matches = 0;
+        let mut left = rows / 2;
+        while left > 0 {
+            let batch = left.min(BATCH / 2);
+            matches += self.batch(batch);
+            left -= batch;
+        }
+        matches
+    }
+
+    /// Lets `rows` rows of each side come, a row of R before one of S each time.
+    fn batch(&mut self, rows: usize) -> usize {
+        let (window, first) = (self.rows(), self.came);
+        let mut entries = [[Entry::default(); BATCH / 2]; 2];
+        let mut probes = [[Probe { low: 0, high: 0, from: 0, to: 0 }; BATCH / 2]; 2];
+        for nth in 0..rows {
+            for side in 0..2 {
+                let row = first + nth;
+                let key = self.key(2 * row + side);
+                entries[side][nth] = Entry { key, row: row as u32 };
+                // Of the other side, a row of S has seen one row more than the row of R before it.
+                let to = row + side;
+                let from = to.saturating_sub(window);
+                let (low, high) = (key - self.within, key + self.within);
+                probes[side][nth] = Probe { low, high, from: from as u32, to: to as u32 };
+            }
+        }
+        for (index, entries) in self.indexes.iter_mut().zip(&entries) {
+            index.insert_all(&entries[..rows]);
+        }
+        self.found.clear();
+        self.ends.clear();
+        for (index, probes) in self.indexes.iter().rev().zip(&probes) {
+            index.find_all(&probes[..rows], &mut self.found, &mut self.ends);
+        }
+        for ((index, ring), entries) in self.indexes.iter_mut().zip(&mut self.keys).zip(&entries) {
+            let mut gone = [Entry::default(); BATCH / 2];
+            let mut leave = 0;
+            for entry in &entries[..rows] {
+                let row = entry.row as usize;
+                let oldest = std::mem::replace(&mut ring[row % window], entry.key);
+                if row >= window {
+                    gone[leave] = Entry { key: oldest, row: (row - window) as u32 };
+                    leave += 1;
+                }
+            }
+            index.remove_all(&gone[..leave]);
+        }
+        self.came += rows;
+        self.found.len()
+    }
+}

@@ -1,0 +1,79 @@
+//! Search within a node: how many of its keys are below one that is looked for.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
+#[inline]
+pub(super) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt") {
+            // SAFETY: the processor has the instructions.
+            return unsafe { count_avx512(keys, key) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+            // SAFETY: the processor has the instructions.
+            return unsafe { count_avx2(keys, key) };
+        }
+    }
+    count_portable(keys, key)
+}
+
+/// The number of keys up to `key` among `N` sorted ones.
+#[inline]
+pub(super) fn count_upto<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+    key.checked_add(1).map_or(N, |above| count_below(keys, above))
+}
+
+fn count_portable<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+    keys.partition_point(|&other| other < key)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,popcnt")]
+fn count_avx512<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+    let wanted = _mm512_set1_epi64(key);
+    let mut below = 0;
+    for eight in keys.as_chunks::<8>().0 {
+        // SAFETY: eight keys are 64 bytes.
+        let some = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
+        below += _mm512_cmplt_epi64_mask(some, wanted).count_ones();
+    }
+    below as usize
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt")]
+fn count_avx2<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+    let wanted = _mm256_set1_epi64x(key);
+    let mut below = 0;
+    for four in keys.as_chunks::<4>().0 {
+        // SAFETY: four keys are 32 bytes.
+        let some = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
+        below += _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wanted, some))).count_ones();
+    }
+    below as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oracle_every_kernel_counts_alike() {
+        let mut keys = [i64::MAX; 16];
+        keys[..12].copy_from_slice(&[i64::MIN, -9, -9, -1, 0, 0, 0, 3, 4, 5, 1 << 40, i64::MAX - 1]);
+        for key in [i64::MIN, i64::MIN + 1, -9, -8, 0, 1, 3, 4, 6, 1 << 40, i64::MAX - 1, i64::MAX] {
+            let below = keys.iter().filter(|&&other| other < key).count();
+            let upto = keys.iter().filter(|&&other| other <= key).count();
+            assert_eq!((count_below(&keys, key), count_upto(&keys, key)), (below, upto));
+            assert_eq!(count_portable(&keys, key), below);
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+                // SAFETY: the processor has the instructions.
+                assert_eq!(unsafe { count_avx2(&keys, key) }, below);
+            }
+        }
+    }
+}
