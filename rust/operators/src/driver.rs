@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tidegate_sync::{Stop, Tickets};
+use tidegate_sync::{Backoff, Stop, Tickets};
 
 /// The most threads a call may use.
 pub const MAX_THREADS: usize = 512;
@@ -30,6 +31,20 @@ pub struct Driver {
 /// The work was asked to stop before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
+
+/// What a task has done in its turn, see [`Driver::take_turns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Something.
+    Worked,
+    /// Nothing, until another task has done something.
+    Waiting,
+    /// The last that all tasks together had to do.
+    Finished,
+}
+
+/// How long a thread sleeps whose tasks have been waiting for some time.
+const NAP: Duration = Duration::from_micros(50);
 
 impl Driver {
     /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before each part.
@@ -141,6 +156,76 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// Calls tasks that wait for each other, again and again, until one of them says that all is done.
+    ///
+    /// Neighbours in `tasks` share a thread, which gives each of them its turn; a task stays on its thread, and on the
+    /// same one in the next call with as many tasks if the threads [last](Self::lasting). A panic in a task ends them all
+    /// and is resumed on the caller's thread.
+    pub fn take_turns<T: FnMut() -> Turn + Send>(&self, tasks: Vec<T>) -> Result<(), Stopped> {
+        let threads = self.threads.min(tasks.len());
+        // Set when a thread ends, whyever: there is nothing more to wait for then.
+        let over = Stop::default();
+        if threads <= 1 {
+            return self.take_turns_here(tasks, &over);
+        }
+        let share = tasks.len().div_ceil(threads);
+        let mut tasks = tasks.into_iter();
+        let shares: Vec<Mutex<Vec<T>>> =
+            (0..threads).map(|_| Mutex::new(tasks.by_ref().take(share).collect())).collect();
+        let run = |nth: usize| {
+            let Some(share) = shares.get(nth) else { return Ok(()) };
+            let share = std::mem::take(&mut *share.lock().expect("the lock is held only to take the tasks"));
+            self.take_turns_here(share, &over)
+        };
+        if let Some(pool) = &self.pool {
+            return pool.broadcast(|context| run(context.index())).into_iter().collect();
+        }
+        std::thread::scope(|scope| {
+            let run = &run;
+            let others: Vec<_> = (1..threads).map(|nth| scope.spawn(move || run(nth))).collect();
+            let mine = run(0);
+            others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .fold(mine, Result::and)
+        })
+    }
+
+    /// Gives tasks their turns on this thread.
+    fn take_turns_here<T: FnMut() -> Turn>(&self, mut tasks: Vec<T>, over: &Stop) -> Result<(), Stopped> {
+        struct End<'a>(&'a Stop);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.request();
+            }
+        }
+        let _end = End(over);
+        let backoff = Backoff::new();
+        loop {
+            let mut worked = false;
+            for task in &mut tasks {
+                match task() {
+                    Turn::Worked => worked = true,
+                    Turn::Waiting => {}
+                    Turn::Finished => return Ok(()),
+                }
+            }
+            if over.is_requested() {
+                return Ok(());
+            }
+            self.check()?;
+            if worked {
+                backoff.reset();
+            } else if backoff.is_completed() {
+                std::thread::sleep(NAP);
+            } else {
+                backoff.snooze();
+            }
+        }
+    }
+}
+
 /// Runs `work` on a thread of its own and returns where its outcome arrives.
 ///
 /// For a caller that has to notice other things while it waits, and may leave before the work has ended.
@@ -199,6 +284,58 @@ mod tests {
                 }
             });
             assert_eq!(outcome, Err(Stopped));
+        }
+    }
+
+    /// Tasks that pass a number on in a circle until it is `upto`.
+    fn circle(driver: &Driver, tasks: usize, upto: usize, at: usize, act: impl Fn() + Sync) -> Result<usize, Stopped> {
+        let number = Mutex::new(0);
+        let (number, act) = (&number, &act);
+        let task = |nth: usize| {
+            move || {
+                let mut number = number.lock().unwrap_or_else(PoisonError::into_inner);
+                if *number == upto {
+                    return Turn::Finished;
+                }
+                if *number % tasks != nth {
+                    return Turn::Waiting;
+                }
+                if *number == at {
+                    act();
+                }
+                *number += 1;
+                Turn::Worked
+            }
+        };
+        driver.take_turns((0..tasks).map(task).collect())?;
+        Ok(*number.lock().unwrap())
+    }
+
+    #[test]
+    fn tasks_that_wait_for_each_other_take_turns() {
+        for threads in [1, 2, 3, 9] {
+            let lasting = Driver::lasting(threads, Stop::default(), false).unwrap();
+            for driver in [Driver::new(threads, Stop::default()), lasting] {
+                for tasks in [1, 3, 5] {
+                    assert_eq!(circle(&driver, tasks, 1000, 0, || ()), Ok(1000));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn turns_end_with_a_stop_and_with_a_panic() {
+        for threads in [1, 2] {
+            let stop = Stop::default();
+            let driver = Driver::new(threads, stop.clone());
+            assert_eq!(circle(&driver, 3, usize::MAX, 100, || stop.request()), Err(Stopped));
+            for driver in
+                [Driver::new(threads, Stop::default()), Driver::lasting(threads, Stop::default(), false).unwrap()]
+            {
+                let work = AssertUnwindSafe(|| circle(&driver, 3, usize::MAX, 100, || panic!("the task failed")));
+                assert!(catch_unwind(work).is_err());
+                assert_eq!(circle(&driver, 3, 10, 0, || ()), Ok(10), "the threads go on");
+            }
         }
     }
 

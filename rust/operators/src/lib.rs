@@ -4,6 +4,7 @@
 
 pub mod aggregate;
 pub mod driver;
+pub mod handshake;
 pub mod incremental;
 pub mod interval_join;
 pub mod matches;

@@ -5,7 +5,9 @@
 pub mod atomic;
 mod budget;
 mod counter;
+mod high_water;
 mod once_link;
+mod ring;
 mod stack;
 mod try_lock;
 
@@ -14,8 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use budget::{Budget, Charge, Exceeded};
 pub use counter::Counter;
-pub use crossbeam_utils::CachePadded;
+pub use crossbeam_utils::{Backoff, CachePadded};
+pub use high_water::HighWater;
 pub use once_link::OnceLink;
+pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;
 pub use try_lock::TryLock;
 

@@ -8,7 +8,7 @@
 
 use loom::thread;
 use tidegate_sync::atomic::{Arc, RaceCell};
-use tidegate_sync::{OnceLink, Stack, TryLock};
+use tidegate_sync::{HighWater, OnceLink, Stack, TryLock, ring};
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
 struct Cell {
@@ -113,5 +113,66 @@ fn loom_try_lock_lets_one_in() {
         let added = usize::from(add(&lock)) + other.join().unwrap();
         assert!(added >= 1);
         assert_eq!(lock.try_with(|cell| cell.get()), Some(added));
+    });
+}
+
+#[test]
+fn loom_ring_gives_each_value_once_and_in_order() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = ring(2);
+        let feeding = thread::spawn(move || {
+            for number in 1..=4 {
+                let mut cell = Cell::new(number);
+                while let Err(unsent) = sender.send(cell) {
+                    cell = unsent;
+                    thread::yield_now();
+                }
+            }
+        });
+        // The last one is dropped with the ring.
+        for expected in 1..=3 {
+            let cell = loop {
+                match receiver.receive() {
+                    Some(cell) => break cell,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(cell.get(), expected);
+        }
+        feeding.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_ring_outlived_by_either_end() {
+    loom::model(|| {
+        let (mut sender, mut receiver) = ring(2);
+        let feeding = thread::spawn(move || {
+            assert!(sender.send(Cell::new(1)).is_ok());
+            assert!(sender.send(Cell::new(2)).is_ok());
+        });
+        let first = receiver.receive().map(|cell| cell.get());
+        assert!(first.is_none_or(|number| number == 1));
+        drop(receiver);
+        feeding.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_high_water_shows_what_was_done_before() {
+    loom::model(|| {
+        let shared = Arc::new((HighWater::default(), Cell::new(0)));
+        let raiser = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                // SAFETY: nobody reads before the mark is raised.
+                shared.1.number.with_mut(|number| unsafe { *number = 7 });
+                shared.0.raise(1);
+            })
+        };
+        if shared.0.get() == 1 {
+            assert_eq!(shared.1.get(), 7);
+        }
+        raiser.join().unwrap();
     });
 }

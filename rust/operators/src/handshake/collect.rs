@@ -1,0 +1,152 @@
+//! From the nodes' results to one stream in the contract's order (Figures 15 and 16, section 6).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_sync::Receiver;
+
+use super::Algorithm;
+use super::finder::Found;
+use super::message::Arrived;
+
+/// Empties the nodes' result queues.
+#[derive(Debug)]
+pub struct Collector {
+    algorithm: Algorithm,
+    queues: Vec<Receiver<Vec<Found>>>,
+    arrived: [Arc<Arrived>; 2],
+    /// `None` where any order will do.
+    sorter: Option<Sorter>,
+}
+
+impl Collector {
+    pub(super) fn new(
+        algorithm: Algorithm,
+        queues: Vec<Receiver<Vec<Found>>>,
+        arrived: [Arc<Arrived>; 2],
+        ordered: bool,
+    ) -> Self {
+        Collector { algorithm, queues, arrived, sorter: ordered.then(Sorter::default) }
+    }
+
+    /// Appends the results that are next in order. All later ones are at or after the place in merged order that is
+    /// returned: this is the punctuation.
+    pub fn collect(&mut self, results: &mut Vec<Found>) -> u64 {
+        // 1. High-water marks, before the queues: what is found by rows before a mark was sent before it was raised.
+        let [left, right] = [0, 1].map(|side: usize| self.arrived[side].seq.get());
+        let upto = match self.algorithm {
+            // A pair is found by one of its rows, and is no earlier than that row.
+            Algorithm::LowLatency => left.min(right),
+            // A pair is found before its left row leaves. Its right row may have left while the left one is between two
+            // nodes, since it is there that the left one meets it.
+            Algorithm::Original => left,
+        };
+        // 2. All results so far. 3. Those before the punctuation are complete.
+        self.empty_queues(results);
+        if let Some(sorter) = &mut self.sorter {
+            sorter.release(upto, results);
+        }
+        upto
+    }
+
+    /// Appends all results that are left, before the place `end`. All messages have passed the chain, and the last ones
+    /// told that all rows have expired.
+    pub fn rest(&mut self, end: u64, results: &mut Vec<Found>) {
+        self.empty_queues(results);
+        if let Some(sorter) = &mut self.sorter {
+            sorter.release(end, results);
+        }
+    }
+
+    fn empty_queues(&mut self, results: &mut Vec<Found>) {
+        for queue in &mut self.queues {
+            while let Some(mut found) = queue.receive() {
+                match &mut self.sorter {
+                    Some(sorter) => sorter.add(&found),
+                    None => results.append(&mut found),
+                }
+            }
+        }
+    }
+
+    /// Results that wait for others to come before them.
+    pub fn buffered(&self) -> usize {
+        self.sorter.as_ref().map_or(0, |sorter| sorter.held)
+    }
+
+    /// The most results that have ever waited.
+    pub fn most_buffered(&self) -> usize {
+        self.sorter.as_ref().map_or(0, |sorter| sorter.most)
+    }
+}
+
+/// Places of the merged order whose results are sorted together, as a power of two: few enough to sort within a cache.
+const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
+
+/// Puts results in order once nothing can come before them.
+#[derive(Debug, Default)]
+struct Sorter {
+    /// Results by place, in buckets; the first is numbered `first`.
+    buckets: VecDeque<Vec<Found>>,
+    first: u64,
+    held: usize,
+    most: usize,
+}
+
+impl Sorter {
+    fn add(&mut self, found: &[Found]) {
+        for &result in found {
+            let bucket = (result.seq >> SHIFT).checked_sub(self.first).expect("a punctuation is kept") as usize;
+            if self.buckets.len() <= bucket {
+                self.buckets.resize_with(bucket + 1, Vec::new);
+            }
+            self.buckets[bucket].push(result);
+        }
+        self.held += found.len();
+        self.most = self.most.max(self.held);
+    }
+
+    /// Appends the results before the place `upto`, in order.
+    fn release(&mut self, upto: u64, results: &mut Vec<Found>) {
+        let before = results.len();
+        while self.first < upto >> SHIFT
+            && let Some(mut bucket) = self.buckets.pop_front()
+        {
+            bucket.sort_unstable();
+            results.append(&mut bucket);
+            self.first += 1;
+        }
+        self.first = self.first.max(upto >> SHIFT);
+        if self.first == upto >> SHIFT
+            && let Some(bucket) = self.buckets.front_mut()
+        {
+            bucket.sort_unstable();
+            results.extend(bucket.drain(..bucket.partition_point(|found| found.seq < upto)));
+        }
+        self.held -= results.len() - before;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_once_nothing_can_precede_them() {
+        let mut sorter = Sorter::default();
+        let found = |seq| Found { seq, left: seq, right: 100 - seq };
+        let mut results = Vec::new();
+        sorter.add(&[9, 3, 30, 2].map(found));
+        sorter.release(3, &mut results);
+        sorter.add(&[4, 3].map(found));
+        sorter.release(3, &mut results);
+        assert_eq!(results, [found(2)]);
+        sorter.release(9, &mut results);
+        sorter.release(25, &mut results);
+        sorter.add(&[25].map(found));
+        assert_eq!((sorter.held, sorter.most), (2, 5));
+        sorter.release(1 << 40, &mut results);
+        assert_eq!(results, [2, 3, 3, 4, 9, 25, 30].map(found));
+        assert_eq!(sorter.held, 0);
+    }
+}

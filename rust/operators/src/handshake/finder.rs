@@ -1,0 +1,137 @@
+//! Finds the pairs of new rows and kept rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::local::{Chunk, LocalWindow};
+use super::predicate::{Pair, Predicate};
+use super::window::Place;
+
+/// A pair of the result. Pairs in this order are in that of the contract: the later row in merged order, which is a left
+/// or a right row in all pairs of one place, then the earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// The place of the later row in merged order.
+    pub seq: u64,
+    /// The number of the left row.
+    pub left: u64,
+    /// The number of the right row.
+    pub right: u64,
+}
+
+/// Compares rows for a node.
+#[derive(Debug)]
+pub(super) struct Finder<P> {
+    predicate: Arc<P>,
+    /// Pairs that match but for the windows.
+    pairs: Vec<Pair>,
+    /// Pairs that match.
+    pub(super) found: Vec<Found>,
+    /// Candidate pairs that were looked at.
+    pub(super) comparisons: u64,
+}
+
+impl<P: Predicate> Finder<P> {
+    pub(super) fn new(predicate: Arc<P>) -> Self {
+        Finder { predicate, pairs: Vec::new(), found: Vec::new(), comparisons: 0 }
+    }
+
+    /// The values by which left rows are found.
+    pub(super) fn left_values<'a>(&self, left: &'a P::Left) -> &'a [i64] {
+        self.predicate.lookup().map_or(&[], |lookup| lookup.left_values(left))
+    }
+
+    /// The values by which right rows are found.
+    pub(super) fn right_values<'a>(&self, right: &'a P::Right) -> &'a [i64] {
+        self.predicate.lookup().map_or(&[], |lookup| lookup.right_values(right))
+    }
+
+    /// A new left chunk meets a kept right chunk.
+    pub(super) fn chunks_meet(&mut self, left: &Chunk<P::Left>, right: &Chunk<P::Right>) {
+        self.scan((left, 0..left.places.len()), (right, 0..right.places.len()));
+    }
+
+    /// New left rows meet the right rows that a node keeps.
+    pub(super) fn left_meets(&mut self, left: &Chunk<P::Left>, window: &LocalWindow<P::Right>) {
+        let rows = window.in_reach(left.first(), left.last(), u64::MAX);
+        if rows.is_empty() {
+            return;
+        }
+        let predicate = self.predicate.clone();
+        if let (Some(index), Some(lookup)) = (window.index(), predicate.lookup()) {
+            let reaches = (0..left.places.len()).map(|row| lookup.right_reach(&left.columns, row));
+            index.find(reaches, rows, |left, right| self.pairs.push(Pair { left, right }));
+            self.comparisons += self.pairs.len() as u64;
+            lookup.retain(&left.columns, window.columns(), &mut self.pairs);
+            self.keep(&left.places, window.places());
+        } else {
+            self.scan((left, 0..left.places.len()), (window, rows));
+        }
+    }
+
+    /// New right rows meet the left rows numbered below `limit` that a node keeps.
+    pub(super) fn right_meets(&mut self, right: &Chunk<P::Right>, window: &LocalWindow<P::Left>, limit: u64) {
+        let rows = window.in_reach(right.first(), right.last(), limit);
+        if rows.is_empty() {
+            return;
+        }
+        let predicate = self.predicate.clone();
+        if let (Some(index), Some(lookup)) = (window.index(), predicate.lookup()) {
+            let reaches = (0..right.places.len()).map(|row| lookup.left_reach(&right.columns, row));
+            index.find(reaches, rows, |right, left| self.pairs.push(Pair { left, right }));
+            self.comparisons += self.pairs.len() as u64;
+            lookup.retain(window.columns(), &right.columns, &mut self.pairs);
+            self.keep(window.places(), &right.places);
+        } else {
+            self.scan((window, rows), (right, 0..right.places.len()));
+        }
+    }
+
+    /// Compares all of these rows.
+    fn scan(
+        &mut self,
+        (left, left_rows): (&impl Rows<P::Left>, Range<usize>),
+        (right, right_rows): (&impl Rows<P::Right>, Range<usize>),
+    ) {
+        self.comparisons += (left_rows.len() * right_rows.len()) as u64;
+        self.predicate.pairs(left.columns(), left_rows, right.columns(), right_rows, &mut self.pairs);
+        self.keep(left.places(), right.places());
+    }
+
+    /// Keeps the pairs that the windows let match.
+    fn keep(&mut self, left: &[Place], right: &[Place]) {
+        for pair in self.pairs.drain(..) {
+            let (left, right) = (&left[pair.left as usize], &right[pair.right as usize]);
+            if left.meets(right) {
+                let seq = left.seq().max(right.seq());
+                self.found.push(Found { seq, left: left.number, right: right.number });
+            }
+        }
+    }
+}
+
+/// Rows with their places.
+trait Rows<C> {
+    fn columns(&self) -> &C;
+    fn places(&self) -> &[Place];
+}
+
+impl<C> Rows<C> for Chunk<C> {
+    fn columns(&self) -> &C {
+        &self.columns
+    }
+
+    fn places(&self) -> &[Place] {
+        &self.places
+    }
+}
+
+impl<C: super::predicate::Columns> Rows<C> for LocalWindow<C> {
+    fn columns(&self) -> &C {
+        LocalWindow::columns(self)
+    }
+
+    fn places(&self) -> &[Place] {
+        LocalWindow::places(self)
+    }
+}

@@ -1,0 +1,181 @@
+//! Finds the rows of a node's window by a value: a hash table for equalities, an ordered index for bands.
+//!
+//! Rows are added at the end and leave at the front. A row is called by a name that does not change while rows before it
+//! are dropped: how many rows were added before it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use foldhash::fast::FixedState;
+use tidegate_structures::index::{BucketIndex, Entry, Probe, WindowIndex};
+
+use super::predicate::Kind;
+
+/// No row.
+const NONE: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(super) struct Index {
+    /// The name of the row at place 0 of the window.
+    base: u64,
+    /// The name of the oldest row that is not gone.
+    first: u64,
+    /// The name of the next row.
+    next: u64,
+    rows: Rows,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Hash {
+        /// The last row of each value.
+        last: HashMap<i64, u64, FixedState>,
+        /// For the row at each place, the row before it that has its value, which may be gone.
+        before: Vec<u64>,
+    },
+    /// By name, modulo 2^32.
+    Ordered(Box<BucketIndex>),
+}
+
+impl Index {
+    pub(super) fn new(kind: Kind) -> Self {
+        let rows = match kind {
+            Kind::Hash => Rows::Hash { last: HashMap::default(), before: Vec::new() },
+            Kind::Ordered => Rows::Ordered(Box::default()),
+        };
+        Index { base: 0, first: 0, next: 0, rows }
+    }
+
+    /// Bytes held, as far as can be told.
+    pub(super) fn memory(&self) -> usize {
+        match &self.rows {
+            Rows::Hash { last, before } => last.capacity() * 17 + before.capacity() * 8,
+            Rows::Ordered(rows) => rows.memory(),
+        }
+    }
+
+    /// Adds rows of these values.
+    pub(super) fn insert(&mut self, values: &[i64]) {
+        match &mut self.rows {
+            Rows::Hash { last, before } => {
+                let rows = values.iter().zip(self.next..);
+                before.extend(rows.map(|(&value, name)| last.insert(value, name).unwrap_or(NONE)));
+            }
+            Rows::Ordered(rows) => rows.insert_all(&entries(values, self.next)),
+        }
+        self.next += values.len() as u64;
+    }
+
+    /// The oldest rows, whose values these are, are gone.
+    pub(super) fn drop_first(&mut self, values: &[i64]) {
+        match &mut self.rows {
+            Rows::Hash { last, .. } => {
+                for (value, name) in values.iter().zip(self.first..) {
+                    // A younger row of the value still leads here, and is not followed so far.
+                    if last.get(value) == Some(&name) {
+                        last.remove(value);
+                    }
+                }
+            }
+            Rows::Ordered(rows) => rows.remove_all(&entries(values, self.first)),
+        }
+        self.first += values.len() as u64;
+    }
+
+    /// The first `places` places of the window are dropped: places are counted anew.
+    pub(super) fn forget(&mut self, places: usize) {
+        self.base += places as u64;
+        debug_assert!(self.base <= self.first, "only rows that are gone are dropped");
+        if let Rows::Hash { before, .. } = &mut self.rows {
+            before.drain(..places);
+        }
+    }
+
+    /// Calls `each` with each reach's number and the places, among `places`, of rows whose value is in it.
+    pub(super) fn find(
+        &self,
+        reaches: impl Iterator<Item = Option<(i64, i64)>>,
+        places: Range<usize>,
+        mut each: impl FnMut(u32, u32),
+    ) {
+        let (from, upto) = (self.base + places.start as u64, self.base + places.end as u64);
+        match &self.rows {
+            Rows::Hash { last, before } => {
+                for (nth, reach) in reaches.enumerate() {
+                    let Some((value, greatest)) = reach else { continue };
+                    debug_assert_eq!(value, greatest, "a hash table finds one value");
+                    let mut name = last.get(&value).copied().unwrap_or(NONE);
+                    while name != NONE && name >= from {
+                        if name < upto {
+                            each(nth as u32, (name - self.base) as u32);
+                        }
+                        name = before[(name - self.base) as usize];
+                    }
+                }
+            }
+            Rows::Ordered(rows) => {
+                let probe = |reach: Option<(i64, i64)>| {
+                    let (low, high) = reach.unwrap_or((0, -1));
+                    Probe { low, high, from: from as u32, to: upto as u32 }
+                };
+                let probes: Vec<Probe> = reaches.map(probe).collect();
+                let (mut found, mut ends) = (Vec::new(), Vec::with_capacity(probes.len()));
+                rows.find_all(&probes, &mut found, &mut ends);
+                let mut start = 0;
+                for (nth, end) in (0..).zip(ends) {
+                    for name in &found[start..end as usize] {
+                        each(nth, name.wrapping_sub(self.base as u32));
+                    }
+                    start = end as usize;
+                }
+            }
+        }
+    }
+}
+
+/// Rows of these values, the first one of this name.
+fn entries(values: &[i64], first: u64) -> Vec<Entry> {
+    values.iter().zip(first..).map(|(&key, name)| Entry { key, row: name as u32 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_find_the_rows_that_are_left() {
+        let values: Vec<i64> = (0..100).map(|n| n * 7 % 10).collect();
+        for kind in [Kind::Hash, Kind::Ordered] {
+            let mut index = Index::new(kind);
+            index.insert(&values[..60]);
+            index.drop_first(&values[..30]);
+            index.forget(20);
+            index.insert(&values[60..]);
+            for value in -1..11 {
+                for places in [10..80, 20..50, 79..80, 15..15] {
+                    let mut found = Vec::new();
+                    index.find([Some((value, value))].into_iter(), places.clone(), |_, place| {
+                        found.push(place as usize)
+                    });
+                    found.sort_unstable();
+                    let expected: Vec<_> = places.filter(|place| values[20 + place] == value).collect();
+                    assert_eq!(found, expected, "{kind:?} {value}");
+                }
+            }
+            index.drop_first(&values[30..]);
+            index.forget(80);
+            index.find([Some((3, 3))].into_iter(), 0..0, |_, _| panic!("nothing is left"));
+        }
+    }
+
+    #[test]
+    fn an_ordered_index_finds_what_lies_between() {
+        let mut index = Index::new(Kind::Ordered);
+        index.insert(&[i64::MAX, 5, i64::MIN, -5, 0]);
+        let reaches = [Some((-5, 5)), None, Some((i64::MIN, i64::MAX)), Some((1, -1))];
+        let mut found = Vec::new();
+        index.find(reaches.into_iter(), 0..5, |nth, place| found.push((nth, place)));
+        found.sort_unstable();
+        assert_eq!(found, [(0, 1), (0, 3), (0, 4), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)]);
+    }
+}

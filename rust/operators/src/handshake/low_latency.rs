@@ -1,0 +1,82 @@
+//! What a node of the low-latency handshake join does with a message (Figures 13 and 14).
+//!
+//! Rows are passed on before anything else is done with them, and kept by their home node alone.
+
+use std::sync::Arc;
+
+use super::message::Message;
+use super::node::Core;
+use super::predicate::Predicate;
+
+/// What a node knows beside its rows.
+#[derive(Debug, Default)]
+pub(super) struct LowLatency {
+    /// The expedition of left rows numbered below this has ended.
+    ended: u64,
+    /// Rows of each side numbered below this have expired.
+    expired: [u64; 2],
+}
+
+impl LowLatency {
+    /// Figure 13: left rows, what the left neighbour says has arrived there, and which right rows have expired.
+    pub(super) fn handle_left<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Left>) {
+        let Message { rows, seq, passed, opposite } = message;
+        // Lines 13 and 14, before the rows that it rides on are compared.
+        core.acknowledge(passed);
+        // Line 7. Right rows that come here later than these meet them at the next node.
+        if core.is_last() {
+            core.then.arrive[0] = Some(seq);
+        } else {
+            core.send_right(Message { rows: rows.clone(), seq, passed: core.right_arrived, opposite });
+        }
+        if let Some(chunk) = rows {
+            // Line 8.
+            core.finder.left_meets(&chunk, &core.right_window);
+            core.meet_forwarded(&chunk);
+            // Lines 9 and 10. A row that expired on its way here has met all it could.
+            if chunk.home == core.number {
+                let finder = &core.finder;
+                core.left_window.insert(&chunk, self.expired[0], |columns| finder.left_values(columns));
+            }
+            // Lines 11 and 12, at once: see the README on why not by way of the queue.
+            if core.is_last() {
+                self.ended = chunk.end();
+            }
+        }
+        // Lines 15 to 20.
+        self.expired[1] = opposite.first;
+        let finder = &core.finder;
+        core.right_window.expire(opposite.first, |columns| finder.right_values(columns));
+    }
+
+    /// Figure 14: right rows, which left rows have ended their expedition, and which have expired.
+    pub(super) fn handle_right<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Right>) {
+        let Message { rows, seq, passed, opposite } = message;
+        // Lines 15 to 20, before the rows that it rides on are compared.
+        self.ended = self.ended.max(passed);
+        // Line 7.
+        if core.is_first() {
+            core.then.arrive[1] = Some(seq);
+        } else {
+            core.send_left(Message { rows: rows.clone(), seq, passed: self.ended, opposite });
+        }
+        if let Some(chunk) = rows {
+            // Lines 8 and 9: a left row in expedition meets these rows on its own way.
+            core.finder.right_meets(&chunk, &core.left_window, self.ended);
+            // Line 14: what is acknowledged rides on the next message to the right.
+            core.right_arrived = chunk.end();
+            if chunk.home == core.number {
+                // Lines 12 and 13.
+                let finder = &core.finder;
+                core.right_window.insert(&chunk, self.expired[1], |columns| finder.right_values(columns));
+            } else if chunk.home < core.number {
+                // Lines 10 and 11: the rows are fresh.
+                core.forwarded.push_back(Arc::clone(&chunk));
+            }
+        }
+        // Lines 21 to 26.
+        self.expired[0] = opposite.first;
+        let finder = &core.finder;
+        core.left_window.expire(opposite.first, |columns| finder.left_values(columns));
+    }
+}

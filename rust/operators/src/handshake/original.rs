@@ -1,0 +1,66 @@
+//! What a node of the original handshake join does with a message.
+//!
+//! Rows rest on every node for their share of the window and move on when younger ones have come. The rows of a side that
+//! are in its window are at any time divided evenly over the nodes, oldest rows farthest on their way; what has expired
+//! leaves at the end, and by then it has passed all rows of the other side that it can match.
+
+use std::sync::Arc;
+
+use super::message::Message;
+use super::node::Core;
+use super::predicate::Predicate;
+use super::window::Span;
+
+/// What a node knows beside its rows.
+#[derive(Debug, Default)]
+pub(super) struct Original {
+    /// The rows of each side that are in their window, as far as it was told.
+    spans: [Span; 2],
+    /// Left rows before this place of the merged order have left the chain here.
+    gone: u64,
+}
+
+impl Original {
+    /// Left rows that move on to this node, and the right rows that are in their window.
+    pub(super) fn handle_left<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Left>) {
+        let Message { rows, seq, passed, opposite } = message;
+        core.acknowledge(passed);
+        self.spans[1] = opposite;
+        if let Some(chunk) = rows {
+            core.finder.left_meets(&chunk, &core.right_window);
+            core.meet_forwarded(&chunk);
+            core.left_window.insert(&chunk, 0, |_| &[]);
+        }
+        // Left rows rest at node 0 first.
+        let moving = self.spans[0].oldest(core.nodes - 1 - core.number, core.nodes);
+        if core.is_last() {
+            if let Some(last) = core.left_window.expire(moving, |_| &[]) {
+                self.gone = last.seq() + 1;
+            }
+            core.then.arrive[0] = Some(self.gone);
+        } else {
+            let rows = core.left_window.take(moving).map(Arc::new);
+            core.then.send_right = Some(Message { rows, seq, passed: core.right_arrived, opposite });
+        }
+    }
+
+    /// Right rows that move on to this node, and the left rows that are in their window.
+    pub(super) fn handle_right<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Right>) {
+        let Message { rows, seq, passed, opposite } = message;
+        self.spans[0] = opposite;
+        if let Some(chunk) = rows {
+            core.finder.right_meets(&chunk, &core.left_window, u64::MAX);
+            core.right_arrived = chunk.end();
+            core.right_window.insert(&chunk, 0, |_| &[]);
+        }
+        let moving = self.spans[1].oldest(core.number, core.nodes);
+        if core.is_first() {
+            core.right_window.expire(moving, |_| &[]);
+            core.then.arrive[1] = Some(seq);
+        } else {
+            let rows = core.right_window.take(moving).map(Arc::new);
+            core.forwarded.extend(rows.clone());
+            core.then.send_left = Some(Message { rows, seq, passed, opposite });
+        }
+    }
+}

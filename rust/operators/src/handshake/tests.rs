@@ -1,0 +1,322 @@
+//! Both algorithms against Kang's three-step procedure: equal rows in equal order, over random predicates, windows, rates,
+//! cuts and chains.
+//!
+//! Under test a burst has three rows and few results are given at once, so that every border is met often. What these
+//! tests do not show is every order of the nodes' steps: `schedules.rs` does, for small cases.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tidegate_sync::Stop;
+
+use super::{Algorithm, Columns, HandshakeJoin, Kind, Lookup, Pair, Predicate, Window};
+use crate::driver::Driver;
+use crate::online_join::Side;
+
+/// Rows of one value.
+impl Columns for Vec<i64> {
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn push_rows(&mut self, from: &Self, rows: Range<usize>) {
+        self.extend_from_slice(&from[rows]);
+    }
+
+    fn drop_first(&mut self, rows: usize) {
+        self.drain(..rows);
+    }
+
+    fn row_bytes(&self) -> usize {
+        size_of::<i64>()
+    }
+}
+
+/// Pairs whose values differ by at most `within`, found in one of three ways.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near {
+    pub(super) within: i64,
+    pub(super) kind: Option<Kind>,
+}
+
+impl Near {
+    fn matches(&self, left: i64, right: i64) -> bool {
+        (left - right).abs() <= self.within
+    }
+
+    fn reach(&self, value: i64) -> Option<(i64, i64)> {
+        Some((value - self.within, value + self.within))
+    }
+}
+
+impl Predicate for Near {
+    type Left = Vec<i64>;
+    type Right = Vec<i64>;
+
+    fn pairs(
+        &self,
+        left: &Vec<i64>,
+        left_rows: Range<usize>,
+        right: &Vec<i64>,
+        right_rows: Range<usize>,
+        pairs: &mut Vec<Pair>,
+    ) {
+        for l in left_rows {
+            let matching = right_rows.clone().filter(|&r| self.matches(left[l], right[r]));
+            pairs.extend(matching.map(|r| Pair { left: l as u32, right: r as u32 }));
+        }
+    }
+
+    fn lookup(&self) -> Option<&dyn Lookup<Vec<i64>, Vec<i64>>> {
+        self.kind.is_some().then_some(self)
+    }
+}
+
+impl Lookup<Vec<i64>, Vec<i64>> for Near {
+    fn kind(&self) -> Kind {
+        self.kind.expect("a predicate that looks up has a kind")
+    }
+
+    fn left_values<'a>(&self, left: &'a Vec<i64>) -> &'a [i64] {
+        left
+    }
+
+    fn right_values<'a>(&self, right: &'a Vec<i64>) -> &'a [i64] {
+        right
+    }
+
+    fn left_reach(&self, right: &Vec<i64>, row: usize) -> Option<(i64, i64)> {
+        self.reach(right[row])
+    }
+
+    fn right_reach(&self, left: &Vec<i64>, row: usize) -> Option<(i64, i64)> {
+        self.reach(left[row])
+    }
+
+    fn retain(&self, left: &Vec<i64>, right: &Vec<i64>, pairs: &mut Vec<Pair>) {
+        pairs.retain(|pair| self.matches(left[pair.left as usize], right[pair.right as usize]));
+    }
+}
+
+/// A row in merged order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) ts: i64,
+    pub(super) side: Side,
+    pub(super) value: i64,
+}
+
+/// Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams" (ICDE 2003): each row scans the other
+/// window, old rows leave, the row is inserted. Rows are numbered by side.
+pub(super) fn three_steps(rows: &[Row], window: Window, matches: impl Fn(i64, i64) -> bool) -> Vec<(u64, u64)> {
+    let mut windows: [Vec<(u64, Row)>; 2] = Default::default();
+    let mut numbers = [0; 2];
+    let mut pairs = Vec::new();
+    for &row in rows {
+        let number = numbers[row.side as usize];
+        numbers[row.side as usize] += 1;
+        match window {
+            Window::Time { left, right } => {
+                for (kept, length) in windows.iter_mut().zip([left, right]) {
+                    kept.retain(|(_, old)| i128::from(row.ts) - i128::from(old.ts) <= i128::from(length));
+                }
+            }
+            Window::Rows { left, right } => {
+                for (kept, length) in windows.iter_mut().zip([left, right]) {
+                    kept.drain(..kept.len().saturating_sub(length as usize));
+                }
+            }
+        }
+        for (other, old) in &windows[row.side.other() as usize] {
+            match row.side {
+                Side::Left if matches(row.value, old.value) => pairs.push((number, *other)),
+                Side::Right if matches(old.value, row.value) => pairs.push((*other, number)),
+                _ => {}
+            }
+        }
+        windows[row.side as usize].push((number, row));
+    }
+    pairs
+}
+
+/// Feeds a join in epochs of these lengths, in turn, and gives the numbers of all pairs' rows.
+fn join(rows: &[Row], cuts: &[usize], end: bool, driver: &Driver, mut join: HandshakeJoin<Near>) -> Vec<(u64, u64)> {
+    let mut pairs = Vec::new();
+    let mut drain = |join: &mut HandshakeJoin<Near>| {
+        while !join.is_done() {
+            let firsts = [join.first(Side::Left), join.first(Side::Right)];
+            let results = join.advance(driver).unwrap();
+            let numbers = results.left.iter().zip(&results.right);
+            pairs.extend(numbers.map(|(&left, &right)| (firsts[0] + u64::from(left), firsts[1] + u64::from(right))));
+        }
+    };
+    let mut rest = rows;
+    for cut in cuts.iter().cycle() {
+        let (epoch, after) = rest.split_at(rest.len().min(*cut));
+        rest = after;
+        let values = |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+        let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
+        join.begin(ts, sides, values(Side::Left), values(Side::Right));
+        drain(&mut join);
+        if let Some(last) = epoch.last() {
+            join.purge(Some(last.ts));
+        }
+        if rest.is_empty() {
+            break;
+        }
+    }
+    if end {
+        join.end();
+        drain(&mut join);
+        join.purge(None);
+        assert_eq!([join.rows(Side::Left), join.rows(Side::Right)], [0, 0]);
+    }
+    pairs
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    let time = prop_oneof![Just(0), 0u64..20, Just(u64::MAX)];
+    let rows = 1u64..20;
+    prop_oneof![
+        (time.clone(), time).prop_map(|(left, right)| Window::Time { left, right }),
+        (rows.clone(), rows).prop_map(|(left, right)| Window::Rows { left, right }),
+    ]
+}
+
+/// Rows in merged order, with ties, and of rates that differ.
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let share = prop_oneof![Just(0.5), Just(0.05), Just(0.95), Just(1.0)];
+    let row = (0i64..4, 0.0..1.0, 0i64..8);
+    (share, prop::collection::vec(row, 0..150)).prop_map(|(share, rows)| {
+        let mut ts = -20;
+        let row = |(step, left, value)| {
+            ts += i64::max(0, step - 1);
+            Row { ts, side: if left < share { Side::Left } else { Side::Right }, value }
+        };
+        let mut rows: Vec<Row> = rows.into_iter().map(row).collect();
+        // Left sources are first in merged order.
+        rows.sort_by_key(|row| (row.ts, row.side as u8));
+        rows
+    })
+}
+
+fn near() -> impl Strategy<Value = Near> {
+    let kinds = prop_oneof![Just(None), Just(Some(Kind::Ordered))];
+    prop_oneof![
+        (0i64..10, kinds).prop_map(|(within, kind)| Near { within, kind }),
+        Just(Near { within: 0, kind: Some(Kind::Hash) }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn oracle_both_algorithms_give_what_the_three_step_procedure_gives(
+        rows in rows(),
+        window in window(),
+        near in near(),
+        cuts in prop::collection::vec(1usize..40, 1..5),
+        nodes in 1usize..=16,
+        threads in 1usize..=3,
+    ) {
+        let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
+        let driver = Driver::new(threads, Stop::default());
+        for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+            let made = HandshakeJoin::new(Arc::new(near), window, algorithm, nodes, true);
+            let pairs = join(&rows, &cuts, true, &driver, made);
+            prop_assert_eq!(&pairs, &expected, "{:?} on {} nodes", algorithm, nodes);
+            let made = HandshakeJoin::new(Arc::new(near), window, algorithm, nodes, false);
+            let mut pairs = join(&rows, &cuts, true, &driver, made);
+            let mut sorted = expected.clone();
+            pairs.sort_unstable();
+            sorted.sort_unstable();
+            prop_assert_eq!(&pairs, &sorted, "{:?} on {} nodes, unordered", algorithm, nodes);
+        }
+        // The low-latency algorithm holds nothing back.
+        let made = HandshakeJoin::new(Arc::new(near), window, Algorithm::LowLatency, nodes, true);
+        prop_assert_eq!(&join(&rows, &cuts, false, &driver, made), &expected);
+    }
+}
+
+/// Rows of both sides in turn, one a time step.
+fn in_turn(rows: i64) -> Vec<Row> {
+    let side = |n| if n % 2 == 0 { Side::Left } else { Side::Right };
+    (0..rows).map(|n| Row { ts: n, side: side(n), value: n * 7 % 11 }).collect()
+}
+
+#[test]
+fn nodes_share_the_work_evenly() {
+    let rows = in_turn(4000);
+    for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+        let driver = Driver::new(2, Stop::default());
+        let near = Near { within: 0, kind: None };
+        let window = Window::Time { left: 1000, right: 1000 };
+        let mut made = HandshakeJoin::new(Arc::new(near), window, algorithm, 4, true);
+        let values = |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+        let (ts, sides) = rows.iter().map(|row| (row.ts, row.side)).unzip();
+        made.begin(ts, sides, values(Side::Left), values(Side::Right));
+        while !made.is_done() {
+            made.advance(&driver).unwrap();
+        }
+        let comparisons = made.comparisons();
+        let mean = comparisons.iter().sum::<u64>() / 4;
+        assert!(comparisons.iter().all(|&of| of.abs_diff(mean) < mean / 10), "{algorithm:?}: {comparisons:?}");
+    }
+}
+
+#[test]
+fn a_join_that_was_stopped_goes_on() {
+    let rows = in_turn(300);
+    let window = Window::Rows { left: 50, right: 40 };
+    let near = Near { within: 2, kind: None };
+    let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
+    for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+        let mut made = HandshakeJoin::new(Arc::new(near), window, algorithm, 3, true);
+        let stop = Stop::default();
+        stop.request();
+        let values = |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+        let (ts, sides) = rows.iter().map(|row| (row.ts, row.side)).unzip();
+        made.begin(ts, sides, values(Side::Left), values(Side::Right));
+        assert!(made.advance(&Driver::new(2, stop)).is_err());
+        let driver = Driver::new(2, Stop::default());
+        let mut pairs = Vec::new();
+        let mut take = |made: &mut HandshakeJoin<Near>| {
+            while !made.is_done() {
+                let results = made.advance(&driver).unwrap();
+                pairs.extend(results.left.iter().zip(&results.right).map(|(&l, &r)| (u64::from(l), u64::from(r))));
+            }
+        };
+        take(&mut made);
+        made.end();
+        take(&mut made);
+        assert_eq!(pairs, expected, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn memory_is_that_of_the_windows() {
+    let window = Window::Rows { left: 100, right: 100 };
+    for (kind, algorithm) in [
+        (None, Algorithm::LowLatency),
+        (Some(Kind::Hash), Algorithm::LowLatency),
+        (Some(Kind::Ordered), Algorithm::LowLatency),
+        (None, Algorithm::Original),
+    ] {
+        let driver = Driver::new(2, Stop::default());
+        let mut made = HandshakeJoin::new(Arc::new(Near { within: 0, kind }), window, algorithm, 3, true);
+        let mut most = [0; 2];
+        for (nth, epoch) in in_turn(40_000).chunks(400).enumerate() {
+            let values = |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+            let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
+            made.begin(ts, sides, values(Side::Left), values(Side::Right));
+            while !made.is_done() {
+                made.advance(&driver).unwrap();
+            }
+            made.purge(epoch.last().map(|row| row.ts));
+            most[usize::from(nth >= 50)] = most[usize::from(nth >= 50)].max(made.memory());
+        }
+        assert!(most[1] <= most[0] * 3 / 2, "{algorithm:?} {kind:?}: {most:?} bytes in both halves");
+    }
+}

@@ -1,0 +1,43 @@
+//! A number that rises, and with it what was done before it did.
+
+use crate::CachePadded;
+use crate::atomic::{AtomicI64, Ordering};
+
+/// A mark that one thread raises and others read: whoever reads it sees all that was done before it was raised.
+#[derive(Debug)]
+pub struct HighWater(CachePadded<AtomicI64>);
+
+impl Default for HighWater {
+    fn default() -> Self {
+        HighWater(CachePadded::new(AtomicI64::new(0)))
+    }
+}
+
+impl HighWater {
+    /// Raises the mark to `to`, which is not below it. One thread raises.
+    pub fn raise(&self, to: u64) {
+        // Relaxed: one thread raises, so it reads its own last value.
+        debug_assert!(self.0.load(Ordering::Relaxed) as u64 <= to, "a mark only rises");
+        // Release: publishes what was done before to the Acquire of `get`.
+        self.0.store(to as i64, Ordering::Release);
+    }
+
+    /// The mark; a stale one is too low.
+    pub fn get(&self) -> u64 {
+        // Acquire: pairs with the Release of `raise`.
+        self.0.load(Ordering::Acquire) as u64
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rises_from_zero() {
+        let mark = HighWater::default();
+        assert_eq!(mark.get(), 0);
+        mark.raise(u64::MAX);
+        assert_eq!(mark.get(), u64::MAX);
+    }
+}
