@@ -6,3 +6,4 @@ pub mod gather;
 pub mod index;
 pub mod pages;
 pub mod partition;
+pub mod scan;

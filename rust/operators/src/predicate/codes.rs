@@ -1,0 +1,79 @@
+//! Narrow codes of a column: numbers in equal steps from its smallest to its largest.
+
+use tidegate_structures::scan::Span;
+
+use super::numbers::{Number, Numbers, Operand, with_values};
+use super::window::Column;
+
+/// How wide codes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    Bits8,
+    Bits16,
+}
+
+/// A column's codes. A larger number has no smaller code, so that a range of numbers is within a range of codes.
+#[derive(Debug)]
+pub(super) struct Codes {
+    pub(super) values: Narrow,
+    low: f64,
+    scale: f64,
+    largest: u16,
+    /// What kind of numbers the codes stand for; it holds none.
+    like: Numbers,
+}
+
+#[derive(Debug)]
+pub(super) enum Narrow {
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+}
+
+impl Codes {
+    /// Codes of the rows of an operand in `order`.
+    pub(super) fn new(operand: &Operand, order: &dyn Fn(usize) -> usize, rows: usize, width: Width) -> Self {
+        let largest = match width {
+            Width::Bits8 => u16::from(u8::MAX),
+            Width::Bits16 => u16::MAX,
+        };
+        with_values!(&operand.numbers, values => {
+            let finite = (0..values.len()).map(|row| values[row].float()).filter(|value| value.is_finite());
+            let (low, high) = finite.fold((f64::MAX, f64::MIN), |ends, value| (value.min(ends.0), value.max(ends.1)));
+            let scale = if low < high { (f64::from(largest) + 1.0) / (high - low) } else { 0.0 };
+            let code = |nth: usize| code(values[order(nth)].float(), low, scale);
+            let values = match width {
+                Width::Bits8 => Narrow::U8((0..rows).map(|nth| code(nth) as u8).collect()),
+                Width::Bits16 => Narrow::U16((0..rows).map(|nth| code(nth) as u16).collect()),
+            };
+            Codes { values, low, scale, largest, like: kind(&operand.numbers) }
+        })
+    }
+
+    /// The codes that numbers in a range of the column may have.
+    pub(super) fn span(&self, column: &Column, span: Span<u64>) -> Span<u16> {
+        fn float<T: Number>(_: &[T], rank: u64) -> f64 {
+            T::of_rank(rank).float()
+        }
+        let of = |rank: u64| {
+            let number = with_values!(&self.like, values => float(values, rank));
+            // A cast to an integer saturates.
+            (code(number, self.low, self.scale) as u16).min(self.largest)
+        };
+        let (low, high) = (of(column.base + span.low), of(column.base + span.low + span.width));
+        Span { low, width: high - low }
+    }
+}
+
+/// Rises with the number, since each rounding does.
+fn code(number: f64, low: f64, scale: f64) -> f64 {
+    (number - low) * scale
+}
+
+fn kind(numbers: &Numbers) -> Numbers {
+    match numbers {
+        Numbers::I32(_) => Numbers::I32(Vec::new()),
+        Numbers::I64(_) => Numbers::I64(Vec::new()),
+        Numbers::F32(_) => Numbers::F32(Vec::new()),
+        Numbers::F64(_) => Numbers::F64(Vec::new()),
+    }
+}

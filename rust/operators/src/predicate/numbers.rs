@@ -1,0 +1,207 @@
+//! Numeric columns, and their values as unsigned integers of the same order.
+
+use tidegate_structures::bits::BitSet;
+
+/// The values of a numeric column.
+#[derive(Clone, Debug)]
+pub enum Numbers {
+    /// 32-bit integers.
+    I32(Vec<i32>),
+    /// 64-bit integers.
+    I64(Vec<i64>),
+    /// 32-bit floats.
+    F32(Vec<f32>),
+    /// 64-bit floats.
+    F64(Vec<f64>),
+}
+
+/// What one side of a comparison is for each row: a number, or nothing, which matches nothing.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    pub(super) numbers: Numbers,
+    pub(super) missing: Option<BitSet>,
+}
+
+/// Calls a generic function with the slice that a [`Numbers`] holds.
+macro_rules! with_values {
+    ($numbers:expr, $values:ident => $body:expr) => {
+        match $numbers {
+            Numbers::I32($values) => $body,
+            Numbers::I64($values) => $body,
+            Numbers::F32($values) => $body,
+            Numbers::F64($values) => $body,
+        }
+    };
+}
+pub(super) use with_values;
+
+impl Operand {
+    /// The numbers of rows of which those in `missing` have none.
+    pub fn new(numbers: Numbers, missing: Option<BitSet>) -> Self {
+        Operand { numbers, missing }
+    }
+
+    /// Whether a row has no number. NaN is one, though it matches nothing either.
+    pub fn has_missing(&self) -> bool {
+        self.missing.as_ref().is_some_and(|missing| missing.present().next().is_some())
+    }
+
+    /// Whether a row can be compared with anything.
+    pub(super) fn compares(&self, row: usize) -> bool {
+        !self.missing.as_ref().is_some_and(|missing| missing.contains(row))
+            && !with_values!(&self.numbers, values => values[row].is_nan())
+    }
+
+    /// The smallest and the largest of the values that compare, as ranks.
+    pub(super) fn extremes(&self) -> Option<(u64, u64)> {
+        with_values!(&self.numbers, values => {
+            let ranks = (0..values.len()).filter(|&row| self.compares(row)).map(|row| values[row].rank());
+            ranks.fold(None, |ends, rank| match ends {
+                None => Some((rank, rank)),
+                Some((low, high)) => Some((rank.min(low), rank.max(high))),
+            })
+        })
+    }
+}
+
+/// A type of numbers, each with a *rank*: an unsigned integer, larger for a larger number and equal for an equal one.
+pub(super) trait Number: Copy {
+    /// The rank of the smallest number.
+    const FIRST: u64;
+    /// The rank of the largest number; that of NaN is above it.
+    const LAST: u64;
+
+    fn rank(self) -> u64;
+    fn of_rank(rank: u64) -> Self;
+    fn is_nan(self) -> bool;
+    /// The nearest float, which rises with the number.
+    fn float(self) -> f64;
+    /// The number nearest to a float, or near it.
+    fn near_float(float: f64) -> Self;
+}
+
+/// Numbers that arithmetic in 64-bit integers takes.
+pub(super) trait Whole: Number {
+    fn whole(self) -> i64;
+    /// The number nearest to an integer.
+    fn near_whole(whole: i64) -> Self;
+}
+
+macro_rules! integer {
+    ($number:ty, $unsigned:ty) => {
+        impl Number for $number {
+            const FIRST: u64 = 0;
+            const LAST: u64 = <$unsigned>::MAX as u64;
+
+            fn rank(self) -> u64 {
+                u64::from(self as $unsigned ^ <$number>::MIN as $unsigned)
+            }
+
+            fn of_rank(rank: u64) -> Self {
+                (rank as $unsigned ^ <$number>::MIN as $unsigned) as $number
+            }
+
+            fn is_nan(self) -> bool {
+                false
+            }
+
+            fn float(self) -> f64 {
+                self as f64
+            }
+
+            fn near_float(float: f64) -> Self {
+                float as $number
+            }
+        }
+
+        impl Whole for $number {
+            fn whole(self) -> i64 {
+                i64::from(self)
+            }
+
+            fn near_whole(whole: i64) -> Self {
+                whole.clamp(i64::from(<$number>::MIN), i64::from(<$number>::MAX)) as $number
+            }
+        }
+    };
+}
+
+integer!(i32, u32);
+integer!(i64, u64);
+
+macro_rules! float {
+    ($number:ty, $unsigned:ty) => {
+        impl Number for $number {
+            const FIRST: u64 = !<$number>::NEG_INFINITY.to_bits() as u64;
+            const LAST: u64 = (<$number>::INFINITY.to_bits() | 1 << (<$unsigned>::BITS - 1)) as u64;
+
+            fn rank(self) -> u64 {
+                const SIGN: $unsigned = 1 << (<$unsigned>::BITS - 1);
+                // Adding zero makes a negative zero a positive one.
+                let bits = (self + 0.0).to_bits();
+                match self {
+                    _ if self.is_nan() => u64::from(<$unsigned>::MAX),
+                    _ if bits & SIGN == 0 => u64::from(bits | SIGN),
+                    _ => u64::from(!bits),
+                }
+            }
+
+            fn of_rank(rank: u64) -> Self {
+                const SIGN: $unsigned = 1 << (<$unsigned>::BITS - 1);
+                let rank = rank as $unsigned;
+                <$number>::from_bits(if rank & SIGN == 0 { !rank } else { rank ^ SIGN })
+            }
+
+            fn is_nan(self) -> bool {
+                self != self
+            }
+
+            fn float(self) -> f64 {
+                f64::from(self)
+            }
+
+            fn near_float(float: f64) -> Self {
+                float as $number
+            }
+        }
+    };
+}
+
+float!(f32, u32);
+float!(f64, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ranks_keep_the_order<T: Number + PartialOrd + std::fmt::Debug>(a: T, b: T) {
+        if a.is_nan() || b.is_nan() {
+            assert!([a, b].iter().all(|value| !value.is_nan() || value.rank() > T::LAST));
+            return;
+        }
+        assert_eq!(a.partial_cmp(&b), Some(a.rank().cmp(&b.rank())), "{a:?} {b:?}");
+        assert!((T::FIRST..=T::LAST).contains(&a.rank()));
+        assert!(T::of_rank(a.rank()) == a);
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_comparison(a in any::<u64>(), b in any::<u64>(), near in -2_i64..3) {
+            for b in [b, a.wrapping_add_signed(near), !a] {
+                ranks_keep_the_order(a as i64, b as i64);
+                ranks_keep_the_order(a as i32, b as i32);
+                ranks_keep_the_order(f64::from_bits(a), f64::from_bits(b));
+                ranks_keep_the_order(f32::from_bits(a as u32), f32::from_bits(b as u32));
+            }
+        }
+    }
+
+    #[test]
+    fn zeros_are_equal_and_infinities_the_ends() {
+        ranks_keep_the_order(-0.0_f64, 0.0);
+        ranks_keep_the_order(-0.0_f32, 0.0);
+        assert_eq!((f32::NEG_INFINITY.rank(), f32::INFINITY.rank()), (f32::FIRST, f32::LAST));
+        assert_eq!((f64::NEG_INFINITY.rank(), f64::INFINITY.rank()), (f64::FIRST, f64::LAST));
+    }
+}

@@ -1,0 +1,69 @@
+//! What new rows leave of a window's columns.
+
+use tidegate_structures::scan::Span;
+
+use super::window::{Column, Window};
+use super::{Side, Term};
+
+/// For each of some new rows, the range that every column of a window must be in.
+#[derive(Debug)]
+pub struct Ranges {
+    terms: usize,
+    /// The ranges of a row, one a column, row by row.
+    spans: Vec<Span<u64>>,
+    /// The same in the window's codes, of those columns that have codes.
+    codes: Vec<Span<u16>>,
+    /// Whether a row matches nothing, whatever the window.
+    empty: Vec<bool>,
+}
+
+impl Ranges {
+    /// The ranges that rows of `side`, the one across from the window's, leave.
+    pub fn new(window: &Window, terms: &[Term], side: Side, rows: impl ExactSizeIterator<Item = usize>) -> Self {
+        let coded = window.codes();
+        let mut ranges = Ranges {
+            terms: terms.len(),
+            spans: Vec::with_capacity(rows.len() * terms.len()),
+            codes: Vec::with_capacity(rows.len() * coded.len()),
+            empty: Vec::with_capacity(rows.len()),
+        };
+        for row in rows {
+            let mut empty = false;
+            for (nth, column) in window.columns().iter().enumerate() {
+                let span = column_span(column, &terms[column.term], side, row);
+                empty |= span.is_none();
+                let span = span.unwrap_or_default();
+                ranges.spans.push(span);
+                if let Some(code) = coded.get(nth) {
+                    ranges.codes.push(if empty { Span::default() } else { code.span(column, span) });
+                }
+            }
+            ranges.empty.push(empty);
+        }
+        ranges
+    }
+
+    /// Whether a row matches nothing.
+    pub(super) fn is_empty(&self, row: usize) -> bool {
+        self.empty[row]
+    }
+
+    /// The ranges of a row, one a column.
+    pub(super) fn of(&self, row: usize) -> &[Span<u64>] {
+        &self.spans[row * self.terms..(row + 1) * self.terms]
+    }
+
+    /// The range of a row in the codes of a column, of `coded` columns.
+    pub(super) fn code(&self, row: usize, coded: usize, column: usize) -> Span<u16> {
+        self.codes[row * coded + column]
+    }
+}
+
+fn column_span(column: &Column, term: &Term, side: Side, row: usize) -> Option<Span<u64>> {
+    let (new, like) = (term.operand(side), term.operand(side.other()));
+    if !new.compares(row) {
+        return None;
+    }
+    let (low, high) = term.relation.range(side.other(), &like.numbers, &new.numbers, row)?;
+    column.span(low, high)
+}

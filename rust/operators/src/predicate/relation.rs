@@ -1,0 +1,363 @@
+//! What must hold between a number of the left row and one of the right row, and the range it leaves for either.
+//!
+//! Every constraint is monotone: with one number fixed, it holds from some number on, or up to some number. The first
+//! one is found by the very arithmetic that the expression stands for, in the order of ranks, near where exact arithmetic
+//! would have it. So rounding is what it is in the expression: `right.y - 0.1 <= left.y` in floats leaves for `right.y`
+//! not what is at most `left.y + 0.1`, but what passes the test.
+
+use super::numbers::{Number, Numbers, Whole};
+
+/// Which side of a join a row is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The left side.
+    Left,
+    /// The right side.
+    Right,
+}
+
+/// How two numbers compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Constraint<W> {
+    /// `left + left_plus <order> right + right_plus`
+    Compare {
+        /// What is added to the left number.
+        left_plus: W,
+        /// How the sums compare.
+        order: Order,
+        /// What is added to the right number.
+        right_plus: W,
+    },
+    /// `left - right <order> than`
+    Difference {
+        /// How the difference compares.
+        order: Order,
+        /// The constant that it is compared with.
+        than: W,
+    },
+}
+
+/// All that must hold between two numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Relation {
+    /// In 64-bit integers. Both columns are integers.
+    Whole(Vec<Constraint<i64>>),
+    /// In 64-bit floats.
+    Float(Vec<Constraint<f64>>),
+}
+
+/// What constraints compute in.
+pub(super) trait Wide: Copy + PartialOrd {
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+}
+
+impl Wide for i64 {
+    /// Saturated: exact for all rows of a join that [`Relation::fits`], and still monotone for numbers that no row has.
+    fn plus(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.saturating_sub(other)
+    }
+}
+
+impl Wide for f64 {
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+}
+
+impl Order {
+    fn holds<W: Wide>(self, left: W, right: W) -> bool {
+        match self {
+            Order::Less => left < right,
+            Order::LessOrEqual => left <= right,
+            Order::Greater => left > right,
+            Order::GreaterOrEqual => left >= right,
+        }
+    }
+
+    fn is_less(self) -> bool {
+        matches!(self, Order::Less | Order::LessOrEqual)
+    }
+}
+
+/// Whether a constraint holds between two numbers.
+fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
+    match *constraint {
+        Constraint::Compare { left_plus, order, right_plus } => {
+            order.holds(left.plus(left_plus), right.plus(right_plus))
+        }
+        Constraint::Difference { order, than } => order.holds(left.minus(right), than),
+    }
+}
+
+/// Whether a constraint holds from some number of `side` on, rather than up to some number.
+fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
+    match constraint {
+        Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
+            order.is_less() == (side == Side::Right)
+        }
+    }
+}
+
+/// About where the number of `side` begins or ceases to match.
+fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
+    match (*constraint, side) {
+        (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => other.plus(left_plus).minus(right_plus),
+        (Constraint::Compare { left_plus, right_plus, .. }, Side::Left) => other.plus(right_plus).minus(left_plus),
+        (Constraint::Difference { than, .. }, Side::Right) => other.minus(than),
+        (Constraint::Difference { than, .. }, Side::Left) => other.plus(than),
+    }
+}
+
+impl Constraint<i64> {
+    /// Whether no left and right numbers within these ends overflow.
+    fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
+        match *self {
+            Constraint::Compare { left_plus, right_plus, .. } => {
+                let adds =
+                    |ends: (i64, i64), plus: i64| [ends.0, ends.1].iter().all(|end| end.checked_add(plus).is_some());
+                adds(left, left_plus) && adds(right, right_plus)
+            }
+            // An absolute value must exist as well.
+            Constraint::Difference { .. } => {
+                let least = left.0.checked_sub(right.1);
+                left.1.checked_sub(right.0).is_some() && least.is_some_and(|least| least > i64::MIN)
+            }
+        }
+    }
+}
+
+impl Relation {
+    /// Whether both are computed in the same type.
+    pub fn extend(&mut self, other: &Relation) -> bool {
+        match (self, other) {
+            (Relation::Whole(all), Relation::Whole(more)) => all.extend(more),
+            (Relation::Float(all), Relation::Float(more)) => all.extend(more),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their ends.
+    pub(super) fn fits(&self, left: (&Numbers, (u64, u64)), right: (&Numbers, (u64, u64))) -> bool {
+        let whole = |numbers: &Numbers, rank: u64| match numbers {
+            Numbers::I32(_) => i32::of_rank(rank).whole(),
+            Numbers::I64(_) => i64::of_rank(rank).whole(),
+            Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+        };
+        match self {
+            Relation::Float(_) => true,
+            Relation::Whole(constraints) => {
+                let ends = |(numbers, (low, high)): (&Numbers, _)| (whole(numbers, low), whole(numbers, high));
+                constraints.iter().all(|constraint| constraint.fits(ends(left), ends(right)))
+            }
+        }
+    }
+
+    /// The first and the last rank of the numbers of `side` that match the number in a row of the other side; none where
+    /// there are no such numbers.
+    pub(super) fn range(&self, side: Side, like: &Numbers, others: &Numbers, row: usize) -> Option<(u64, u64)> {
+        match self {
+            Relation::Whole(constraints) => {
+                let other = match others {
+                    Numbers::I32(values) => values[row].whole(),
+                    Numbers::I64(values) => values[row].whole(),
+                    Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+                };
+                match like {
+                    Numbers::I32(_) => range(constraints, side, other, i32::whole, i32::near_whole),
+                    Numbers::I64(_) => range(constraints, side, other, i64::whole, i64::near_whole),
+                    Numbers::F32(_) | Numbers::F64(_) => panic!("whole arithmetic is of integers"),
+                }
+            }
+            Relation::Float(constraints) => {
+                let other = super::numbers::with_values!(others, values => values[row].float());
+                match like {
+                    Numbers::I32(_) => range(constraints, side, other, i32::float, i32::near_float),
+                    Numbers::I64(_) => range(constraints, side, other, i64::float, i64::near_float),
+                    Numbers::F32(_) => range(constraints, side, other, f32::float, f32::near_float),
+                    Numbers::F64(_) => range(constraints, side, other, f64::float, f64::near_float),
+                }
+            }
+        }
+    }
+}
+
+fn range<T: Number, W: Wide>(
+    constraints: &[Constraint<W>],
+    side: Side,
+    other: W,
+    widen: impl Fn(T) -> W,
+    narrow: impl Fn(W) -> T,
+) -> Option<(u64, u64)> {
+    let (mut low, mut high) = (T::FIRST, T::LAST);
+    for constraint in constraints {
+        let holds = |rank: u64| {
+            let number = widen(T::of_rank(rank));
+            match side {
+                Side::Left => holds(constraint, number, other),
+                Side::Right => holds(constraint, other, number),
+            }
+        };
+        let near = narrow(turns_near(constraint, side, other)).rank().clamp(T::FIRST, T::LAST);
+        if rises_with(constraint, side) {
+            low = low.max(first(T::FIRST, T::LAST, near, holds)?);
+        } else {
+            match first(T::FIRST, T::LAST, near, |rank| !holds(rank)) {
+                Some(beyond) if beyond == T::FIRST => return None,
+                Some(beyond) => high = high.min(beyond - 1),
+                None => {}
+            }
+        }
+    }
+    (low <= high).then_some((low, high))
+}
+
+/// The first number from `from` to `to` that holds, where all after it do; looked for around `near`.
+fn first(from: u64, to: u64, near: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    // `below` does not hold, or is nothing; `above` holds, or is nothing.
+    let (mut below, mut above) = (None, None);
+    let (mut at, mut step) = (near, 1_u64);
+    loop {
+        if holds(at) {
+            above = Some(at);
+            if at == from {
+                return Some(at);
+            }
+            if below.is_some() {
+                break;
+            }
+            at = at.saturating_sub(step).max(from);
+        } else {
+            below = Some(at);
+            if at == to {
+                return None;
+            }
+            if above.is_some() {
+                break;
+            }
+            at = at.saturating_add(step).min(to);
+        }
+        step = step.saturating_mul(2);
+    }
+    let (mut below, mut above) = (below?, above?);
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if holds(middle) { above = middle } else { below = middle }
+    }
+    Some(above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn order() -> impl Strategy<Value = Order> {
+        prop::sample::select(vec![Order::Less, Order::LessOrEqual, Order::Greater, Order::GreaterOrEqual])
+    }
+
+    fn constraint<W: Copy + std::fmt::Debug>(
+        number: impl Strategy<Value = W> + Clone,
+    ) -> impl Strategy<Value = Constraint<W>> {
+        (any::<bool>(), order(), number.clone(), number).prop_map(|(compare, order, a, b)| match compare {
+            true => Constraint::Compare { left_plus: a, order, right_plus: b },
+            false => Constraint::Difference { order, than: a },
+        })
+    }
+
+    fn floats() -> impl Strategy<Value = f64> + Clone {
+        let odd = prop::sample::select(vec![0.0, -0.0, 0.1, 1e-300, 5e-324, -1e300, f64::INFINITY, f64::NEG_INFINITY]);
+        prop_oneof![odd, -3.0..3.0, any::<f64>()]
+    }
+
+    fn finite() -> impl Strategy<Value = f64> + Clone {
+        floats().prop_filter("finite", |number| number.is_finite())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn oracle_the_arithmetic_itself_in_floats(
+            constraints in prop::collection::vec(constraint(finite()), 1..3),
+            left in prop::collection::vec(floats(), 1..8),
+            narrow in any::<[bool; 2]>(),
+        ) {
+            let of = |narrow: bool| match narrow {
+                true => Numbers::F32(left.iter().map(|&number| number as f32).collect()),
+                false => Numbers::F64(left.clone()),
+            };
+            let (left, right) = (of(narrow[0]), of(narrow[1]));
+            let value = |numbers: &Numbers, row: usize| super::super::numbers::with_values!(numbers, values => values[row].float());
+            let rank = |numbers: &Numbers, row: usize| super::super::numbers::with_values!(numbers, values => values[row].rank());
+            let relation = Relation::Float(constraints.clone());
+            let rows = match &left { Numbers::F32(values) => values.len(), Numbers::F64(values) => values.len(), _ => 0 };
+            for l in 0..rows {
+                for r in 0..rows {
+                    let expected = constraints.iter().all(|one| holds(one, value(&left, l), value(&right, r)));
+                    let found = relation.range(Side::Right, &right, &left, l);
+                    let found = found.is_some_and(|(low, high)| (low..=high).contains(&rank(&right, r)));
+                    prop_assert_eq!(found, expected, "right, {} {}", l, r);
+                    let found = relation.range(Side::Left, &left, &right, r);
+                    let found = found.is_some_and(|(low, high)| (low..=high).contains(&rank(&left, l)));
+                    prop_assert_eq!(found, expected, "left, {} {}", l, r);
+                }
+            }
+        }
+
+        #[test]
+        fn oracle_the_arithmetic_itself_in_integers(
+            constraints in prop::collection::vec(constraint(prop_oneof![-3_i64..4, any::<i64>()]), 1..3),
+            left in prop::collection::vec(prop_oneof![-3_i64..4, any::<i64>()], 1..8),
+        ) {
+            let narrow: Vec<i32> = left.iter().map(|&number| number as i32).collect();
+            let (wide, narrow_numbers) = (Numbers::I64(left.clone()), Numbers::I32(narrow.clone()));
+            let relation = Relation::Whole(constraints.clone());
+            for (l, &a) in left.iter().enumerate() {
+                for (r, &b) in narrow.iter().enumerate() {
+                    if !constraints.iter().all(|one| one.fits((a, a), (b.into(), b.into()))) {
+                        continue;
+                    }
+                    let expected = constraints.iter().all(|one| holds(one, a, b.into()));
+                    let found = relation.range(Side::Right, &narrow_numbers, &wide, l);
+                    prop_assert_eq!(found.is_some_and(|(low, high)| (low..=high).contains(&b.rank())), expected);
+                    let found = relation.range(Side::Left, &wide, &narrow_numbers, r);
+                    prop_assert_eq!(found.is_some_and(|(low, high)| (low..=high).contains(&a.rank())), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_band_of_floats_is_found_in_few_steps() {
+        let steps = std::cell::Cell::new(0);
+        let near = 5000.1_f32.rank();
+        let found = first(f32::FIRST, f32::LAST, near, |rank| {
+            steps.set(steps.get() + 1);
+            f64::from(f32::of_rank(rank)) + 10.0 >= 5010.1
+        });
+        assert!(found.is_some() && steps.get() < 8, "{} steps", steps.get());
+    }
+}

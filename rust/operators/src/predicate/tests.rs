@@ -1,0 +1,176 @@
+//! Windows against a loop over all pairs. The loop computes each pair as an expression would, in the type of the
+//! relation; it cannot tell whether the search is fast, only whether it finds the right rows.
+
+use std::ops::Range;
+
+use proptest::prelude::*;
+use tidegate_structures::bits::BitSet;
+
+use super::{Constraint, Numbers, Operand, Order, Ranges, Relation, Side, Term, Window};
+
+/// Rows of either side; more than a tile, and than a group of new rows.
+const ROWS: usize = 150;
+
+/// A column whose numbers often meet those of others, and sometimes lie at the ends of their type.
+fn operand() -> impl Strategy<Value = Operand> {
+    let whole = prop_oneof![40 => -30_i64..30, 1 => any::<i64>(), 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
+    let float = prop_oneof![40 => (-30_i64..30).prop_map(|n| n as f64 / 2.0), 1 => any::<f64>(), 1 => Just(f64::NAN)];
+    let narrow = prop_oneof![60 => -30_i32..30, 1 => any::<i32>()];
+    let numbers = prop_oneof![
+        prop::collection::vec(narrow, ROWS).prop_map(Numbers::I32),
+        prop::collection::vec(-30_i64..30, ROWS).prop_map(Numbers::I64),
+        prop::collection::vec(whole, ROWS).prop_map(Numbers::I64),
+        prop::collection::vec(float.clone(), ROWS).prop_map(Numbers::F64),
+        prop::collection::vec(float, ROWS).prop_map(|values| Numbers::F32(values.iter().map(|&v| v as f32).collect())),
+    ];
+    (numbers, prop::option::weighted(0.3, prop::collection::vec(0..ROWS, 0..20))).prop_map(|(numbers, missing)| {
+        let set = |rows: Vec<usize>| {
+            let mut set = BitSet::new(ROWS);
+            rows.into_iter().for_each(|row| set.insert(row));
+            set
+        };
+        Operand::new(numbers, missing.map(set))
+    })
+}
+
+fn constraint() -> impl Strategy<Value = (bool, Order, i32, i32)> {
+    let order = prop::sample::select(vec![Order::Less, Order::LessOrEqual, Order::Greater, Order::GreaterOrEqual]);
+    (any::<bool>(), order, -20..20, -20..20)
+}
+
+/// A relation of the given constraints, in integers if both columns are.
+fn relation(left: &Operand, right: &Operand, constraints: &[(bool, Order, i32, i32)]) -> Relation {
+    fn of<W: From<i32>>(&(compare, order, a, b): &(bool, Order, i32, i32)) -> Constraint<W> {
+        match compare {
+            true => Constraint::Compare { left_plus: a.into(), order, right_plus: b.into() },
+            false => Constraint::Difference { order, than: a.into() },
+        }
+    }
+    let whole = |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::I64(_));
+    match whole(left) && whole(right) {
+        true => Relation::Whole(constraints.iter().map(of).collect()),
+        false => Relation::Float(constraints.iter().map(of).collect()),
+    }
+}
+
+fn term() -> impl Strategy<Value = Term> {
+    (operand(), operand(), prop::collection::vec(constraint(), 1..3)).prop_filter_map("no overflow", |(l, r, all)| {
+        let relation = relation(&l, &r, &all);
+        Term::new(l, r, relation)
+    })
+}
+
+/// Whether a pair matches a term, computed as it is written.
+fn matches(term: &Term, left: usize, right: usize) -> bool {
+    fn compare<W: PartialOrd>(order: Order, a: W, b: W) -> bool {
+        match order {
+            Order::Less => a < b,
+            Order::LessOrEqual => a <= b,
+            Order::Greater => a > b,
+            Order::GreaterOrEqual => a >= b,
+        }
+    }
+    let missing = |operand: &Operand, row| operand.missing.as_ref().is_some_and(|missing| missing.contains(row));
+    if missing(&term.left, left) || missing(&term.right, right) {
+        return false;
+    }
+    let float = |operand: &Operand, row: usize| match &operand.numbers {
+        Numbers::I32(values) => f64::from(values[row]),
+        Numbers::I64(values) => values[row] as f64,
+        Numbers::F32(values) => f64::from(values[row]),
+        Numbers::F64(values) => values[row],
+    };
+    let whole = |operand: &Operand, row: usize| match &operand.numbers {
+        Numbers::I32(values) => i64::from(values[row]),
+        Numbers::I64(values) => values[row],
+        Numbers::F32(_) | Numbers::F64(_) => unreachable!("whole arithmetic is of integers"),
+    };
+    match &term.relation {
+        Relation::Whole(all) => all.iter().all(|one| {
+            let (l, r) = (whole(&term.left, left), whole(&term.right, right));
+            match *one {
+                Constraint::Compare { left_plus, order, right_plus } => compare(order, l + left_plus, r + right_plus),
+                Constraint::Difference { order, than } => compare(order, l - r, than),
+            }
+        }),
+        Relation::Float(all) => all.iter().all(|one| {
+            let (l, r) = (float(&term.left, left), float(&term.right, right));
+            match *one {
+                Constraint::Compare { left_plus, order, right_plus } => compare(order, l + left_plus, r + right_plus),
+                Constraint::Difference { order, than } => compare(order, l - r, than),
+            }
+        }),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn oracle_every_pair(
+        terms in prop::collection::vec(term(), 0..4),
+        runs in prop::collection::vec((0..ROWS as u32, 0..ROWS as u32), ROWS),
+        slide in any::<bool>(),
+        order in prop::option::of(Just((0..ROWS as u32).collect::<Vec<_>>()).prop_shuffle()),
+        new in prop::sample::select(vec![Side::Left, Side::Right]),
+        tuned in any::<bool>(),
+    ) {
+        // Runs that slide are those of windows, others are like those of keys.
+        let run = |(row, &(a, b)): (u32, &(u32, u32))| match slide {
+            true => row.saturating_sub(60 + a % 3)..(row + b % 3).min(ROWS as u32),
+            false => a.min(b)..a.max(b).min(a.min(b) + 20),
+        };
+        let runs: Vec<Range<u32>> = (0..).zip(&runs).map(run).collect();
+        let Some(mut window) = Window::new(&terms, new.other(), order.as_deref(), ROWS) else { return Ok(()) };
+        if tuned {
+            window.tune(&terms, new.other(), order.as_deref(), ROWS);
+        }
+        let ranges = Ranges::new(&window, &terms, new, 0..ROWS);
+        let mut found = vec![Vec::new(); ROWS];
+        window.find(&ranges, &runs, &mut found);
+        for row in 0..ROWS {
+            let matches = |place: u32| {
+                let other = order.as_ref().map_or(place, |order| order[place as usize]) as usize;
+                let (left, right) = if new == Side::Left { (row, other) } else { (other, row) };
+                terms.iter().all(|term| matches(term, left, right))
+            };
+            let expected: Vec<u32> = runs[row].clone().filter(|&place| matches(place)).collect();
+            prop_assert_eq!(&found[row], &expected, "row {} by {}", row, window.compared_by());
+        }
+    }
+}
+
+/// Rows of numbers spread evenly from 0 to 10 000, as in the papers' benchmark.
+fn spread(step: usize) -> Numbers {
+    Numbers::I64((0..4096).map(|row| (row * step % 10_000) as i64).collect())
+}
+
+fn band(left: Numbers, right: Numbers, within: i64) -> Term {
+    let relation = Relation::Whole(vec![
+        Constraint::Difference { order: Order::LessOrEqual, than: within },
+        Constraint::Difference { order: Order::GreaterOrEqual, than: -within },
+    ]);
+    Term::new(Operand::new(left, None), Operand::new(right, None), relation).unwrap()
+}
+
+#[test]
+fn codes_are_used_where_they_leave_few_pairs() {
+    for (within, expected) in [(10, "8-bit codes"), (4_000, "32-bit numbers")] {
+        let terms = [band(spread(7919), spread(6007), within), band(spread(4813), spread(3571), within)];
+        let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
+        window.tune(&terms, Side::Right, None, 4096);
+        assert_eq!(window.compared_by(), expected, "within {within}");
+    }
+}
+
+#[test]
+fn the_term_that_leaves_the_fewest_rows_is_compared_first() {
+    let terms = [
+        band(spread(7919), spread(6007), 9_000),
+        band(spread(4813), spread(3571), 1),
+        band(spread(6007), spread(3571), 500),
+    ];
+    let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
+    window.tune(&terms, Side::Right, None, 4096);
+    assert_eq!(window.columns().iter().map(|column| column.term).collect::<Vec<_>>(), [1, 2, 0]);
+}

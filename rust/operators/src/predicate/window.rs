@@ -1,0 +1,339 @@
+//! The columns of a window, and the search for the rows of it that new rows match.
+
+use std::ops::Range;
+
+use tidegate_structures::scan::{Lane, Span, scan, scan_two};
+
+use super::codes::{Codes, Narrow, Width};
+use super::numbers::{Number, Numbers, with_values};
+use super::ranges::Ranges;
+use super::{Side, Term};
+
+/// New rows that are compared with each part of a window while it is in a cache.
+const GROUP: usize = 64;
+
+/// New rows that are compared with each tile while it is in registers.
+const TOGETHER: usize = 4;
+
+/// Bytes of a window that stay in the first cache while a group is compared with them.
+const PART_BYTES: usize = 32 << 10;
+
+/// New rows, and rows of the window for each, on which ways to search are tried.
+const SAMPLE: (usize, usize) = (64, 1 << 10);
+
+/// What a byte of the columns costs to compare, in picoseconds: 70 G pairs/s of two columns of one byte, on an Intel Xeon
+/// with AVX-512.
+const BYTE_COST: f64 = 7.0;
+
+/// What a pair costs that is left, since its tile is looked at again; and to test it exactly after its code.
+const LEFT_COST: (f64, f64) = (40_000.0, 2_000.0);
+
+/// The rows of a window as columns, one for each term of a condition.
+#[derive(Debug)]
+pub struct Window {
+    rows: usize,
+    /// Those that leave the fewest rows come first.
+    columns: Vec<Column>,
+    /// Codes of the first columns, where the search goes by them.
+    codes: Vec<Codes>,
+}
+
+/// A column as ranks of its numbers above the smallest one. What compares with nothing is above every range.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// The number of the term it is of.
+    pub(super) term: usize,
+    /// The rank of the smallest number.
+    pub(super) base: u64,
+    /// The largest rank, less the smallest.
+    reach: u64,
+    ranks: Ranks,
+}
+
+#[derive(Debug)]
+enum Ranks {
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+}
+
+impl Column {
+    fn new(number: usize, term: &Term, side: Side, order: &dyn Fn(usize) -> usize, rows: usize) -> Option<Self> {
+        let operand = term.operand(side);
+        let (base, last) = operand.extremes().unwrap_or((0, 0));
+        let reach = last - base;
+        let all_compare = || (0..rows).all(|nth| operand.compares(order(nth)));
+        with_values!(&operand.numbers, values => {
+            let rank = |nth: usize| operand.compares(order(nth)).then(|| values[order(nth)].rank() - base);
+            let ranks = match reach {
+                _ if reach < u64::from(u32::MAX) || reach == u64::from(u32::MAX) && all_compare() => {
+                    Ranks::U32((0..rows).map(|nth| rank(nth).map_or(u32::MAX, |rank| rank as u32)).collect())
+                }
+                _ if reach < u64::MAX || all_compare() => {
+                    Ranks::U64((0..rows).map(|nth| rank(nth).unwrap_or(u64::MAX)).collect())
+                }
+                _ => return None,
+            };
+            Some(Column { term: number, base, reach, ranks })
+        })
+    }
+
+    /// The part of a range of ranks that numbers of this column may be in.
+    pub(super) fn span(&self, low: u64, high: u64) -> Option<Span<u64>> {
+        let (low, high) = (low.max(self.base), high.min(self.base + self.reach));
+        (low <= high).then(|| Span { low: low - self.base, width: high - low })
+    }
+
+    fn bytes(&self) -> usize {
+        match self.ranks {
+            Ranks::U32(_) => 4,
+            Ranks::U64(_) => 8,
+        }
+    }
+
+    fn within(&self, place: usize, span: Span<u64>) -> bool {
+        let rank = match &self.ranks {
+            Ranks::U32(ranks) => u64::from(ranks[place]),
+            Ranks::U64(ranks) => ranks[place],
+        };
+        rank.within(span)
+    }
+}
+
+impl Window {
+    /// The rows of `side` as a window, in the order of `order` or their own. `None` where a column uses every value of 64
+    /// bits and has rows without one, which no range could tell apart.
+    pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
+        let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
+        let column = |(number, term)| Column::new(number, term, side, &at, rows);
+        let columns = terms.iter().enumerate().map(column).collect::<Option<_>>()?;
+        Some(Window { rows, columns, codes: Vec::new() })
+    }
+
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub(super) fn codes(&self) -> &[Codes] {
+        &self.codes
+    }
+
+    /// What pairs are compared by, for people: codes or numbers, and their bits.
+    pub fn compared_by(&self) -> &'static str {
+        match (self.codes.first().map(|codes| &codes.values), self.columns.first().map(Column::bytes)) {
+            (Some(Narrow::U8(_)), _) => "8-bit codes",
+            (Some(Narrow::U16(_)), _) => "16-bit codes",
+            (None, Some(4)) => "32-bit numbers",
+            (None, Some(_)) => "64-bit numbers",
+            (None, None) => "nothing",
+        }
+    }
+
+    /// Chooses the order of the columns, and whether to search by codes, on a sample of new rows of the side across, of
+    /// which there are `new_rows`.
+    ///
+    /// It does not change what is found.
+    pub fn tune(&mut self, terms: &[Term], side: Side, order: Option<&[u32]>, new_rows: usize) {
+        if self.rows == 0 || new_rows == 0 || self.columns.is_empty() {
+            return;
+        }
+        let (news, of_window) = (SAMPLE.0.min(new_rows), SAMPLE.1.min(self.rows));
+        let sample = |nth: usize| nth * new_rows / news;
+        let run = |nth: usize| {
+            let start = (self.rows - of_window) * nth / news;
+            start..start + of_window
+        };
+        // 1. The columns that leave the fewest rows first.
+        let ranges = Ranges::new(self, terms, side.other(), (0..news).map(sample));
+        let left = |column: usize| -> usize {
+            let of_row = |nth: usize| {
+                let span = ranges.of(nth)[column];
+                let places = run(nth).filter(|&place| self.columns[column].within(place, span));
+                if ranges.is_empty(nth) { 0 } else { places.count() }
+            };
+            (0..news).map(of_row).sum()
+        };
+        let mut by_left: Vec<_> = (0..self.columns.len()).map(|column| (left(column), column)).collect();
+        by_left.sort_unstable();
+        let place = |column: &Column| by_left.iter().position(|(_, at)| *at == column.term);
+        // Columns are in the order of terms until here.
+        self.columns.sort_by_key(place);
+        // 2. By whatever costs least a pair.
+        let bytes: usize = self.columns.iter().take(2).map(Column::bytes).sum();
+        let mut least = f64::INFINITY;
+        for width in [None, Some(Width::Bits8), Some(Width::Bits16)] {
+            let before = std::mem::take(&mut self.codes);
+            self.codes = self.coded(terms, side, order, width);
+            let bytes = match width {
+                None => bytes,
+                Some(Width::Bits8) => self.codes.len(),
+                Some(Width::Bits16) => 2 * self.codes.len(),
+            };
+            let ranges = Ranges::new(self, terms, side.other(), (0..news).map(sample));
+            let mut found = [Vec::new()];
+            for nth in (0..news).filter(|&nth| !ranges.is_empty(nth)) {
+                let start = (self.rows - of_window) * nth / news;
+                self.candidates(&ranges, [nth], start..start + of_window, &mut found);
+            }
+            let of_left = LEFT_COST.0 + if width.is_some() { LEFT_COST.1 } else { 0.0 };
+            let cost = bytes as f64 * BYTE_COST + of_left * found[0].len() as f64 / (news * of_window) as f64;
+            if cost < least {
+                least = cost;
+            } else {
+                self.codes = before;
+            }
+        }
+    }
+
+    fn coded(&self, terms: &[Term], side: Side, order: Option<&[u32]>, width: Option<Width>) -> Vec<Codes> {
+        let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
+        let codes = |width| {
+            let of = |column: &Column| Codes::new(terms[column.term].operand(side), &at, self.rows, width);
+            self.columns.iter().take(2).map(of).collect()
+        };
+        width.map_or_else(Vec::new, codes)
+    }
+
+    /// Adds to `found`, for each new row, the places of its run whose rows it matches, ascending.
+    pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
+        for first in (0..runs.len()).step_by(GROUP) {
+            let group = first..runs.len().min(first + GROUP);
+            let rows: Vec<usize> = group.filter(|&row| !runs[row].is_empty() && !ranges.is_empty(row)).collect();
+            let start = rows.iter().map(|&row| runs[row].start).min().unwrap_or(0);
+            let end = rows.iter().map(|&row| runs[row].end).max().unwrap_or(0);
+            let pairs: u64 = rows.iter().map(|&row| runs[row].len() as u64).sum();
+            if pairs >= 2 * u64::from(end - start) {
+                self.find_together(ranges, &rows, runs, start..end, found);
+            } else {
+                rows.iter().for_each(|&row| self.find_in(ranges, [row], runs[row].clone(), found));
+            }
+        }
+    }
+
+    /// Searches runs that overlap, part by part of the window.
+    fn find_together(
+        &self,
+        ranges: &Ranges,
+        rows: &[usize],
+        runs: &[Range<u32>],
+        places: Range<u32>,
+        found: &mut [Vec<u32>],
+    ) {
+        let part_rows = (PART_BYTES / self.compared_bytes()) as u32;
+        for start in places.clone().step_by(part_rows as usize) {
+            let end = places.end.min(start.saturating_add(part_rows));
+            let in_part = |row: usize| runs[row].start.max(start)..runs[row].end.min(end).max(start);
+            let mut chunks = rows.chunks_exact(TOGETHER);
+            for four in &mut chunks {
+                let four = <[usize; TOGETHER]>::try_from(four).expect("a chunk of so many");
+                let of_each = four.map(in_part);
+                let first = of_each.iter().map(|run| run.start).max().unwrap_or(start);
+                let last = of_each.iter().map(|run| run.end).min().unwrap_or(start);
+                if first >= last {
+                    four.into_iter().zip(of_each).for_each(|(row, run)| self.find_in(ranges, [row], run, found));
+                    continue;
+                }
+                // What is not in all four runs lies at their ends.
+                four.iter().zip(&of_each).for_each(|(&row, run)| self.find_in(ranges, [row], run.start..first, found));
+                self.find_in(ranges, four, first..last, found);
+                four.iter().zip(&of_each).for_each(|(&row, run)| self.find_in(ranges, [row], last..run.end, found));
+            }
+            chunks.remainder().iter().for_each(|&row| self.find_in(ranges, [row], in_part(row), found));
+        }
+    }
+
+    /// The bytes of a row that the search looks at.
+    fn compared_bytes(&self) -> usize {
+        let exact = || self.columns.iter().take(2).map(Column::bytes).sum::<usize>().max(1);
+        match self.codes.first().map(|codes| &codes.values) {
+            None => exact(),
+            Some(Narrow::U8(_)) => self.codes.len(),
+            Some(Narrow::U16(_)) => 2 * self.codes.len(),
+        }
+    }
+
+    /// Searches one run of places for some rows.
+    fn find_in<const N: usize>(&self, ranges: &Ranges, rows: [usize; N], run: Range<u32>, found: &mut [Vec<u32>]) {
+        if run.is_empty() {
+            return;
+        }
+        let mut of_rows = rows.map(|row| std::mem::take(&mut found[row]));
+        let before: [usize; N] = std::array::from_fn(|nth| of_rows[nth].len());
+        self.candidates(ranges, rows, run.start as usize..run.end as usize, &mut of_rows);
+        let tested = if self.codes.is_empty() { 2.min(self.columns.len()) } else { 0 };
+        for ((row, mut places), before) in rows.into_iter().zip(of_rows).zip(before) {
+            if tested < self.columns.len() && before < places.len() {
+                let rest = self.columns[tested..].iter().zip(&ranges.of(row)[tested..]);
+                let mut kept = before;
+                for at in before..places.len() {
+                    let place = places[at];
+                    places[kept] = place;
+                    kept += usize::from(rest.clone().all(|(column, span)| column.within(place as usize, *span)));
+                }
+                places.truncate(kept);
+            }
+            found[row] = places;
+        }
+    }
+
+    /// The places of a run that pass the test on the codes, or else on the first two columns.
+    fn candidates<const N: usize>(
+        &self,
+        ranges: &Ranges,
+        rows: [usize; N],
+        run: Range<usize>,
+        found: &mut [Vec<u32>; N],
+    ) {
+        let base = run.start as u32;
+        let code = |column: usize| rows.map(|row| ranges.code(row, self.codes.len(), column));
+        match &self.codes[..] {
+            [] => self.exact(ranges, rows, run, found),
+            [one] => match &one.values {
+                Narrow::U8(values) => scan(&values[run], &code(0).map(narrow), base, found),
+                Narrow::U16(values) => scan(&values[run], &code(0), base, found),
+            },
+            [one, two, ..] => match (&one.values, &two.values) {
+                (Narrow::U8(a), Narrow::U8(b)) => {
+                    scan_two(&a[run.clone()], &b[run], &code(0).map(narrow), &code(1).map(narrow), base, found);
+                }
+                (Narrow::U16(a), Narrow::U16(b)) => {
+                    scan_two(&a[run.clone()], &b[run], &code(0), &code(1), base, found);
+                }
+                _ => panic!("all codes of a window have one width"),
+            },
+        }
+    }
+
+    fn exact<const N: usize>(&self, ranges: &Ranges, rows: [usize; N], run: Range<usize>, found: &mut [Vec<u32>; N]) {
+        let base = run.start as u32;
+        let span = |column: usize| rows.map(|row| ranges.of(row)[column]);
+        match &self.columns[..] {
+            [] => found.iter_mut().for_each(|found| found.extend(run.start as u32..run.end as u32)),
+            [one] => match &one.ranks {
+                Ranks::U32(ranks) => scan(&ranks[run], &span(0).map(half), base, found),
+                Ranks::U64(ranks) => scan(&ranks[run], &span(0), base, found),
+            },
+            [one, two, ..] => match (&one.ranks, &two.ranks) {
+                (Ranks::U32(a), Ranks::U32(b)) => {
+                    scan_two(&a[run.clone()], &b[run], &span(0).map(half), &span(1).map(half), base, found);
+                }
+                (Ranks::U32(a), Ranks::U64(b)) => {
+                    scan_two(&a[run.clone()], &b[run], &span(0).map(half), &span(1), base, found);
+                }
+                (Ranks::U64(a), Ranks::U32(b)) => {
+                    scan_two(&b[run.clone()], &a[run], &span(1).map(half), &span(0), base, found);
+                }
+                (Ranks::U64(a), Ranks::U64(b)) => scan_two(&a[run.clone()], &b[run], &span(0), &span(1), base, found),
+            },
+        }
+    }
+}
+
+/// A range of ranks that are 32 bits wide.
+fn half(span: Span<u64>) -> Span<u32> {
+    Span { low: span.low as u32, width: span.width as u32 }
+}
+
+/// A range of codes that are 8 bits wide.
+fn narrow(span: Span<u16>) -> Span<u8> {
+    Span { low: span.low as u8, width: span.width as u8 }
+}
