@@ -9,6 +9,12 @@ Pairs of rows that share a key and lie within a time interval of each other:
     >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pylist()[0]
     {'ts': 10, 'sym': 'A', 'price': 1.0, 'ts_right': 8, 'bid': 9}
 
+Pairs of rows within each other's sliding windows, under any condition:
+
+    >>> near = abs(tg.left.price - tg.right.bid) <= 6
+    >>> tg.window_join(trades, quotes, on="ts", window=tg.rows(2), where=near).num_rows
+    7
+
 Aggregates by key over sliding windows of time:
 
     >>> tg.aggregate(
@@ -43,8 +49,11 @@ from tidegate._tidegate import (
     interval_join_batches,
     merge,
     merge_batches,
+    window_join,
+    window_join_batches,
 )
 from tidegate.expressions import Expr, left, right, row
+from tidegate.windows import Rows, rows
 
 __all__ = [
     "BatchReader",
@@ -54,6 +63,7 @@ __all__ = [
     "MemoryLimitError",
     "Merge",
     "OrderError",
+    "Rows",
     "SchemaError",
     "Source",
     "StateError",
@@ -71,4 +81,7 @@ __all__ = [
     "merge_batches",
     "right",
     "row",
+    "rows",
+    "window_join",
+    "window_join_batches",
 ]

@@ -17,6 +17,8 @@ _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.interval_join: _tidegate.explain_interval_join,
     _tidegate.interval_join_batches: _tidegate.explain_interval_join,
     _tidegate.IntervalJoin: _explain_online_join,
+    _tidegate.window_join: _tidegate.explain_window_join,
+    _tidegate.window_join_batches: _tidegate.explain_window_join,
 }
 
 
@@ -30,7 +32,8 @@ def explain(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.interval_join_batches`,
-            `tidegate.IntervalJoin` or `tidegate.aggregate`.
+            `tidegate.IntervalJoin`, `tidegate.window_join`, `tidegate.window_join_batches` or
+            `tidegate.aggregate`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
             aggregation.
         **arguments: As for the function.

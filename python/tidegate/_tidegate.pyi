@@ -32,6 +32,7 @@ from tidegate.types import (
     Names,
     Parallelism,
     Streams,
+    Window,
 )
 
 __all__ = [
@@ -52,10 +53,13 @@ __all__ = [
     "default_threads",
     "explain_aggregate",
     "explain_interval_join",
+    "explain_window_join",
     "interval_join",
     "interval_join_batches",
     "merge",
     "merge_batches",
+    "window_join",
+    "window_join_batches",
 ]
 
 __version__: Final[str]
@@ -1081,6 +1085,186 @@ def explain_interval_join(
         SchemaError: As for `interval_join`.
         TidegateError: As for `interval_join`.
         TypeError: As for `interval_join`.
+    """
+
+def window_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    window: Window | tuple[Window, Window],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> pa.Table:
+    """Pair the rows of two inputs that are in each other's sliding windows.
+
+    With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
+    `where` holds; with `(WL, WR)`, when `-WR <= r.on - l.on <= WL`: left rows stay for WL, right
+    rows for WR. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of
+    its side before the later one, in merged order: by time, left before right, then by row.
+
+    The pairs are those of Kang's three-step procedure, as Teubner and Mueller's handshake join and
+    ScaleJoin (section II) have them, over whole tables. Every pair within the windows is compared
+    unless `by` rules it out. Comparisons of numbers between the sides, such as
+    `abs(left.x - right.x) <= 5`, are scanned for with the widest instructions of the processor.
+
+    Example:
+        Trades and quotes at most two seconds apart whose prices are near each other:
+
+        >>> near = abs(tg.left.price - tg.right.bid) <= 7
+        >>> tg.window_join(trades, quotes, on="ts", window=2, where=near).to_pandas()
+           ts sym  price  ts_right sym_right  bid
+        0  10   A    1.0        10         A    8
+        1  30   A    3.0        29         A    7
+        2  30   A    3.0        31         C    6
+
+        Quotes stay for two seconds, trades not at all:
+
+        >>> tg.window_join(
+        ...     trades, quotes, on="ts", window=(0, 2), columns=["ts", "bid"]
+        ... ).to_pydict()
+        {'ts': [10, 10, 30], 'bid': [9, 8, 7]}
+
+        Each trade with the last quote before it, and the reverse:
+
+        >>> tg.window_join(
+        ...     trades, quotes, on="ts", window=tg.rows(1), columns=["ts", "ts_right"]
+        ... ).to_pydict()
+        {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
+
+    Args:
+        left: As for `interval_join`.
+        right: As for `interval_join`.
+        on: The time column, or a pair of its names on the left and the right. Integers, dates and
+            timestamps; timestamps with zones are compared as instants; units may differ.
+        window: How long the rows of both sides stay, or a pair of such for the left and the right
+            side: a timedelta, a numpy timedelta64, a string such as "15m", an integer in the unit
+            of the time columns (the finer of the two); or `tidegate.rows(n)`, for both sides.
+        by: As for `interval_join`. A window of rows counts rows of all keys.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        threads: As for `interval_join`.
+        max_rows: As for `interval_join`.
+
+    Returns:
+        The columns and the order of `interval_join`.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        MemoryLimitError: The result would have more than `max_rows` rows.
+        TidegateError: A window is negative, another argument has no meaning, a time is null, a
+            number in `where` overflows or is divided by zero, or the Arrow data is malformed.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the inputs, the result, up to 60 bytes a row, and up to 12 bytes a row for each
+        comparison that is scanned for.
+    """
+
+def window_join_batches(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    window: Window | tuple[Window, Window],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Do as `window_join`, and return the rows batch by batch.
+
+    A pair is as for `window_join`. Windows are found before the call returns; conditions are tested
+    and columns made as batches are taken.
+
+    Example:
+        >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
+        >>> [batch.num_rows for batch in reader]
+        [2, 2]
+
+    Args:
+        left: As for `window_join`.
+        right: As for `window_join`.
+        on: As for `window_join`.
+        window: As for `window_join`.
+        by: As for `window_join`.
+        where: As for `window_join`.
+        how: As for `window_join`.
+        suffix: As for `window_join`.
+        columns: As for `window_join`.
+        threads: As for `window_join`.
+        max_rows: As for `interval_join_batches`.
+        batch_rows: As for `interval_join_batches`.
+
+    Returns:
+        A reader of the batches. Joined together they are the table of `window_join`.
+
+    Raises:
+        SchemaError: As for `window_join`.
+        MemoryLimitError: As for `window_join`.
+        TidegateError: As for `window_join`.
+        TypeError: As for `window_join`.
+    """
+
+def explain_window_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    window: Window | tuple[Window, Window],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> str:
+    """Say what `window_join` would do with these arguments; `tidegate.explain` calls it.
+
+    Only the schemas are read, and the arguments are checked as `window_join` checks them.
+
+    Example:
+        >>> print(tg.explain(tg.window_join, trades, quotes, on="ts", window=tg.rows(5), threads=2))
+        window_join (inner)
+          time       left.ts, right.ts
+          window     the last 5 left rows, the last 5 right rows
+        ...
+
+    Args:
+        left: As for `window_join`.
+        right: As for `window_join`.
+        on: As for `window_join`.
+        window: As for `window_join`.
+        by: As for `window_join`.
+        where: As for `window_join`.
+        how: As for `window_join`.
+        suffix: As for `window_join`.
+        columns: As for `window_join`.
+        threads: As for `window_join`.
+        max_rows: As for `window_join`.
+        batch_rows: As for `window_join_batches`.
+
+    Returns:
+        A few lines of text: the windows, the keys, the condition and how much of it is scanned for,
+        the algorithm, the index, the threads, the memory bound and the columns.
+
+    Raises:
+        SchemaError: As for `window_join`.
+        TidegateError: As for `window_join`.
+        TypeError: As for `window_join`.
     """
 
 def aggregate(

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from tidegate.windows import Rows
 
 __all__ = [
     "ArrowArrayExportable",
@@ -18,6 +21,7 @@ __all__ = [
     "Names",
     "Parallelism",
     "Streams",
+    "Window",
 ]
 
 
@@ -43,6 +47,9 @@ Streams: TypeAlias = ArrowSource | Sequence[ArrowSource]
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer in the unit of the time column."""
+
+Window: TypeAlias = "Length | Rows"
+"""How long rows stay in a window: a length of time, or until so many more rows have come."""
 
 Names: TypeAlias = str | tuple[str, str]
 """A column's name on both sides, or its names on the left and the right."""

@@ -35,7 +35,12 @@ WAYS = {
             pass
     """,
     "where": """
-        tidegate.interval_join(hot, hot, where="left.x > right.x", **arguments)
+        tidegate.interval_join(hot, hot, where="left.x * right.x > 1", **arguments)
+    """,
+    "scan": """
+        long = pa.table({"ts": np.zeros(4_000_000, np.int64), "x": np.tile([-1, 1], 2_000_000)})
+        zero = pa.table({"ts": long["ts"], "x": np.zeros(4_000_000, np.int64)})
+        tidegate.interval_join(zero, long, where="left.x = right.x", **arguments)
     """,
 }
 

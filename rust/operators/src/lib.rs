@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod count_window;
 pub mod driver;
 pub mod handshake;
 pub mod incremental;
@@ -10,3 +11,4 @@ pub mod interval_join;
 pub mod matches;
 pub mod online_join;
 pub mod order;
+pub mod predicate;

@@ -104,7 +104,10 @@ fn join(
     match keep {
         None => emit(found),
         Some(keep) => {
-            for page in found.pages() {
+            let mut start = 0;
+            while start < found.left_rows() {
+                let page = found.page(start, 1 << 24);
+                start = page.end;
                 let verdicts = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
                 emit(Arc::new(found.filter::<Infallible>(page, &verdicts, &driver).unwrap().unwrap()));
             }

@@ -14,6 +14,7 @@ mod online;
 mod operator;
 mod reader;
 mod stream_join;
+mod window_join;
 
 use pyo3::prelude::*;
 
@@ -44,6 +45,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::stream_join::StreamJoin;
+
+    #[pymodule_export]
+    use super::window_join::{explain_window_join, window_join, window_join_batches};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -54,6 +54,7 @@ impl IntervalJoin {
     pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
         let plan = self.plan(left, right)?;
         let mut lines = self.describe(&plan);
+        lines.extend(plan.join.describe_scan());
         lines.extend([
             "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
             "  index      right rows grouped by key, in time order".to_owned(),
@@ -98,6 +99,6 @@ impl IntervalJoin {
         let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = interval_join(left_side, right_side, key_count, &plan.interval, &driver)?;
-        Ok(Join::new(&self.options, plan.join, left, right, keys.as_ref(), matches, driver))
+        Join::new(&self.options, plan.join, left, right, keys.as_ref(), matches, driver)
     }
 }

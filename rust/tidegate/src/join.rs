@@ -1,7 +1,5 @@
 //! What every join of tables has, whatever decides its pairs: the options, and the way from matches to record batches.
 
-use std::iter;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -12,8 +10,9 @@ use tidegate_operators::matches::{BitSet, How, Matches, NO_ROW, Output};
 use tidegate_sync::Stop;
 
 use crate::batches::Batches;
-use crate::expression::{self, Expr, Predicate};
-use crate::gather::{Column, Gather};
+use crate::condition::Condition;
+use crate::expression::{Expr, Predicate};
+use crate::gather::Gather;
 use crate::keys::{self, KeyColumn, Keys};
 use crate::schema::{OutputColumn, Shape};
 use crate::table::{Table, column};
@@ -87,35 +86,22 @@ impl JoinOptions {
 }
 
 impl JoinPlan {
+    /// The line of an explanation that says how a condition is tested, if there is one.
+    pub(crate) fn describe_scan(&self) -> Option<String> {
+        let (scanned, all) = self.predicate.as_ref()?.comparisons();
+        let wide = tidegate_structures::scan::instructions();
+        Some(match scanned {
+            0 => "  scan       none: the condition has no conjunct that compares numbers of the two sides".to_owned(),
+            _ => format!("  scan       {scanned} of {all} conjuncts, as ranges of numbers, with {wide}"),
+        })
+    }
+
     /// The keys of two tables as numbers, if the join has keys.
     pub(crate) fn encode_keys(&self, left: &Table, right: &Table, driver: &Driver) -> Result<Option<Keys>> {
         match &self.keys[..] {
             [] => Ok(None),
             columns => keys::encode(left, right, columns, driver).map(Some),
         }
-    }
-}
-
-/// A predicate and the columns it reads.
-#[derive(Debug)]
-struct Filter {
-    predicate: Predicate,
-    left: Vec<Column>,
-    right: Vec<Column>,
-}
-
-impl Filter {
-    fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
-        let columns = |table, side| predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect();
-        let (left, right) = (columns(left, expression::Side::Left), columns(right, expression::Side::Right));
-        Filter { predicate, left, right }
-    }
-
-    fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
-        let gather =
-            |columns: &[Column], rows| columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>();
-        let kept = self.predicate.evaluate(&gather(&self.left, left)?, &gather(&self.right, right)?, left.len())?;
-        Ok(kept.iter().collect())
     }
 }
 
@@ -144,10 +130,8 @@ pub struct Join {
     max_rows: Option<u64>,
     batch_rows: usize,
     gather: Gather,
-    filter: Option<Filter>,
+    condition: Option<Condition>,
     matches: Arc<Matches>,
-    /// The left rows, in ranges that are filtered one at a time.
-    pages: Vec<Range<usize>>,
     /// Result rows numbered so far.
     numbered: u64,
     /// Whether each batch is read soon after it is made.
@@ -166,11 +150,9 @@ impl Join {
         keys: Option<&Keys>,
         matches: Matches,
         driver: Driver,
-    ) -> Self {
+    ) -> Result<Self> {
         let matches = Arc::new(matches);
-        let filter = plan.predicate.map(|predicate| Filter::new(predicate, left, right));
-        let whole = || iter::once(0..matches.left_rows()).collect();
-        let pages = if filter.is_some() { matches.pages() } else { whole() };
+        let condition = plan.predicate.map(|predicate| Condition::new(predicate, left, right, &matches)).transpose()?;
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
         let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
         let stats = Stats {
@@ -181,20 +163,19 @@ impl Join {
             rows: 0,
             left_rows_done: 0,
         };
-        Join {
+        Ok(Join {
             schema: plan.schema,
             how: options.how,
             max_rows: options.max_rows,
             batch_rows,
             gather,
-            filter,
+            condition,
             matches,
-            pages,
             numbered: 0,
             read_soon: false,
             driver,
             stats,
-        }
+        })
     }
 
     /// The schema of the result.
@@ -229,13 +210,16 @@ impl Join {
     pub(crate) fn run<R: Send>(mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
         let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
         let mut taken = Vec::new();
-        for page in std::mem::take(&mut self.pages) {
-            let left_rows = page.start;
-            let matches = match &self.filter {
-                None => self.matches.clone(),
-                Some(filter) => {
-                    let keep = |left: &[u32], right: &[u32]| filter.keep(left, right);
-                    Arc::new(self.matches.filter(page, &keep, &self.driver)??)
+        // With a condition, left rows are done page by page: so many pairs might be left that they do not fit memory.
+        let mut left_rows = 0;
+        let mut is_first = true;
+        while is_first || left_rows < self.matches.left_rows() {
+            is_first = false;
+            let (end, matches) = match &mut self.condition {
+                None => (self.matches.left_rows(), self.matches.clone()),
+                Some(condition) => {
+                    let (page, matches) = condition.next_page(&self.matches, left_rows, &self.driver)?;
+                    (page.end, Arc::new(matches))
                 }
             };
             if let Some(matched) = &mut matched {
@@ -250,6 +234,7 @@ impl Join {
                 take(number, done, piece(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))))
             })?;
             taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+            left_rows = end;
         }
         if let Some(matched) = matched {
             let rows: Vec<u32> = matched.missing().map(|row| row as u32).collect();

@@ -7,6 +7,7 @@
 
 pub mod aggregate;
 mod batches;
+mod condition;
 mod duration;
 mod error;
 pub mod expression;
@@ -19,6 +20,7 @@ mod keys;
 mod schema;
 mod table;
 mod time;
+mod window_join;
 
 pub use batches::{Batches, Next};
 pub use duration::parse_duration;
@@ -31,3 +33,4 @@ pub use tidegate_operators::interval_join::Closed;
 pub use tidegate_operators::matches::How;
 pub use tidegate_sync::Stop;
 pub use time::Bound;
+pub use window_join::{Window, WindowJoin};

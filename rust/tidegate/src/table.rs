@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_select::concat::concat;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::MAX_ROWS;
 
@@ -85,6 +86,23 @@ impl Table {
     /// The chunks of a column.
     pub fn chunks(&self, column: usize) -> Vec<ArrayRef> {
         self.batches.iter().map(|batch| batch.column(column).clone()).collect()
+    }
+
+    /// A column in one piece, if it has one and its values are of fixed width.
+    pub(crate) fn whole(&self, column: usize) -> Option<ArrayRef> {
+        let values = match self.schema.field(column).data_type() {
+            DataType::Dictionary(_, values) => values,
+            DataType::RunEndEncoded(_, values) => values.data_type(),
+            plain => plain,
+        };
+        let chunks = self.chunks(column);
+        match &chunks[..] {
+            [one] => Some(one.clone()),
+            chunks if !chunks.is_empty() && values.is_primitive() => {
+                concat(&chunks.iter().map(|chunk| &**chunk).collect::<Vec<_>>()).ok()
+            }
+            _ => None,
+        }
     }
 
     /// Splits a row number into the batch that holds the row and the row's place there.

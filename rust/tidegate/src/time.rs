@@ -285,10 +285,14 @@ pub(crate) fn interval(lower: Option<Bound>, upper: Option<Bound>, closed: Close
 
 /// How far rows may be out of order, in steps of `unit`; rows are whole steps, so a rest means nothing.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
-    let Some(lateness) = lateness else { return Ok(0) };
-    let End { steps, exact, .. } = end("lateness", lateness, unit, Round::Down)?;
+    lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))
+}
+
+/// A length of time of at least 0, in steps of `unit`; times are whole steps, so a rest means nothing.
+pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
+    let End { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
-        return Err(Error::argument(format!("lateness must not be negative, got {} ({})", exact.show(), unit.name())));
+        return Err(Error::argument(format!("{name} must not be negative, got {} ({})", exact.show(), unit.name())));
     }
     Ok(steps)
 }
@@ -339,7 +343,8 @@ fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
         _ => floor,
     };
     let steps = i64::try_from(steps).map_err(|_| {
-        Error::argument(format!("{name} is {steps} {}, which does not fit 64 bits; None means no bound", unit.name()))
+        let next = if matches!(name, "lower" | "upper") { "; None means no bound" } else { "" };
+        Error::argument(format!("{name} is {steps} {}, which does not fit 64 bits{next}", unit.name()))
     })?;
     Ok(End { steps, whole: rest == 0, exact: Fraction { amount, step } })
 }

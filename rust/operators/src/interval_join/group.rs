@@ -19,8 +19,7 @@ pub(crate) struct Groups<'a> {
     ts: Times<'a>,
     /// The row numbers; `None` where a row's place is its number.
     numbers: Option<Pages<u32>>,
-    /// Whether the row numbers of each key ascend.
-    pub(super) ascending: bool,
+    ascending: bool,
 }
 
 #[derive(Debug)]
@@ -76,6 +75,11 @@ impl<'a> Groups<'a> {
     /// The row numbers, group by group; `None` where a row's place is its number.
     pub(super) fn numbers(&self) -> Option<&[u32]> {
         self.numbers.as_deref()
+    }
+
+    /// Whether the row numbers of each key ascend.
+    pub(crate) fn ascending(&self) -> bool {
+        self.ascending
     }
 
     pub(crate) fn into_numbers(self) -> Option<Pages<u32>> {

@@ -26,6 +26,20 @@ pub struct Interval {
     pub closed: Closed,
 }
 
+/// Says which right rows a left row matches, as the first and the last of their times; neither falls while left rows of a
+/// key come in time order.
+pub(crate) trait Reach: Sync {
+    /// The ends for the left row with this number and time, or `None` when it matches nothing.
+    fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
+}
+
+impl Reach for Interval {
+    #[inline]
+    fn at(&self, _row: usize, ts: i64) -> Option<(i64, i64)> {
+        Interval::at(self, ts)
+    }
+}
+
 impl Interval {
     /// The first and the last matching time for a left row at `ts`, or `None` when no time matches.
     #[inline]

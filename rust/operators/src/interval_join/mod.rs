@@ -35,7 +35,9 @@ mod sweep;
 use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Matches};
 pub(crate) use group::Groups;
+pub(crate) use interval::Reach;
 pub use interval::{Closed, Interval};
+pub(crate) use sweep::sweep;
 pub use tidegate_structures::partition::NO_KEY;
 
 /// The columns of one side that decide who matches whom.
@@ -72,7 +74,7 @@ pub fn interval_join(
         return merge::merge(left, right, key_count, distances, driver);
     }
     let groups = Groups::new(right, key_count, driver)?;
-    let runs = sweep::sweep(left, &groups, key_count, interval, driver)?;
-    let ascending = groups.ascending;
+    let runs = sweep(left, &groups, key_count, interval, driver)?;
+    let ascending = groups.ascending();
     Ok(Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()))
 }

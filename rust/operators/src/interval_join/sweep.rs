@@ -4,7 +4,7 @@ use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{NO_KEY, ranges};
 
 use super::group::{Groups, are_sorted};
-use super::{Interval, Side};
+use super::{Reach, Side};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 
@@ -15,18 +15,18 @@ const TASK_ROWS: usize = 1 << 16;
 const CURSORS: usize = 1 << 16;
 
 /// The matches of every left row, as runs of places in `right`.
-pub(super) fn sweep(
+pub(crate) fn sweep(
     left: Side<'_>,
     right: &Groups<'_>,
     key_count: usize,
-    interval: &Interval,
+    reach: &impl Reach,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
     let mut runs = Pages::new(left.ts.len());
     if are_sorted(&[left.ts], driver)? {
-        in_row_order(left, right, key_count, interval, &mut runs, driver)?;
+        in_row_order(left, right, key_count, reach, &mut runs, driver)?;
     } else {
-        by_group(&Groups::new(left, key_count, driver)?, right, interval, &mut runs, driver)?;
+        by_group(&Groups::new(left, key_count, driver)?, right, reach, &mut runs, driver)?;
     }
     Ok(runs)
 }
@@ -46,7 +46,7 @@ fn in_row_order(
     left: Side<'_>,
     right: &Groups<'_>,
     key_count: usize,
-    interval: &Interval,
+    reach: &impl Reach,
     runs: &mut [Run],
     driver: &Driver,
 ) -> Result<(), Stopped> {
@@ -60,16 +60,16 @@ fn in_row_order(
         match left.keys.map(|keys| &keys[first..first + runs.len()]) {
             None => {
                 let cursor = &mut cursors[0];
-                for (run, &ts) in runs.iter_mut().zip(ts) {
-                    *run = follow(cursor, 0, ts, right, interval);
+                for ((run, &ts), row) in runs.iter_mut().zip(ts).zip(first..) {
+                    *run = follow(cursor, 0, reach.at(row, ts), right);
                 }
             }
             Some(keys) => {
-                for ((run, &ts), &key) in runs.iter_mut().zip(ts).zip(keys) {
+                for (((run, &ts), &key), row) in runs.iter_mut().zip(ts).zip(keys).zip(first..) {
                     *run = if key == NO_KEY {
                         Run::default()
                     } else {
-                        follow(&mut cursors[key as usize & (slots - 1)], key, ts, right, interval)
+                        follow(&mut cursors[key as usize & (slots - 1)], key, reach.at(row, ts), right)
                     };
                 }
             }
@@ -82,7 +82,7 @@ fn in_row_order(
 fn by_group(
     left: &Groups<'_>,
     right: &Groups<'_>,
-    interval: &Interval,
+    reach: &impl Reach,
     runs: &mut [Run],
     driver: &Driver,
 ) -> Result<(), Stopped> {
@@ -97,7 +97,8 @@ fn by_group(
             while left.starts[key + 1] as usize <= place {
                 key += 1;
             }
-            found.push(follow(&mut cursor, key as u32, left.ts()[place], right, interval));
+            let row = left.numbers().map_or(place, |numbers| numbers[place] as usize);
+            found.push(follow(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right));
         }
         found
     })?;
@@ -109,14 +110,14 @@ fn by_group(
     Ok(())
 }
 
-/// The run of right rows of `key` that match a left row at `ts`, not before the cursor's row.
+/// The run of right rows of `key` whose times are from the first to the last of `ends`, not before the cursor's run.
 #[inline]
-fn follow(cursor: &mut Cursor, key: u32, ts: i64, right: &Groups<'_>, interval: &Interval) -> Run {
+fn follow(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, right: &Groups<'_>) -> Run {
     let (start, end) = (right.starts[key as usize], right.starts[key as usize + 1]);
     if cursor.key != key {
         *cursor = Cursor { key, run: Run { start, end: start } };
     }
-    let Some((first, last)) = interval.at(ts) else { return Run { start, end: start } };
+    let Some((first, last)) = ends else { return Run { start, end: start } };
     let group = &right.ts()[..end as usize];
     cursor.run.start = gallop(group, cursor.run.start, |ts| ts < first);
     cursor.run.end = gallop(group, cursor.run.end.max(cursor.run.start), |ts| ts <= last);

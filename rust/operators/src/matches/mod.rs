@@ -2,12 +2,14 @@
 //!
 //! A join finds, for every left row, a *run* of neighbours in an array of right rows. What follows is the same for all:
 //!
-//! 1. *Filter* ([`Matches::filter`]), when there is a predicate: the runs are replaced by runs of what is left of them.
+//! 1. *Filter* ([`Matches::scan`], [`Matches::filter`]), when there is a predicate: the runs are replaced by runs of what
+//!    is left of them. Comparisons and bands are scanned for, the rest is evaluated on the pairs that they leave.
 //! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them can be listed by
 //!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
 
 mod how;
 mod output;
+mod scan;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,9 +60,6 @@ pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + '
 /// a column of 8-byte values is below the size from which allocators go to the operating system.
 const CANDIDATES: usize = 1 << 13;
 
-/// How many candidates a page of left rows should have; a single left row may have more.
-const PAGE_CANDIDATES: u64 = 1 << 24;
-
 impl Matches {
     /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there is no `rows`.
     /// `ascending` says whether the numbers of each run ascend.
@@ -78,19 +77,20 @@ impl Matches {
         self.right_rows
     }
 
-    /// Cuts the left rows so that no page, but one of a single row, has more than a bounded number of pairs.
-    pub fn pages(&self) -> Vec<Range<usize>> {
-        let mut pages = Vec::new();
-        let (mut start, mut pairs) = (0, 0);
-        for (row, run) in self.runs.iter().enumerate() {
-            if pairs > 0 && pairs + run.len() as u64 > PAGE_CANDIDATES {
-                pages.push(start..row);
-                (start, pairs) = (row, 0);
-            }
+    /// The left rows from `start` on that together have at most `most` pairs, or the first of them.
+    pub fn page(&self, start: usize, most: u64) -> Range<usize> {
+        let mut pairs = 0;
+        let fits = |run: &&Run| {
             pairs += run.len() as u64;
-        }
-        pages.push(start..self.runs.len());
-        pages
+            pairs <= most
+        };
+        let rows = self.runs[start..].iter().take_while(fits).count().max(1);
+        start..self.runs.len().min(start + rows)
+    }
+
+    /// The number of pairs of all left rows.
+    pub fn pairs(&self) -> u64 {
+        self.runs.iter().map(|run| run.len() as u64).sum()
     }
 
     /// The matches of the left rows of `page` that `keep` keeps, in their order.

@@ -90,6 +90,27 @@ impl Predicate {
         Ok(Predicate { root, left: binder.left_columns, right: binder.right_columns, types })
     }
 
+    /// What yields the boolean.
+    pub(super) fn root(&self) -> &Bound {
+        &self.root
+    }
+
+    /// The predicate that is a part of this one, and reads no other columns than that part.
+    pub(super) fn of_part(&self, mut root: Bound) -> Self {
+        let mut slots = Vec::new();
+        root.collect_slots(&mut slots);
+        slots.sort_unstable();
+        slots.dedup();
+        root.renumber(&|slot| slots.binary_search(&slot).expect("a slot that was collected"));
+        let (of_left, of_right) = slots.split_at(slots.partition_point(|&slot| slot < self.left.len()));
+        Predicate {
+            root,
+            left: of_left.iter().map(|&slot| self.left[slot]).collect(),
+            right: of_right.iter().map(|&slot| self.right[slot - self.left.len()]).collect(),
+            types: slots.iter().map(|&slot| self.types[slot].clone()).collect(),
+        }
+    }
+
     /// As [`bind`](Self::bind), for an expression over the rows of one table, which stands for the left one.
     ///
     /// # Errors
@@ -371,6 +392,14 @@ fn boxed<const N: usize>(operands: Vec<Bound>) -> Box<[Bound; N]> {
 
 fn any_can_fail(operands: &[Bound]) -> bool {
     operands.iter().any(|operand| operand.can_fail)
+}
+
+impl Bound {
+    /// Both of two conditions.
+    pub(super) fn and(self, other: Bound) -> Bound {
+        let text = format!("{} AND {}", self.text, other.text);
+        boolean(text, Operation::And(Box::new([self, other])))
+    }
 }
 
 fn boolean(text: String, operation: Operation) -> Bound {

@@ -9,12 +9,15 @@ use arrow_array::types::{
     Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
     DurationSecondType, Float64Type, Int64Type,
 };
-use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, Datum, Float64Array, Scalar};
+use arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, Datum, Float64Array, Scalar, UInt32Array,
+};
 use arrow_buffer::BooleanBuffer;
 use arrow_cast::cast_with_options;
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
+use arrow_select::take::take;
 
 use super::bind::{Bound, EXACT, Operation, ZeroDivisor};
 use super::compare::compare;
@@ -99,6 +102,14 @@ impl Bound {
     /// A boolean for each pair.
     pub(super) fn boolean(&self, rows: &Rows) -> Result<BooleanArray> {
         Ok(self.evaluate(rows)?.booleans(rows.len()))
+    }
+
+    /// A value for each row.
+    pub(super) fn values(&self, rows: &Rows) -> Result<ArrayRef> {
+        match self.evaluate(rows)? {
+            Value::Array(array) => Ok(array),
+            Value::Scalar(array) => Ok(take(&array, &UInt32Array::from(vec![0; rows.len()]), None)?),
+        }
     }
 
     fn evaluate(&self, rows: &Rows) -> Result<Value> {

@@ -4,6 +4,9 @@
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
 //! (sql.rs)            (this file)  (bind.rs, types.rs)     (evaluate.rs, compare.rs)
+//!                                              │ split
+//!                                              └───────▶ comparisons between the sides, which are scanned for
+//!                                                        (split.rs)
 //! ```
 //!
 //! An [`Expr`] knows no types. [`Predicate::bind`] checks it once against two schemas and fixes the type of every
@@ -29,6 +32,8 @@ mod bind;
 mod compare;
 mod display;
 mod evaluate;
+mod operands;
+mod split;
 mod sql;
 mod types;
 
@@ -36,6 +41,7 @@ mod types;
 mod tests;
 
 pub use bind::Predicate;
+pub(crate) use split::Columns;
 pub use sql::{parse_row_sql, parse_sql};
 
 /// One of the two tables of a join, or the one of an aggregation.

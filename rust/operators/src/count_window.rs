@@ -1,0 +1,166 @@
+//! Matches by count windows: the earlier row is one of the last so many rows of its stream before the later row.
+//!
+//! Rows of both sides have one merged order: by time, left before right at equal times, then by row. A left row's matches
+//! are neighbours among the right rows in that order: at most `right` rows before it, and those after it which come
+//! before `left` more left rows have.
+//!
+//! ```text
+//!   merged order   r r l r l l r r l       windows of 2 rows
+//!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those until 2 more l have come
+//! ```
+//!
+//! With places in that order instead of times, this is an interval join whose ends are given for each left row. The work
+//! is that of the sort and a merge, and memory 8 bytes a row.
+
+use tidegate_structures::pages::Pages;
+
+use crate::driver::{Driver, Stopped};
+use crate::interval_join::{Groups, Reach, Side, sweep};
+use crate::matches::{MAX_ROWS, Matches};
+use crate::order::time_order;
+
+/// How many rows of each side a window holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Of the left side, at least 1.
+    pub left: usize,
+    /// Of the right side, at least 1.
+    pub right: usize,
+}
+
+/// For each left row the first right row, in time order, that it matches, and the one after the last.
+#[derive(Debug)]
+struct Ends(Pages<[u32; 2]>);
+
+impl Reach for Ends {
+    fn at(&self, row: usize, _ts: i64) -> Option<(i64, i64)> {
+        let [first, end] = self.0[row];
+        (first < end).then(|| (first.into(), i64::from(end) - 1))
+    }
+}
+
+/// Finds the matches of every left row.
+///
+/// `key_count` bounds the keys of both sides; a window counts rows of all keys.
+///
+/// # Panics
+///
+/// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
+pub fn count_window_join(
+    left: Side<'_>,
+    right: Side<'_>,
+    key_count: usize,
+    counts: Counts,
+    driver: &Driver,
+) -> Result<Matches, Stopped> {
+    assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
+    let (left_order, right_order) = (time_order(left.ts, driver)?, time_order(right.ts, driver)?);
+    let ends = ends(left.ts, right.ts, left_order.as_deref(), right_order.as_deref(), counts);
+    let mut places = Pages::new(right.ts.len());
+    match &right_order {
+        None => places.iter_mut().zip(0..).for_each(|(place, nth)| *place = nth),
+        Some(order) => order.iter().zip(0..).for_each(|(&row, nth)| places[row as usize] = nth),
+    }
+    let groups = Groups::new(Side { ts: &places, keys: right.keys }, key_count, driver)?;
+    let runs = sweep(left, &groups, key_count, &ends, driver)?;
+    let ascending = groups.ascending();
+    Ok(Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()))
+}
+
+/// Merges the sides and finds the ends of each left row's matches.
+fn ends(left: &[i64], right: &[i64], left_order: Option<&[u32]>, right_order: Option<&[u32]>, counts: Counts) -> Ends {
+    let row = |order: Option<&[u32]>, nth: usize| order.map_or(nth, |order| order[nth] as usize);
+    // 1. How many right rows come before each left row, in time order.
+    let mut before = Vec::with_capacity(left.len());
+    let mut passed = 0;
+    for nth in 0..left.len() {
+        let ts = left[row(left_order, nth)];
+        while passed < right.len() && right[row(right_order, passed)] < ts {
+            passed += 1;
+        }
+        before.push(passed as u32);
+    }
+    // 2. A left row meets right rows until so many left rows more have come.
+    let mut ends = Pages::new(left.len());
+    for nth in 0..left.len() {
+        let first = before[nth].saturating_sub(u32::try_from(counts.right).unwrap_or(u32::MAX));
+        let end = nth.checked_add(counts.left).and_then(|last| before.get(last)).copied();
+        ends[row(left_order, nth)] = [first, end.unwrap_or(right.len() as u32)];
+    }
+    Ends(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use tidegate_sync::Stop;
+
+    use super::*;
+    use crate::matches::{How, Output};
+
+    /// Kang's three-step procedure: for each row in merged order, look through the other side's window, let its oldest row
+    /// go if it is full, and add the row to its own side's window.
+    fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
+        let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
+            rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()
+        };
+        let mut merged = [rows(0, left), rows(1, right)].concat();
+        merged.sort_unstable();
+        let (mut windows, most) = ([Vec::new(), Vec::new()], [counts.left, counts.right]);
+        let mut pairs = Vec::new();
+        for (_, side, row, key) in merged {
+            for &(other, other_key) in &windows[1 - side] {
+                if key == other_key {
+                    pairs.push(if side == 0 { (row, other) } else { (other, row) });
+                }
+            }
+            windows[side].push((row, key));
+            if windows[side].len() > most[side] {
+                windows[side].remove(0);
+            }
+        }
+        pairs.sort_unstable();
+        pairs
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_three_steps(
+            left in prop::collection::vec((0_i64..12, 0_u32..3), 0..40),
+            right in prop::collection::vec((0_i64..12, 0_u32..3), 0..40),
+            (of_left, of_right) in (1_usize..9, 1_usize..9),
+            sorted in any::<bool>(),
+            threads in 1_usize..4,
+        ) {
+            let mut sides = [left, right];
+            if sorted {
+                sides.iter_mut().for_each(|side| side.sort_by_key(|row| row.0));
+            }
+            let counts = Counts { left: of_left, right: of_right };
+            let [left, right] = sides.map(|side| side.into_iter().unzip::<_, _, Vec<_>, Vec<_>>());
+            let driver = Driver::new(threads, Stop::default());
+            for with_keys in [true, false] {
+                let side = |(ts, keys): &'_ (Vec<i64>, Vec<u32>)| -> (Vec<i64>, Vec<u32>) {
+                    (ts.clone(), if with_keys { keys.clone() } else { vec![0; keys.len()] })
+                };
+                let (l, r) = (side(&left), side(&right));
+                let rows = |(ts, keys): &(Vec<i64>, Vec<u32>)| ts.iter().copied().zip(keys.iter().copied()).collect::<Vec<_>>();
+                let keys = |keys| with_keys.then_some(keys);
+                let matches = count_window_join(
+                    Side { ts: &l.0, keys: keys(&l.1[..]) },
+                    Side { ts: &r.0, keys: keys(&r.1[..]) },
+                    3,
+                    counts,
+                    &driver,
+                ).unwrap();
+                let output = Output::new(Arc::new(matches), How::Inner, &driver).unwrap();
+                let found = output.list(0..output.rows(), |pairs| {
+                    pairs.left().iter().copied().zip(pairs.right().iter().copied()).collect::<Vec<_>>()
+                });
+                prop_assert_eq!(found, three_steps(&rows(&l), &rows(&r), counts));
+            }
+        }
+    }
+}

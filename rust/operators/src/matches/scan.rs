@@ -1,0 +1,88 @@
+//! Leaves those matches that meet a condition of comparisons and bands.
+
+use std::ops::Range;
+
+use tidegate_structures::pages::Pages;
+
+use super::{Matches, Run};
+use crate::driver::{Driver, Stopped};
+use crate::predicate::{Ranges, Side, Term, Window};
+
+/// Pairs of a task, so that a stop is seen within milliseconds.
+const TASK_PAIRS: u64 = 1 << 24;
+
+/// The most rows of a task, for the ranges of which there must be memory.
+const TASK_ROWS: usize = 1 << 14;
+
+impl Matches {
+    /// The right rows as a window, in the order of the runs; `None` where [`Window::new`] has none.
+    pub fn window(&self, terms: &[Term]) -> Option<Window> {
+        let rows = self.rows.as_ref().map_or(self.right_rows, |rows| rows.len());
+        let mut window = Window::new(terms, Side::Right, self.rows.as_deref(), rows)?;
+        window.tune(terms, Side::Right, self.rows.as_deref(), self.runs.len());
+        Some(window)
+    }
+
+    /// The matches of the left rows of `page` that meet all terms, given the right rows as `window`.
+    pub fn scan(
+        &self,
+        page: Range<usize>,
+        terms: &[Term],
+        window: &Window,
+        driver: &Driver,
+    ) -> Result<Matches, Stopped> {
+        let found = driver.map(self.tasks(page.clone(), driver), |task| {
+            let runs: Vec<Range<u32>> = self.runs[task.clone()].iter().map(|run| run.start..run.end).collect();
+            let first = self.first_left as usize + task.start;
+            let ranges = Ranges::new(window, terms, Side::Left, first..first + runs.len());
+            let mut found = vec![Vec::new(); runs.len()];
+            window.find(&ranges, &runs, &mut found);
+            let lengths: Vec<u32> = found.iter().map(|places| places.len() as u32).collect();
+            let mut rows = found.concat();
+            if let Some(numbers) = &self.rows {
+                rows.iter_mut().for_each(|row| *row = numbers[*row as usize]);
+            }
+            if !self.ascending {
+                let mut rest = &mut rows[..];
+                for &length in &lengths {
+                    let (of_row, others) = std::mem::take(&mut rest).split_at_mut(length as usize);
+                    of_row.sort_unstable();
+                    rest = others;
+                }
+            }
+            (lengths, rows)
+        })?;
+        let mut runs = Pages::new(page.len());
+        let mut rows = Pages::new(found.iter().map(|(_, rows)| rows.len()).sum());
+        let (mut row, mut filled) = (0, 0);
+        for (lengths, found) in found {
+            rows[filled..filled + found.len()].copy_from_slice(&found);
+            for length in lengths {
+                runs[row] = Run { start: filled as u32, end: filled as u32 + length };
+                filled += length as usize;
+                row += 1;
+            }
+        }
+        let first_left = self.first_left + page.start as u32;
+        Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows })
+    }
+
+    /// Cuts the rows of a page into tasks of about as many pairs each, and enough of them for all threads.
+    fn tasks(&self, page: Range<usize>, driver: &Driver) -> Vec<Range<usize>> {
+        let all: u64 = self.runs[page.clone()].iter().map(|run| run.len() as u64).sum();
+        let most = (all / (4 * driver.threads() as u64)).clamp(TASK_PAIRS / 16, TASK_PAIRS);
+        let mut tasks = Vec::new();
+        let (mut start, mut pairs) = (page.start, 0);
+        for row in page.clone() {
+            pairs += self.runs[row].len() as u64;
+            if pairs >= most || row + 1 - start == TASK_ROWS {
+                tasks.push(start..row + 1);
+                (start, pairs) = (row + 1, 0);
+            }
+        }
+        if start < page.end {
+            tasks.push(start..page.end);
+        }
+        tasks
+    }
+}

@@ -1,0 +1,131 @@
+//! `window_join` and the forms of it.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
+use tidegate::{Window, WindowJoin};
+
+use crate::error::raise;
+use crate::input::{bound, name_pair, schema};
+use crate::join::{Options, to_reader, to_table};
+use crate::reader::BatchReader;
+
+/// Pair the rows of two inputs that are in each other's sliding windows.
+///
+/// `(l, r)` is in the result when the earlier row is still in its side's window when the later one comes, all `by` columns
+/// are equal and `where` holds. Returns a `pyarrow.Table` in left row order, then right row order.
+#[pyfunction]
+#[pyo3(signature = (
+    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
+    max_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn window_join<'py>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    on: &Bound<'py, PyAny>,
+    window: &Bound<'py, PyAny>,
+    by: Option<&Bound<'py, PyAny>>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    how: &str,
+    suffix: &str,
+    columns: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
+    let join = read(on, window, options)?;
+    to_table(py, left, right, join.options.threads, move |left, right, stop| join.start(left, right, stop))
+}
+
+/// Do as `window_join`, and return the rows batch by batch.
+///
+/// Returns a `BatchReader`, for results larger than memory.
+#[pyfunction]
+#[pyo3(signature = (
+    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
+    max_rows=None, batch_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn window_join_batches<'py>(
+    py: Python<'py>,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    on: &Bound<'py, PyAny>,
+    window: &Bound<'py, PyAny>,
+    by: Option<&Bound<'py, PyAny>>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    how: &str,
+    suffix: &str,
+    columns: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+    batch_rows: Option<&Bound<'py, PyAny>>,
+) -> PyResult<BatchReader> {
+    let join = read(on, window, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+    let threads = join.options.threads;
+    to_reader(py, left, right, threads, move |left, right, stop| join.start(left, right, stop), "window_join_batches")
+}
+
+/// Say what `window_join` would do with these arguments; `tidegate.explain` calls it.
+#[pyfunction]
+#[pyo3(signature = (
+    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
+    max_rows=None, batch_rows=None
+))]
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub(crate) fn explain_window_join<'py>(
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+    on: &Bound<'py, PyAny>,
+    window: &Bound<'py, PyAny>,
+    by: Option<&Bound<'py, PyAny>>,
+    r#where: Option<&Bound<'py, PyAny>>,
+    how: &str,
+    suffix: &str,
+    columns: Option<&Bound<'py, PyAny>>,
+    threads: Option<&Bound<'py, PyAny>>,
+    max_rows: Option<&Bound<'py, PyAny>>,
+    batch_rows: Option<&Bound<'py, PyAny>>,
+) -> PyResult<String> {
+    let join = read(on, window, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+    join.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
+}
+
+fn read(on: &Bound<'_, PyAny>, window: &Bound<'_, PyAny>, options: Options<'_, '_>) -> PyResult<WindowJoin> {
+    Ok(WindowJoin { on: name_pair("on", on)?, window: windows(window)?, options: options.read()? })
+}
+
+/// A window for both sides, or a pair.
+fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
+    let Ok(pair) = ob.cast::<PyTuple>() else {
+        let both = window(ob)?;
+        return Ok((both, both));
+    };
+    match pair.len() {
+        2 => Ok((window(&pair.get_item(0)?)?, window(&pair.get_item(1)?)?)),
+        items => Err(PyTypeError::new_err(format!("window: expected one window or a pair of them, got {items}"))),
+    }
+}
+
+/// A length of time, or `tidegate.rows(n)`.
+fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
+    static ROWS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if ob.is_instance(ROWS.import(ob.py(), "tidegate.windows", "Rows")?)? {
+        return Ok(Window::Rows(ob.getattr("count")?.extract()?));
+    }
+    let wrong = || {
+        PyTypeError::new_err(format!(
+            "window: expected a timedelta, a string such as \"15m\", an integer in the time column's unit, or \
+             tidegate.rows(n); got {}",
+            ob.get_type()
+        ))
+    };
+    match bound("window", ob) {
+        Ok(length) => length.map(Window::Time).ok_or_else(wrong),
+        Err(error) if error.is_instance_of::<PyTypeError>(ob.py()) => Err(wrong()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,100 @@
+//! The `where` of a join of tables: which of the candidate pairs stay.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::Matches;
+use tidegate_operators::predicate::{Term, Window};
+
+use crate::Result;
+use crate::expression::{Columns, Predicate, Side};
+use crate::gather::Column;
+use crate::table::Table;
+
+/// How many pairs a page of left rows should leave, and how many candidates the first one has; a single left row may have
+/// more.
+const PAGE_PAIRS: u64 = 1 << 24;
+
+/// How many times the candidates of the last page the next one may have.
+const GROWTH: u64 = 16;
+
+/// A condition on candidate pairs. Comparisons between numbers of the two sides are scanned for, which is many times
+/// faster than evaluating them; what else there is is evaluated on the pairs that they leave.
+#[derive(Debug)]
+pub(crate) struct Condition {
+    scan: Option<(Vec<Term>, Window)>,
+    rest: Option<Filter>,
+    /// How many candidates the next page has.
+    candidates: u64,
+}
+
+impl Condition {
+    pub(crate) fn new(predicate: Predicate, left: &Table, right: &Table, matches: &Matches) -> Result<Self> {
+        let columns = |table: &Table, side| Columns {
+            arrays: predicate.columns(side).iter().map(|&at| table.whole(at)).collect(),
+            rows: table.rows(),
+        };
+        let (terms, rest) = predicate.split(&columns(left, Side::Left), &columns(right, Side::Right));
+        let window = if terms.is_empty() { None } else { matches.window(&terms) };
+        let (scan, rest) = match window {
+            Some(window) => (Some((terms, window)), rest),
+            None => (None, Some(predicate)),
+        };
+        let rest = rest.map(|predicate| Filter::new(predicate, left, right));
+        Ok(Condition { scan, rest, candidates: PAGE_PAIRS })
+    }
+
+    /// Left rows from `start` on, and those of their matches that stay.
+    pub(crate) fn next_page(
+        &mut self,
+        matches: &Arc<Matches>,
+        start: usize,
+        driver: &Driver,
+    ) -> Result<(Range<usize>, Matches)> {
+        let page = matches.page(start, self.candidates);
+        let Some((terms, window)) = &self.scan else {
+            let rest = self.rest.as_ref().expect("a condition has a part");
+            return Ok((page.clone(), rest.filter(matches, page, driver)?));
+        };
+        let left = matches.scan(page.clone(), terms, window, driver)?;
+        // As many candidates as would leave a page of pairs, were they like these.
+        let each = self.candidates / (left.pairs() + 1);
+        self.candidates = PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));
+        let left = match &self.rest {
+            None => left,
+            Some(rest) => {
+                let left = Arc::new(left);
+                rest.filter(&left, 0..left.left_rows(), driver)?
+            }
+        };
+        Ok((page, left))
+    }
+}
+
+/// What is evaluated, and the columns it reads.
+#[derive(Debug)]
+struct Filter {
+    predicate: Predicate,
+    left: Vec<Column>,
+    right: Vec<Column>,
+}
+
+impl Filter {
+    fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
+        let columns = |table, side| predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect();
+        let (left, right) = (columns(left, Side::Left), columns(right, Side::Right));
+        Filter { predicate, left, right }
+    }
+
+    fn filter(&self, matches: &Arc<Matches>, page: Range<usize>, driver: &Driver) -> Result<Matches> {
+        matches.filter(page, &|left, right| self.keep(left, right), driver)?
+    }
+
+    fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
+        let gather =
+            |columns: &[Column], rows| columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>();
+        let kept = self.predicate.evaluate(&gather(&self.left, left)?, &gather(&self.right, right)?, left.len())?;
+        Ok(kept.iter().collect())
+    }
+}

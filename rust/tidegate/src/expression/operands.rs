@@ -1,0 +1,60 @@
+//! The parts of a bound expression.
+
+use super::bind::{Bound, Operation};
+
+impl Bound {
+    /// What the operation is applied to.
+    pub(super) fn operands(&self) -> Vec<&Bound> {
+        match &self.operation {
+            Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
+            Operation::Cast(x)
+            | Operation::Negate(x)
+            | Operation::Abs(x)
+            | Operation::Not(x)
+            | Operation::IsNull(x)
+            | Operation::IsNotNull(x) => vec![x],
+            Operation::Arithmetic(_, operands)
+            | Operation::Divide(operands, _)
+            | Operation::Compare(_, operands)
+            | Operation::And(operands)
+            | Operation::Or(operands) => operands.iter().collect(),
+            Operation::Between(operands) => operands.iter().collect(),
+            Operation::In(value, items) => std::iter::once(&**value).chain(items).collect(),
+        }
+    }
+
+    fn operands_mut(&mut self) -> Vec<&mut Bound> {
+        match &mut self.operation {
+            Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
+            Operation::Cast(x)
+            | Operation::Negate(x)
+            | Operation::Abs(x)
+            | Operation::Not(x)
+            | Operation::IsNull(x)
+            | Operation::IsNotNull(x) => vec![x],
+            Operation::Arithmetic(_, operands)
+            | Operation::Divide(operands, _)
+            | Operation::Compare(_, operands)
+            | Operation::And(operands)
+            | Operation::Or(operands) => operands.iter_mut().collect(),
+            Operation::Between(operands) => operands.iter_mut().collect(),
+            Operation::In(value, items) => std::iter::once(&mut **value).chain(items).collect(),
+        }
+    }
+
+    /// Adds the slots of all columns that are read.
+    pub(super) fn collect_slots(&self, slots: &mut Vec<usize>) {
+        if let Operation::Column(slot) = self.operation {
+            slots.push(slot);
+        }
+        self.operands().into_iter().for_each(|operand| operand.collect_slots(slots));
+    }
+
+    /// Gives each column another slot.
+    pub(super) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
+        if let Operation::Column(slot) = &mut self.operation {
+            *slot = number(*slot);
+        }
+        self.operands_mut().into_iter().for_each(|operand| operand.renumber(number));
+    }
+}

@@ -1,0 +1,131 @@
+//! The window join of two tables.
+
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::count_window::{Counts, count_window_join};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval_join::{Closed, Interval, Side, interval_join};
+use tidegate_sync::Stop;
+
+use crate::join::{Join, JoinOptions, JoinPlan};
+use crate::table::{Table, column};
+use crate::time::{self, Bound, Unit};
+use crate::{Error, Result};
+
+/// For how long the rows of a side stay in its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// For a time.
+    Time(Bound),
+    /// Until so many more rows of the side have come.
+    Rows(usize),
+}
+
+/// A window join: which pairs of rows of two tables are wanted.
+///
+/// A pair is in the result when the earlier of its rows, in merged order, is still in its side's window when the later one
+/// comes, all `by` columns are equal and `predicate` holds.
+#[derive(Clone, Debug)]
+pub struct WindowJoin {
+    /// The time column of each side.
+    pub on: (String, String),
+    /// The window of each side.
+    pub window: (Window, Window),
+    /// What any join may be asked for.
+    pub options: JoinOptions,
+}
+
+/// A join whose names and types fit two schemas.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    times: (usize, usize),
+    unit: Unit,
+    windows: Windows,
+    join: JoinPlan,
+}
+
+/// Both windows, which are of one kind.
+#[derive(Clone, Copy, Debug)]
+enum Windows {
+    /// How long rows of the left and of the right side stay.
+    Time(i64, i64),
+    Rows(Counts),
+}
+
+impl WindowJoin {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+        let times = (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
+        let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
+        let windows = match self.window {
+            (Window::Time(left), Window::Time(right)) => {
+                Windows::Time(time::length("window", left, unit)?, time::length("window", right, unit)?)
+            }
+            (Window::Rows(left), Window::Rows(right)) => Windows::Rows(Counts { left, right }),
+            _ => {
+                return Err(Error::argument(
+                    "window: one side has a time and the other a number of rows; give both the same kind",
+                ));
+            }
+        };
+        Ok(Plan { times, unit, windows, join: self.options.plan(left, right)? })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(left, right)?.join.schema)
+    }
+
+    /// What the join of two tables of these schemas would do, for people.
+    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+        let plan = self.plan(left, right)?;
+        let window = match plan.windows {
+            Windows::Time(left, right) => {
+                let unit = plan.unit.name();
+                format!("  window     left rows stay {left}, right rows {right} ({unit})")
+            }
+            Windows::Rows(Counts { left, right }) => {
+                format!("  window     the last {left} left rows, the last {right} right rows")
+            }
+        };
+        let mut lines = vec![
+            format!("window_join ({:?})", self.options.how).to_lowercase(),
+            format!("  time       left.{}, right.{}", self.on.0, self.on.1),
+            window,
+            self.options.describe_keys(),
+        ];
+        lines.extend(self.options.describe_predicate());
+        lines.extend(plan.join.describe_scan());
+        lines.extend([
+            "  algorithm  group and sweep: each left row's window is a run of right rows in time order".to_owned(),
+            "  index      right rows grouped by key, in time order".to_owned(),
+            format!("  threads    {}", self.options.threads),
+            "  memory     inputs + up to 60 bytes a row, and up to 12 a row for each comparison scanned for, + result"
+                .to_owned(),
+            format!(
+                "  output     {} columns, in left row order, then right row order",
+                plan.join.schema.fields().len()
+            ),
+        ]);
+        Ok(lines.join("\n"))
+    }
+
+    /// Finds the pairs of two tables. The rows of the result are made when they are read.
+    pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
+        let driver = Driver::new(self.options.threads, stop);
+        let plan = self.plan(left.schema(), right.schema())?;
+        let left_ts = time::times(left, plan.times.0, plan.unit)?;
+        let right_ts = time::times(right, plan.times.1, plan.unit)?;
+        let keys = plan.join.encode_keys(left, right, &driver)?;
+        let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
+        let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
+        let key_count = keys.as_ref().map_or(1, |keys| keys.count);
+        let matches = match plan.windows {
+            // A right row comes at most so much after a left row as that one stays, and the reverse.
+            Windows::Time(left, right) => {
+                let interval = Interval { lower: Some(-right), upper: Some(left), closed: Closed::Both };
+                interval_join(left_side, right_side, key_count, &interval, &driver)?
+            }
+            Windows::Rows(counts) => count_window_join(left_side, right_side, key_count, counts, &driver)?,
+        };
+        Join::new(&self.options, plan.join, left, right, keys.as_ref(), matches, driver)
+    }
+}

@@ -1,0 +1,132 @@
+"""Comparisons between the sides of a join, which are scanned for, against the same ones evaluated.
+
+A condition in a disjunction is evaluated pair by pair, so that `(...) OR FALSE` is the condition's
+own oracle: what is evaluated has tests of its own, in `test_expressions.py`.
+"""
+
+import math
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidegate
+from tidegate import TidegateError, interval_join
+
+START = datetime(2024, 1, 1)  # noqa: DTZ001 - the columns have no zone
+FLOATS = st.one_of(
+    st.integers(-8, 8).map(lambda n: n / 2),
+    st.sampled_from([math.nan, math.inf, -math.inf, -0.0, 0.1, 1e-30, 1e30]),
+)
+COLUMNS = {
+    "i8": (pa.int8(), st.integers(-9, 9) | st.sampled_from([-128, 127])),
+    "i32": (pa.int32(), st.integers(-9, 9) | st.sampled_from([-(2**31), 2**31 - 1])),
+    "u32": (pa.uint32(), st.integers(0, 9) | st.just(2**32 - 1)),
+    "i64": (pa.int64(), st.integers(-9, 9) | st.sampled_from([2**53 + 1, -(2**62), 2**63 - 1])),
+    "small": (pa.int64(), st.integers(-9, 9)),
+    "f32": (pa.float32(), FLOATS),
+    "f64": (pa.float64(), FLOATS),
+    "us": (pa.timestamp("us"), st.integers(-3, 3).map(lambda n: START + timedelta(seconds=n))),
+    "s": (pa.timestamp("s"), st.integers(-3, 3).map(lambda n: START + timedelta(seconds=n))),
+    "day": (pa.date32(), st.integers(-1, 1).map(lambda n: (START + timedelta(days=n)).date())),
+    "text": (pa.string(), st.sampled_from(["", "a", "b"])),
+}
+NUMBERS = ["i8", "i32", "u32", "i64", "small", "f32", "f64"]
+TIMES = ["us", "s", "day"]
+ORDERS = st.sampled_from(["=", "<", "<=", ">", ">=", "!="])
+CONSTANTS = st.sampled_from(["0", "1", "-3", "0.5", "0.1", "9223372036854775807"])
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    """A conjunct: one of the shapes that are scanned for, or one that is not."""
+    here, there = draw(st.permutations(["left", "right"]))
+    a, b = draw(st.sampled_from(NUMBERS)), draw(st.sampled_from(NUMBERS))
+    order, c, d = draw(ORDERS), draw(CONSTANTS), draw(CONSTANTS)
+    t, u = draw(st.sampled_from(TIMES)), draw(st.sampled_from(TIMES))
+    return draw(
+        st.sampled_from(
+            [
+                f"{here}.{a} {order} {there}.{b}",
+                f"{here}.{a} + {c} {order} {there}.{b} - {d}",
+                f"{here}.{a} - {there}.{b} {order} {c}",
+                f"abs({here}.{a} - {there}.{b}) {order} {c}",
+                f"{here}.{a} BETWEEN {there}.{b} - {c} AND {there}.{b} + {d}",
+                f"{here}.{a} - {there}.{b} BETWEEN -3 AND {c}",
+                f"{here}.{a} * 2 {order} {there}.{b} + {here}.{b}",
+                f"{c} / {here}.small {order} {there}.{b}",
+                f"{here}.{t} {order} {there}.{u}",
+                f"{here}.{t} - {there}.{u} {order} INTERVAL '1 second'",
+                f"{here}.{t} + INTERVAL '2 seconds' {order} {there}.{u}",
+                f"{here}.text {order} {there}.text",
+                f"{here}.{a} * {there}.{b} {order} {c}",
+            ]
+        )
+    )
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    rows = draw(st.integers(0, 12))
+    nulls = draw(st.booleans())
+
+    def column(type_: pa.DataType, values: st.SearchStrategy[object]) -> pa.Array:
+        value = st.none() | values if nulls else values
+        return pa.array(draw(st.lists(value, min_size=rows, max_size=rows)), type_)
+
+    whole = {name: column(*of) for name, of in COLUMNS.items()}
+    table = pa.table(whole).append_column("ts", pa.array(range(rows), pa.int64()))
+    cut = draw(st.integers(0, rows))
+    return pa.concat_tables([table[:cut], table[cut:]])
+
+
+def outcome(left: pa.Table, right: pa.Table, where: str, how: str) -> pa.Table | str:
+    try:
+        return interval_join(
+            left, right, on="ts", lower=-9, upper=6, where=where, how=how, threads=2
+        )
+    except TidegateError as error:
+        return type(error).__name__
+
+
+@given(
+    tables(),
+    tables(),
+    st.lists(comparisons(), min_size=1, max_size=4),
+    st.sampled_from(["inner", "left", "full", "semi", "anti"]),
+)
+def test_oracle_the_evaluated_condition(
+    left: pa.Table, right: pa.Table, conjuncts: list[str], how: str
+) -> None:
+    condition = " AND ".join(conjuncts)
+    found = outcome(left, right, condition, how)
+    wanted = outcome(left, right, f"({condition}) OR FALSE", how)
+    if isinstance(found, str) or isinstance(wanted, str):
+        assert found == wanted, condition
+    else:
+        assert repr(found.to_pylist()) == repr(wanted.to_pylist()), condition
+
+
+@pytest.mark.parametrize("rows", [1, 63, 64, 1000, 5000])
+def test_long_windows_are_scanned_in_parts(rows: int) -> None:
+    numbers = pa.array((i * 7919 % 10_000 for i in range(rows)), pa.int32())
+    table = pa.table({"ts": range(rows), "x": numbers, "y": numbers.cast(pa.float32())})
+    where = "abs(left.x - right.x) <= 2 AND right.y BETWEEN left.y - 1 AND left.y + 1"
+    for threads in (1, 3):
+        bounds = {"on": "ts", "lower": -4000, "upper": 100, "threads": threads}
+        found = interval_join(table, table, where=where, **bounds)
+        wanted = interval_join(table, table, where=f"({where}) OR FALSE", **bounds)
+        assert found.equals(wanted)
+        assert found.num_rows >= rows
+
+
+def test_explain_says_what_is_scanned() -> None:
+    table = pa.table({"ts": [1], "x": [1], "s": ["a"]})
+    plan = {"on": "ts", "lower": 0, "upper": 1}
+    where = "left.x < right.x AND left.s = right.s"
+    text = tidegate.explain(interval_join, table, table, where=where, **plan)
+    assert "  scan       1 of 2 conjuncts, as ranges of numbers, with " in text
+    text = tidegate.explain(interval_join, table, table, where="left.x > 1", **plan)
+    assert "  scan       none: the condition has no conjunct that compares numbers" in text
