@@ -7,6 +7,7 @@ pub mod count_window;
 pub mod driver;
 pub mod handshake;
 pub mod incremental;
+pub mod index_join;
 pub mod interval_join;
 pub mod matches;
 pub mod online_join;

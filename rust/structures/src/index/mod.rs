@@ -128,6 +128,44 @@ pub trait WindowIndex: Send + Sync {
     }
 }
 
+impl<I: WindowIndex + ?Sized> WindowIndex for Box<I> {
+    fn insert(&mut self, key: i64, row: u32) {
+        (**self).insert(key, row);
+    }
+
+    fn remove(&mut self, key: i64, row: u32) {
+        (**self).remove(key, row);
+    }
+
+    fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
+        (**self).find(probe, found);
+    }
+
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    fn memory(&self) -> usize {
+        (**self).memory()
+    }
+
+    fn clear(&mut self) {
+        (**self).clear();
+    }
+
+    fn insert_all(&mut self, rows: &[Entry]) {
+        (**self).insert_all(rows);
+    }
+
+    fn remove_all(&mut self, rows: &[Entry]) {
+        (**self).remove_all(rows);
+    }
+
+    fn find_all(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
+        (**self).find_all(probes, found, ends);
+    }
+}
+
 /// Whether a row is not before the row `first` of the same window.
 #[inline]
 fn is_live(row: u32, first: u32) -> bool {

@@ -1,0 +1,416 @@
+//! The index-based window join: rows in merged order in, pairs whose values are close out.
+//!
+//! ```text
+//!                 ┌▶ probe S's index for rows of R ─┐
+//!   rows of R ────┴──▶ R's index                    ├─▶ by later row, then earlier row ─▶ results
+//!   rows of S ────┬──▶ S's index                    │
+//!                 └▶ probe R's index for rows of S ─┘
+//! ```
+//!
+//! The three steps of a window join for each row: look for it in the other side's window, remove what has left its own,
+//! insert it. They are done for many rows at a time, inserting first: a row that came later than the one that looks, or
+//! has left its window, is told by its number. So each row has, as the paper's parallel join records it, the numbers of
+//! the first and the last row of the other side that it may match; probes of many rows can wait for memory together, and
+//! threads take pieces of the rows without any lock.
+//!
+//! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the range of codes of the
+//! other side's rows that it matches, for every column with a band. The first column is indexed; the others are compared.
+//!
+//! # Trade-offs
+//!
+//! A row costs its time, its codes and a place in an index: 40 to 60 bytes. The matches of a row are sorted by number,
+//! since an index gives them by value.
+//!
+//! # When to use something else
+//!
+//! Pairs with equal keys are found by [`online_join`](crate::online_join); conditions without a band on any column by
+//! [`handshake`](crate::handshake), which compares with whole windows.
+//!
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), sections 2 and 4.
+
+mod find;
+mod kind;
+mod log;
+mod results;
+mod window;
+
+use std::fmt;
+use std::ops::Range;
+
+use tidegate_structures::index::{Entry, WindowIndex};
+
+use crate::driver::{Driver, Stopped};
+use crate::matches::How;
+use crate::online_join::{Failed, Filter, Progress, Results, Side};
+use find::Found;
+pub use kind::IndexKind;
+use log::Log;
+use window::Edge;
+pub use window::Window;
+
+/// Rows that enter the indexes ahead of those that look for others, at least and at most.
+const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
+const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
+
+/// Rows that a thread looks for by itself: fewer are not worth waking it.
+const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
+
+/// A column with a band, of some rows of one side: for each row its code, and the least and the greatest code of the other
+/// side's rows that it matches. A row without a value has a least code above the greatest.
+#[derive(Clone, Copy, Debug)]
+pub struct Bands<'a> {
+    /// Codes.
+    pub codes: &'a [i64],
+    /// Least codes that match.
+    pub low: &'a [i64],
+    /// Greatest codes that match.
+    pub high: &'a [i64],
+}
+
+/// The rows of one side that a join has kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Event times, in merged order.
+    pub ts: &'a [i64],
+    /// The columns with bands.
+    pub bands: &'a [Bands<'a>],
+    /// Which have had a match, where that matters.
+    pub matched: &'a [bool],
+    /// How many from the first on are settled.
+    pub settled: usize,
+}
+
+/// The low bits of a row's number within its side, and those of the first row of the other side that it may match and of
+/// the one behind the last.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    number: u32,
+    from: u32,
+    upto: u32,
+}
+
+/// Rows that are joined together.
+#[derive(Debug, Default)]
+struct Epoch {
+    ts: Vec<i64>,
+    sides: Vec<Side>,
+    places: Vec<Place>,
+    /// Whether each row can match anything.
+    joins: Vec<bool>,
+    /// The codes that each row matches in the indexed column.
+    ranges: Vec<(i64, i64)>,
+    /// The same in the other columns, by column.
+    further: Vec<Vec<(i64, i64)>>,
+}
+
+/// The state of a join.
+pub struct IndexJoin<I> {
+    window: Window,
+    how: How,
+    ordered: bool,
+    /// One a side, or a single one for a join of a stream with itself.
+    logs: Vec<Log>,
+    indexes: Vec<I>,
+    /// The oldest row of each side that a row of the epoch may match, and the oldest that is in the index.
+    edges: Vec<Edge>,
+    indexed: Vec<u64>,
+    epoch: Epoch,
+    /// How many rows of the epoch have entered the indexes,
+    entered: usize,
+    /// and how many have been looked for.
+    next: usize,
+    /// The matches of the rows that were looked for last.
+    found: Vec<Found>,
+    comparisons: u64,
+}
+
+impl<I> fmt::Debug for IndexJoin<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexJoin").field("window", &self.window).field("how", &self.how).finish_non_exhaustive()
+    }
+}
+
+impl<I: WindowIndex> IndexJoin<I> {
+    /// A join of two streams, without rows, with bands on so many columns. Unless it is `ordered`, the pairs of a row come
+    /// in any order.
+    pub fn new(window: Window, how: How, columns: usize, ordered: bool, index: impl Fn() -> I) -> Self {
+        let left = Log::new(Side::Left, columns, how.keeps_left() || !how.pairs());
+        let right = Log::new(Side::Right, columns, how.keeps_right());
+        Self::with_logs(window, how, columns, ordered, vec![left, right], index)
+    }
+
+    /// A join of a stream with itself: each row with the earlier ones in its window, which is the left one. In its results
+    /// left rows are the later ones.
+    pub fn of_one_stream(window: Window, columns: usize, ordered: bool, index: impl Fn() -> I) -> Self {
+        let log = Log::new(Side::Left, columns, false);
+        Self::with_logs(window, How::Inner, columns, ordered, vec![log], index)
+    }
+
+    fn with_logs(
+        window: Window,
+        how: How,
+        columns: usize,
+        ordered: bool,
+        logs: Vec<Log>,
+        index: impl Fn() -> I,
+    ) -> Self {
+        assert!(columns > 0, "a column is indexed");
+        let sides = logs.len();
+        IndexJoin {
+            window,
+            how,
+            ordered,
+            logs,
+            indexes: (0..sides).map(|_| index()).collect(),
+            edges: vec![Edge::default(); sides],
+            indexed: vec![0; sides],
+            epoch: Epoch { further: vec![Vec::new(); columns - 1], ..Epoch::default() },
+            entered: 0,
+            next: 0,
+            found: Vec::new(),
+            comparisons: 0,
+        }
+    }
+
+    /// The number of the side that rows of a side look at.
+    #[inline]
+    fn other(&self, side: Side) -> usize {
+        if self.logs.len() == 1 { 0 } else { side.other() as usize }
+    }
+
+    /// The number of the oldest row of a side that is kept; rows of each side are numbered from 0.
+    pub fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    /// Rows of a side that are kept.
+    pub fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    /// The rows of the epoch.
+    pub fn epoch_rows(&self) -> usize {
+        self.epoch.ts.len()
+    }
+
+    /// Whether the epoch's results have all been given.
+    pub fn is_done(&self) -> bool {
+        self.next == self.epoch.ts.len()
+    }
+
+    /// Candidates that the indexes have given.
+    pub fn comparisons(&self) -> u64 {
+        self.comparisons
+    }
+
+    /// Bytes held beside the rows themselves.
+    pub fn memory(&self) -> usize {
+        self.logs.iter().map(Log::memory).sum::<usize>() + self.indexes.iter().map(I::memory).sum::<usize>()
+    }
+
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
+    /// for each side the columns of its rows, the indexed one first.
+    ///
+    /// # Panics
+    ///
+    /// When the results of the former epoch have not all been taken, or columns differ in number or length.
+    pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
+        assert!(self.is_done(), "an epoch begins when the one before is done");
+        (self.next, self.entered) = (0, 0);
+        let mut numbers: Vec<u64> = self.logs.iter().map(Log::end).collect();
+        for (log, (side, bands)) in self.logs.iter_mut().zip([Side::Left, Side::Right].into_iter().zip(bands)) {
+            let of_side = ts.iter().zip(&sides).filter(|&(_, &other)| other == side);
+            log.extend(of_side.map(|(&ts, _)| ts), bands);
+        }
+        let epoch = &mut self.epoch;
+        epoch.clear();
+        let mut nth = [0; 2];
+        for (&ts, &side) in ts.iter().zip(&sides) {
+            let (own, row) = (side as usize, nth[side as usize]);
+            nth[own] += 1;
+            let other = if numbers.len() == 1 { Side::Left } else { side.other() };
+            let upto = numbers[other as usize];
+            let from = self.edges[other as usize].advance(self.window, other, &self.logs[other as usize], upto, ts);
+            epoch.places.push(Place { number: numbers[own] as u32, from: from as u32, upto: upto as u32 });
+            epoch.joins.push(self.logs[own].joins(numbers[own] as u32));
+            numbers[own] += 1;
+            epoch.ranges.push((bands[own][0].low[row], bands[own][0].high[row]));
+            for (ranges, band) in epoch.further.iter_mut().zip(&bands[own][1..]) {
+                ranges.push((band.low[row], band.high[row]));
+            }
+        }
+        (epoch.ts, epoch.sides) = (ts, sides);
+    }
+
+    /// Finds the results of as many rows of the epoch as the threads come to.
+    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
+        // 1. Some rows enter the indexes: few, if they are many beside those that are there.
+        if self.next == self.entered {
+            let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
+            let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
+            self.enter(driver, self.epoch_rows().min(self.entered + ahead)).map_err(Failed::Stopped)?;
+        }
+        // 2. They look for others, in pieces that no number of threads shows in.
+        let pieces: Vec<Range<usize>> =
+            (self.next..self.entered).step_by(PIECE).map(|from| from..self.entered.min(from + PIECE)).collect();
+        let looked = driver.map(pieces, |rows| (rows.end, self.look(rows, filter))).map_err(Failed::Stopped)?;
+        // 3. Results are taken up to the first row that was not looked for, since its piece has matches enough.
+        self.found.clear();
+        let from = self.next;
+        for (end, found) in looked {
+            let found = found.map_err(Failed::Filter)?;
+            self.comparisons += found.comparisons;
+            self.next = found.rows.end;
+            let whole = found.rows.end == end;
+            self.found.push(found);
+            if !whole {
+                break;
+            }
+        }
+        let is_outer = self.logs.iter().any(Log::is_outer);
+        let pieces = self.found.iter().map(|found| found.rows.clone()).collect();
+        let progress = if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(pieces) };
+        if self.next == self.entered {
+            self.leave();
+        }
+        Ok(progress)
+    }
+
+    /// Inserts the rows of the epoch before `upto` into the indexes of their sides.
+    fn enter(&mut self, driver: &Driver, upto: usize) -> Result<(), Stopped> {
+        let (epoch, logs, rows) = (&self.epoch, &self.logs, self.entered..upto);
+        let insert = |(side, index): (usize, &mut I)| {
+            let own = rows.clone().filter(|&row| epoch.sides[row] as usize == side && epoch.joins[row]);
+            let entry = |row: usize| {
+                let row = epoch.places[row].number;
+                Entry { key: logs[side].code(0, row), row }
+            };
+            index.insert_all(&own.map(entry).collect::<Vec<_>>());
+        };
+        let sides: Vec<(usize, &mut I)> = self.indexes.iter_mut().enumerate().collect();
+        if rows.len() < PIECE {
+            sides.into_iter().for_each(insert);
+        } else {
+            driver.map(sides, insert)?;
+        }
+        self.entered = upto;
+        Ok(())
+    }
+
+    /// Removes the rows from the indexes that no row that is still to look may match.
+    fn leave(&mut self) {
+        for side in [Side::Left, Side::Right] {
+            let (at, other) = (side as usize, self.other(side));
+            let last = self.epoch.sides.get(..self.next).and_then(|sides| sides.iter().rposition(|&of| of == side));
+            let (Some(last), true) = (last, at < self.logs.len()) else { continue };
+            let first = self.epoch.places[last].from;
+            let gone = first.wrapping_sub(self.indexed[other] as u32).cast_signed().max(0);
+            self.remove_before(other, self.indexed[other] + gone.cast_unsigned() as u64);
+        }
+    }
+
+    /// Removes the rows of a side before the one of that number from its index.
+    fn remove_before(&mut self, side: usize, number: u64) {
+        let (log, from) = (&self.logs[side], self.indexed[side]);
+        let rows = (from..number.max(from)).map(|number| number as u32).filter(|&row| log.joins(row));
+        let gone: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
+        self.indexes[side].remove_all(&gone);
+        self.indexed[side] = number.max(from);
+    }
+
+    /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
+    pub fn assemble(&self, rows: Range<usize>) -> Results {
+        let mut results = Results::default();
+        let piece = self.found.iter().find(|found| found.rows == rows);
+        for (row, matches) in piece.expect("advance has named the piece").matches(rows) {
+            let side = self.epoch.sides[row];
+            let place = self.epoch.places[row].number.wrapping_sub(self.first(side) as u32);
+            let first = self.logs[self.other(side)].first() as u32;
+            let others = matches.iter().map(|number| number.wrapping_sub(first));
+            match self.logs.len() {
+                1 => results::add_pairs(&mut results, Side::Left, place, others),
+                _ => results::add_pairs(&mut results, side, place, others),
+            }
+        }
+        results
+    }
+
+    /// The results of the rows that were looked for last, where it matters which rows have had a match.
+    fn collect(&mut self, from: usize) -> Results {
+        let mut results = Results::default();
+        let firsts: Vec<u32> = self.logs.iter().map(|log| log.first() as u32).collect();
+        let mut places: Vec<u32> = Vec::new();
+        let IndexJoin { found, epoch, logs, window, how, .. } = self;
+        debug_assert_eq!(found.first().map_or(from, |found| found.rows.start), from);
+        for (row, matches) in found.iter().flat_map(|found| found.matches(found.rows.clone())) {
+            if matches.is_empty() {
+                continue;
+            }
+            let side = epoch.sides[row];
+            if self.ordered {
+                results::add_unmatched(&mut results, logs, *window, *how, Some(epoch.ts[row]));
+            }
+            places.clear();
+            places.extend(matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])));
+            let place = epoch.places[row].number.wrapping_sub(firsts[side as usize]);
+            results::add_matches(&mut results, logs, *how, side, place, &places);
+        }
+        results
+    }
+
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
+    pub fn unmatched(&mut self, now: Option<i64>) -> Results {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        let mut results = Results::default();
+        results::add_unmatched(&mut results, &mut self.logs, self.window, self.how, now);
+        results
+    }
+
+    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
+    /// settled whether they come out without one.
+    pub fn matched(&self, side: Side) -> (&[bool], usize) {
+        self.logs[side as usize].matched()
+    }
+
+    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time. Places are counted anew
+    /// from here on.
+    pub fn purge(&mut self, now: Option<i64>) {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        for (at, side) in (0..self.logs.len()).zip([Side::Left, Side::Right]) {
+            let end = self.logs[at].end();
+            let first = match now {
+                Some(now) => self.edges[at].advance(self.window, side, &self.logs[at], end, now),
+                None => end,
+            };
+            self.remove_before(at, first);
+            self.logs[at].drop_before(first);
+        }
+    }
+
+    /// Takes in the rows that a join of the same kind has kept, by side.
+    ///
+    /// # Panics
+    ///
+    /// When this join has rows already, or columns differ in number or length.
+    pub fn restore(&mut self, sides: &[Kept<'_>]) {
+        assert!(sides.len() == self.logs.len() && self.logs.iter().all(|log| log.end() == 0), "a join without rows");
+        for ((log, index), kept) in self.logs.iter_mut().zip(&mut self.indexes).zip(sides) {
+            log.extend(kept.ts.iter().copied(), kept.bands);
+            log.restore(kept.matched, kept.settled);
+            let rows = (0..kept.ts.len() as u32).filter(|&row| log.joins(row));
+            index.insert_all(&rows.map(|row| Entry { key: log.code(0, row), row }).collect::<Vec<_>>());
+        }
+    }
+}
+
+impl Epoch {
+    fn clear(&mut self) {
+        self.places.clear();
+        self.joins.clear();
+        self.ranges.clear();
+        self.further.iter_mut().for_each(Vec::clear);
+    }
+}
+
+#[cfg(test)]
+mod tests;
