@@ -31,6 +31,7 @@ Sorted streams as one, in an order that depends on nothing but their rows:
 from tidegate import agg
 from tidegate._explain import explain
 from tidegate._tidegate import (
+    Aggregate,
     BatchReader,
     ClosedError,
     IntervalJoin,
@@ -56,6 +57,7 @@ from tidegate.expressions import Expr, left, right, row
 from tidegate.windows import Rows, rows
 
 __all__ = [
+    "Aggregate",
     "BatchReader",
     "ClosedError",
     "Expr",

@@ -12,6 +12,11 @@ def _explain_online_join(left: ArrowSource, right: ArrowSource, **arguments: Any
         return join.explain()
 
 
+def _explain_online_aggregate(schema: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as above
+    with _tidegate.Aggregate(schema, **arguments) as windows:
+        return windows.explain()
+
+
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _tidegate.explain_aggregate,
     _tidegate.interval_join: _tidegate.explain_interval_join,
@@ -19,6 +24,7 @@ _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.IntervalJoin: _explain_online_join,
     _tidegate.window_join: _tidegate.explain_window_join,
     _tidegate.window_join_batches: _tidegate.explain_window_join,
+    _tidegate.Aggregate: _explain_online_aggregate,
 }
 
 
@@ -32,10 +38,10 @@ def explain(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.interval_join_batches`,
-            `tidegate.IntervalJoin`, `tidegate.window_join`, `tidegate.window_join_batches` or
-            `tidegate.aggregate`.
+            `tidegate.IntervalJoin`, `tidegate.window_join`, `tidegate.window_join_batches`,
+            `tidegate.aggregate` or `tidegate.Aggregate`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
-            aggregation.
+            aggregation or what has their schema.
         **arguments: As for the function.
 
     Returns:

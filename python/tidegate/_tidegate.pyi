@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import TypeVar, disjoint_base
 
-from tidegate.agg import Aggregate
+from tidegate import agg
 from tidegate.expressions import Expr
 from tidegate.types import (
     ArrowSource,
@@ -37,6 +37,7 @@ from tidegate.types import (
 
 __all__ = [
     "BUILD_PROFILE",
+    "Aggregate",
     "BatchReader",
     "ClosedError",
     "IntervalJoin",
@@ -142,6 +143,18 @@ class _MergeStats(TypedDict):
     rows_late: int
     rows_out: int
     watermark: int | None
+    memory: int
+    sources: list[_SourceStats]
+
+class _AggregateStats(TypedDict):
+    rows_in: int
+    rows_used: int
+    rows_late: int
+    rows_out: int
+    watermark: int | None
+    state_keys: int
+    state_cells: int
+    state_bytes: int
     memory: int
     sources: list[_SourceStats]
 
@@ -870,6 +883,286 @@ class IntervalJoin(StreamJoin):
         pin: bool = True,
     ) -> Self: ...
 
+@final
+class Aggregate:
+    """Aggregate rows as they come.
+
+    The aggregates over sliding windows of sources that are pushed to (the multiway aggregate of
+    Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). Of the rows that
+    were not late, it finds what `aggregate` does, bit by bit, with each source as a stream. The
+    rows of a window come as soon as no source can bring a row that falls in it. They are in the
+    order of windows, then keys.
+
+    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
+    pieces, or on the number of threads.
+
+    An aggregation is an iterator of record batches, which waits for sources until all of them are
+    closed; `poll` does not wait. Either may be called from several threads; each batch comes to one
+    of them. All work beside that of a push is done while somebody polls or iterates. A process made
+    by `fork()` cannot use an aggregation of its parent.
+
+    Example:
+        >>> windows = tg.Aggregate(
+        ...     trades.schema, on="ts", size=20, advance=10, by="sym",
+        ...     aggs={"n": tg.agg.count(), "mean": tg.agg.mean("price")}, sources=2,
+        ... )
+        >>> first, second = windows.sources
+        >>> first.push(trades)
+        >>> second.push(pa.table({"ts": [15, 25], "sym": ["A", "B"], "price": [4.0, 5.0]}))
+        >>> for row in windows.poll().to_pylist():
+        ...     print(row)
+        {'window_start': 0, 'window_end': 20, 'sym': 'A', 'n': 2, 'mean': 2.5}
+
+        Nothing later is final, since the second source may still bring a row of 25:
+
+        >>> second.advance(30)
+        >>> [row["n"] for batch in iter(windows.poll, None) for row in batch.to_pylist()]
+        [2, 2]
+        >>> for source in windows.sources:
+        ...     source.close()
+        >>> [row["n"] for batch in windows for row in batch.to_pylist()]
+        [1, 2, 1]
+
+        Rows of a source up to 3 out of order:
+
+        >>> with tg.Aggregate(
+        ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, lateness=3
+        ... ) as windows:
+        ...     windows.sources[0].push(trades.take([1, 0]))  # 20 has come, so that 10 is late
+        ...     windows.late().select(["late_source", "late_watermark", "ts"]).to_pylist()
+        [{'late_source': 0, 'late_watermark': 17, 'ts': 10}]
+
+    Args:
+        schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
+        on: As for `aggregate`.
+        size: As for `aggregate`.
+        advance: As for `aggregate`.
+        offset: As for `aggregate`.
+        by: As for `aggregate`.
+        aggs: As for `aggregate`. The smallest and the largest of text, binary and decimal columns
+            are for whole tables only.
+        where: As for `aggregate`.
+        sources: The number of sources, from 1 to 65536; 1 if it is not said.
+        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms" or an integer in the column's unit. None, as 0,
+            means that they are in order.
+        algorithm: As for `aggregate`.
+        threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
+        memory_limit: Bytes that may be held for rows that are pushed and not aggregated yet, late
+            rows, and the state; None for no limit. With a row it is counted what it may add to the
+            state, so that whatever was pushed can be aggregated. The few batches that a poll makes
+            ahead do not count.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        TidegateError: Another argument has no meaning.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        A row is added to one state for each function, and is not kept unless a first or last value
+        is asked for. The state has, for each function, 8 to 32 bytes a key and slice of two
+        windows, a slice being what lies between the starts and ends of windows that follow each
+        other. Keys without rows there are forgotten.
+
+        An error such as a sum that does not fit 64 bits stays: rows would be missing in what comes
+        after it, so all later polls raise it again.
+    """
+
+    def __new__(
+        cls,
+        schema: pa.Schema | ArrowSource,
+        *,
+        on: str,
+        size: Length,
+        advance: Length | None = None,
+        offset: Length | None = None,
+        by: str | Sequence[str] | None = None,
+        aggs: Mapping[str, agg.Aggregate],
+        where: Expr | str | None = None,
+        sources: int | None = None,
+        lateness: Bound = None,
+        algorithm: Literal["auto", "slices"] = "auto",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> Self: ...
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results.
+
+        Example:
+            >>> tg.Aggregate(
+            ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}
+            ... ).schema.names
+            ['window_start', 'window_end', 'n']
+        """
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, by number.
+
+        Raises:
+            ClosedError: The aggregation is one of a parent process.
+
+        Example:
+            >>> windows = tg.Aggregate(
+            ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, sources=3
+            ... )
+            >>> [source.number for source in windows.sources]
+            [0, 1, 2]
+        """
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Hand out the next results that are final, if there are any.
+
+        It does not wait, so that None means *not now*, or that all sources have closed and all
+        results were taken.
+
+        Returns:
+            The next results in order, or None.
+
+        Raises:
+            ClosedError: The aggregation is closed, or of a parent process.
+            MemoryLimitError: The state has outgrown `memory_limit`; the poll may be tried again.
+            TidegateError: A condition cannot be evaluated for some row, a sum does not fit, or a
+                window begins or ends beyond 64 bits.
+
+        Example:
+            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
+            >>> windows.sources[0].push(trades)
+            >>> [row["window_start"] for row in windows.poll().to_pylist()]
+            [10, 20]
+        """
+
+    def late(self) -> pa.Table:
+        """Return the late rows that were not returned yet.
+
+        A row is late if its time is below the watermark of its source when it is pushed. It is in
+        no window.
+
+        Returns:
+            The columns of the sources, after `late_source`, the source's number, `late_position`,
+            the row's number in its source, and `late_watermark`, the watermark that the row came
+            below. By source and position. Until they are returned, late rows count for
+            `memory_limit`.
+
+        Raises:
+            ClosedError: The aggregation is one of a parent process.
+
+        Example:
+            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
+            >>> windows.sources[0].push(trades.take([0, 2, 1]))
+            >>> windows.late().select(["late_position", "late_watermark", "ts"]).to_pylist()
+            [{'late_position': 2, 'late_watermark': 30, 'ts': 20}]
+        """
+
+    def stats(self) -> _AggregateStats:
+        """Return numbers that describe the aggregation so far.
+
+        Returns:
+            `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
+            out; `watermark`, below which no row can come any more; `state_keys`, the keys that are
+            known, `state_cells`, the states of each function, and `state_bytes`, what they take;
+            `memory`, what counts towards the limit; and `sources`, for each its `name`, its rows,
+            its `watermark`, None before the first promise, and whether it is `closed`.
+
+        Raises:
+            ClosedError: The aggregation is one of a parent process.
+
+        Example:
+            >>> windows = tg.Aggregate(
+            ...     trades.schema, on="ts", size=10, by="sym", aggs={"n": tg.agg.count()}
+            ... )
+            >>> windows.sources[0].push(trades)
+            >>> windows.poll().num_rows
+            2
+            >>> stats = windows.stats()
+            >>> stats["rows_in"], stats["watermark"], stats["state_cells"]
+            (3, 30, 1)
+        """
+
+    def explain(self) -> str:
+        """Say what the aggregation does, as `tidegate.explain` would.
+
+        Returns:
+            A few lines of text.
+
+        Raises:
+            ClosedError: The aggregation is one of a parent process.
+
+        Example:
+            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
+            >>> print(windows.explain().splitlines()[1])
+              windows    [k * 10 + 0, k * 10 + 0 + 10) integer, on ts
+        """
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes.
+
+        An aggregation of the same arguments that restores them goes on as if nothing had happened,
+        in another process or with another number of threads. They hold all that was pushed and may
+        still matter, late rows that were not returned, and results that were not handed out. Equal
+        histories give equal bytes.
+
+        Returns:
+            The bytes, which have a version and a checksum.
+
+        Raises:
+            ClosedError: The aggregation is closed, or of a parent process.
+            TidegateError: As for `poll`.
+
+        Example:
+            >>> arguments = dict(on="ts", size=20, aggs={"n": tg.agg.count()})
+            >>> windows = tg.Aggregate(trades.schema, **arguments)
+            >>> windows.sources[0].push(trades)
+            >>> again = tg.Aggregate(trades.schema, **arguments, threads=1)
+            >>> again.restore(windows.snapshot())
+            >>> again.sources[0].close()
+            >>> [row["n"] for batch in again for row in batch.to_pylist()]
+            [1, 2]
+        """
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot.
+
+        Example:
+            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
+            >>> windows.restore(b"something else")
+            Traceback (most recent call last):
+            tidegate.StateError: ...
+
+        Args:
+            snapshot: What `snapshot` returned.
+
+        Raises:
+            StateError: The snapshot is damaged, of another version or of another query, or this
+                aggregation was used before. After it, make a new aggregation.
+            MemoryLimitError: What it holds does not fit `memory_limit`.
+            ClosedError: The aggregation is one of a parent process.
+            TypeError: The argument is no bytes.
+        """
+
+    def close(self) -> None:
+        """Drop what is held; sources and polls fail from now on.
+
+        A second call does nothing. The end of a `with` block closes, too.
+
+        Raises:
+            ClosedError: The aggregation is one of a parent process.
+
+        Example:
+            >>> tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}).close()
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+
 def default_threads() -> int:
     """Return the number of threads that a call uses when it does not say.
 
@@ -1275,7 +1568,7 @@ def aggregate(
     advance: Length | None = None,
     offset: Length | None = None,
     by: str | Sequence[str] | None = None,
-    aggs: Mapping[str, Aggregate],
+    aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Literal["auto", "slices"] = "auto",
     threads: int | None = None,
@@ -1358,7 +1651,7 @@ def explain_aggregate(
     advance: Length | None = None,
     offset: Length | None = None,
     by: str | Sequence[str] | None = None,
-    aggs: Mapping[str, Aggregate],
+    aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Literal["auto", "slices"] = "auto",
     threads: int | None = None,

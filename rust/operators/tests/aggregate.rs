@@ -1,12 +1,15 @@
 //! Aggregates over sliding windows against windows that are recomputed one by one.
 //!
 //! `oracle_*` compares small random data with code that visits every row for every window; `differential_*` compares
-//! thread counts on data of many parts, which small data never reaches.
+//! thread counts on data of many parts, which small data never reaches; `online_*` compares rows that come epoch by epoch
+//! with rows that are there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use tidegate_operators::aggregate::{Aggregate, Column, Numbers, Page, Stream, Values, Windows, aggregate};
+use tidegate_operators::aggregate::{
+    Aggregate, Column, KeyOrder, Numbers, OnlineAggregate, Page, Stream, Values, Windows, aggregate,
+};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::bits::BitSet;
 use tidegate_sync::Stop;
@@ -29,8 +32,8 @@ struct Shape {
 /// A result row: window, key, and the values as text, floats by their bits.
 type Found = ((i64, u32), Vec<String>);
 
-/// What the test asks for, of the columns of each source.
-fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Found> {
+/// Hands what the test asks for, of the columns of each source, to `use_it`.
+fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregate]) -> R) -> R {
     let ts: Vec<Vec<i64>> = sources.iter().map(|rows| rows.iter().map(|row| row.0).collect()).collect();
     let keys: Vec<Vec<u32>> = sources.iter().map(|rows| rows.iter().map(|row| row.1).collect()).collect();
     let whole: Vec<Vec<i64>> = sources.iter().map(|rows| rows.iter().map(|row| row.2).collect()).collect();
@@ -66,10 +69,86 @@ fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Found> {
         Aggregate::First(vec![None; sources.len()]),
         Aggregate::Last(some_masks),
     ];
+    use_it(&streams, &aggregates)
+}
+
+fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Found> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(rows_of(page));
-    aggregate(&streams, KEYS, &windows, &aggregates, &driver, |_| Ok(()), take).unwrap().concat()
+    with_input(sources, |streams, aggregates| {
+        aggregate(streams, KEYS, &windows, aggregates, &driver, |_| Ok(()), take).unwrap().concat()
+    })
+}
+
+/// What happens between two epochs.
+#[derive(Clone, Copy, Debug)]
+enum Between {
+    Nothing,
+    /// The windows that are complete are made.
+    Pages,
+    /// All sources promise that they have come to the next row.
+    Promise,
+    /// The state goes to another operator.
+    Restore,
+}
+
+/// As [`run`], in epochs of so many rows in merged order.
+fn run_online(sources: &[Vec<Row>], shape: Shape, threads: usize, epochs: &[(usize, Between)]) -> Vec<Found> {
+    let windows = Windows::new(shape.size, shape.advance, shape.offset);
+    let driver = Driver::new(threads, Stop::default());
+    let none = vec![Vec::new(); sources.len()];
+    let new = || with_input(&none, |_, aggregates| OnlineAggregate::new(windows, sources.len(), aggregates));
+    // Numbers of keys are not their order.
+    let (order, ranks): (Vec<u32>, Vec<u32>) =
+        (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
+    let order = KeyOrder { keys: &order, ranks: &ranks };
+    let starts: Vec<usize> = sources.iter().scan(0, |sum, of| Some(std::mem::replace(sum, *sum + of.len()))).collect();
+    let mut places: Vec<Place> = Vec::new();
+    for (source, rows) in sources.iter().enumerate() {
+        places.extend(rows.iter().enumerate().map(|(at, row)| (row.0, source, at)));
+    }
+    places.sort_unstable();
+    let (mut online, mut found, mut taken) = (new(), Vec::new(), vec![0; sources.len()]);
+    let pages = |online: &mut OnlineAggregate, found: &mut Vec<Found>| loop {
+        let made = online.pages(2, order, &driver).unwrap();
+        if made.is_empty() {
+            break;
+        }
+        found.extend(made.into_iter().flat_map(rows_of));
+    };
+    let mut rest = &places[..];
+    for &(rows, between) in epochs.iter().cycle().take(if epochs.is_empty() { 0 } else { usize::MAX }) {
+        let (epoch, others) = rest.split_at(rows.min(rest.len()));
+        rest = others;
+        let first_rows: Vec<u32> = starts.iter().zip(&taken).map(|(start, taken)| (start + taken) as u32).collect();
+        let mut of_sources = none.clone();
+        for &(_, source, at) in epoch {
+            let (ts, key, value, counts) = sources[source][at];
+            of_sources[source].push((ts, KEYS as u32 - 1 - key, value, counts));
+            taken[source] += 1;
+        }
+        with_input(&of_sources, |streams, aggregates| {
+            online.add(streams, KEYS, &first_rows, aggregates, &driver).unwrap();
+        });
+        match (between, rest.first()) {
+            (_, None) => break,
+            (Between::Nothing, _) => {}
+            (Between::Pages, _) => pages(&mut online, &mut found),
+            (Between::Promise, Some(next)) => online.advance(next.0, &driver).unwrap(),
+            (Between::Restore, _) => {
+                pages(&mut online, &mut found);
+                let saved = online.save();
+                online = new();
+                assert!(online.restore(saved.clone()));
+                assert_eq!(online.save(), saved);
+            }
+        }
+    }
+    online.finish(&driver).unwrap();
+    pages(&mut online, &mut found);
+    assert!(!online.is_used().contains(&true), "nothing is kept once all windows are made");
+    found
 }
 
 /// Values whose sums depend on the order in which they are added.
@@ -223,6 +302,38 @@ proptest! {
     #[test]
     fn oracle_sparse_times(sources in sources(6, 4000), shape in shapes()) {
         prop_assert_eq!(run(&sources, shape, 2), oracle(&sources, shape));
+    }
+}
+
+fn epochs() -> impl Strategy<Value = Vec<(usize, Between)>> {
+    let between =
+        prop_oneof![Just(Between::Nothing), Just(Between::Pages), Just(Between::Promise), Just(Between::Restore)];
+    prop::collection::vec((1_usize..20, between), 1..6)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn online_epochs_do_not_show(
+        sources in sources(30, 60), shape in shapes(), threads in 1_usize..4, epochs in epochs(),
+    ) {
+        prop_assert_eq!(run_online(&sources, shape, threads, &epochs), run(&sources, shape, 1));
+    }
+
+    #[test]
+    fn online_sparse_times(sources in sources(6, 4000), shape in shapes(), epochs in epochs()) {
+        prop_assert_eq!(run_online(&sources, shape, 2, &epochs), run(&sources, shape, 1));
+    }
+}
+
+#[test]
+fn online_many_rows() {
+    let sources = many(60_000, 3);
+    for (size, advance) in [(1000, 100), (1000, 300), (20_000, 7), (10, 70), (400_000, 20)] {
+        let shape = Shape { size, advance, offset: 3 };
+        let epochs = [(10_000, Between::Pages), (30_000, Between::Nothing)];
+        assert_eq!(run_online(&sources, shape, 3, &epochs), run(&sources, shape, 1), "{shape:?}");
     }
 }
 

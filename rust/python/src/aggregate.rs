@@ -88,22 +88,22 @@ pub(crate) fn explain_aggregate<'py>(
 }
 
 /// The keyword arguments as they came.
-struct Arguments<'a, 'py> {
-    on: &'a str,
-    size: &'a Bound<'py, PyAny>,
-    advance: Option<&'a Bound<'py, PyAny>>,
-    offset: Option<&'a Bound<'py, PyAny>>,
-    by: Option<&'a Bound<'py, PyAny>>,
-    aggs: &'a Bound<'py, PyAny>,
-    r#where: Option<&'a Bound<'py, PyAny>>,
-    algorithm: &'a str,
-    threads: Option<&'a Bound<'py, PyAny>>,
-    max_rows: Option<&'a Bound<'py, PyAny>>,
+pub(crate) struct Arguments<'a, 'py> {
+    pub(crate) on: &'a str,
+    pub(crate) size: &'a Bound<'py, PyAny>,
+    pub(crate) advance: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) offset: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) by: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) aggs: &'a Bound<'py, PyAny>,
+    pub(crate) r#where: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) algorithm: &'a str,
+    pub(crate) threads: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) max_rows: Option<&'a Bound<'py, PyAny>>,
 }
 
 impl Arguments<'_, '_> {
-    fn read(self) -> PyResult<Aggregation> {
-        // There is one batch algorithm so far, by two names.
+    pub(crate) fn read(self) -> PyResult<Aggregation> {
+        // There is one algorithm so far, by two names.
         word("algorithm", self.algorithm, &[("auto", ()), ("slices", ())])?;
         Ok(Aggregation {
             on: self.on.to_owned(),

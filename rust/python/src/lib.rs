@@ -11,6 +11,7 @@ mod interval_join;
 mod join;
 mod merge;
 mod online;
+mod online_aggregate;
 mod operator;
 mod reader;
 mod stream_join;
@@ -36,6 +37,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::online::IntervalJoin;
+
+    #[pymodule_export]
+    use super::online_aggregate::Aggregate;
 
     #[pymodule_export]
     use super::operator::Source;

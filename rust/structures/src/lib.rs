@@ -3,6 +3,7 @@
 pub mod bits;
 pub mod gate;
 pub mod gather;
+pub mod hive;
 pub mod index;
 pub mod pages;
 pub mod partition;

@@ -41,7 +41,7 @@ pub(super) struct Part {
 /// The partials of one source in one slice.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    slice: Slice,
+    pub(super) slice: Slice,
     pub(super) source: usize,
     pub(super) partials: Range<usize>,
 }
@@ -128,7 +128,7 @@ impl Slots {
 }
 
 /// Forgets the numbers of the keys that have one.
-fn clear(slots: &mut [u32], keys: &[u32]) {
+pub(super) fn clear(slots: &mut [u32], keys: &[u32]) {
     if keys.len() < slots.len() {
         keys.iter().for_each(|&key| slots[key as usize] = NOWHERE);
     } else {
@@ -160,28 +160,11 @@ impl<'a> Builder<'a> {
 
     /// Adds the rows of the next source, in time order.
     fn add(&mut self, ts: &[i64], keys: Option<&[u32]>) {
-        let mut row = 0;
-        while row < ts.len() {
-            let slice = self.windows.slice_of(ts[row]);
-            let last = self.windows.last_time(slice);
-            let end = row + ts[row..].iter().take_while(|ts| **ts <= last).count();
-            let out = &mut self.partial_of[self.filled..][..end - row];
-            self.filled += end - row;
-            if self.windows.is_gap(slice) {
-                out.fill(NOWHERE);
-            } else {
-                let first = self.keys.len();
-                match keys {
-                    Some(keys) => number(&keys[row..end], &mut self.slots.partials, &mut self.keys, out),
-                    None => {
-                        out.fill(first as u32);
-                        self.keys.push(0);
-                    }
-                }
-                self.runs.push(Run { slice, source: self.source, partials: first..self.keys.len() });
-            }
-            row = end;
-        }
+        let out = &mut self.partial_of[self.filled..][..ts.len()];
+        self.filled += ts.len();
+        let rows = Stream { ts, keys };
+        let Builder { windows, slots, keys: known, runs, source, .. } = self;
+        number_rows(rows, *source, windows, &mut slots.partials, known, runs, out);
         self.source += 1;
     }
 
@@ -214,14 +197,48 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Numbers the keys of a run by themselves: a key that the run has not had yet gets the next number.
-fn number(keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
-    number_from(known.len(), keys, slots, known, out);
+/// Numbers the partials of a source's rows behind those that it has; `known` are their keys, `runs` their slices. Where
+/// the last run is of the source and of the slice of the first rows, these continue it.
+pub(super) fn number_rows(
+    rows: Stream<'_>,
+    source: usize,
+    windows: &Windows,
+    slots: &mut [u32],
+    known: &mut Vec<u32>,
+    runs: &mut Vec<Run>,
+    out: &mut [u32],
+) {
+    let Stream { ts, keys } = rows;
+    let mut row = 0;
+    while row < ts.len() {
+        let slice = windows.slice_of(ts[row]);
+        let last = windows.last_time(slice);
+        let end = row + ts[row..].iter().take_while(|ts| **ts <= last).count();
+        let out = &mut out[row..end];
+        if windows.is_gap(slice) {
+            out.fill(NOWHERE);
+        } else {
+            if runs.last().is_none_or(|run| (run.slice, run.source) != (slice, source)) {
+                runs.push(Run { slice, source, partials: known.len()..known.len() });
+            }
+            let run = &mut runs.last_mut().expect("it is there").partials;
+            match keys {
+                Some(keys) => number_from(run.start, &keys[row..end], slots, known, out),
+                None => {
+                    out.fill(run.start as u32);
+                    known.resize(run.start + 1, 0);
+                }
+            }
+            run.end = known.len();
+        }
+        row = end;
+    }
 }
 
-/// As [`number`], where the keys with numbers from `first` on are known already.
+/// Numbers the keys of a run: one that the run has not had yet, which is one without a number from `first` on, gets the
+/// next number.
 #[inline]
-fn number_from(first: usize, keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
+pub(super) fn number_from(first: usize, keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
     let first = first as u32;
     let mut count = known.len();
     known.resize(count + keys.len(), 0);

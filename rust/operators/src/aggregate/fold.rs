@@ -79,7 +79,7 @@ pub(super) fn fold_rows<const LAST: bool>(
 
 /// Calls `add` with the partial and the value of each row that counts; rows that do not count go nowhere.
 #[inline]
-fn each<T>(
+pub(super) fn each<T>(
     mask: &Option<&BitSet>,
     first: usize,
     partial_of: &[u32],

@@ -58,32 +58,32 @@ pub(super) struct Count;
 
 impl Function for Count {
     type Input = ();
-    type State = u32;
+    type State = u64;
     type Output = i64;
 
-    const EMPTY: u32 = 0;
+    const EMPTY: u64 = 0;
 
     #[inline]
-    fn add(state: &mut u32, (): ()) {
+    fn add(state: &mut u64, (): ()) {
         *state += 1;
     }
 
     #[inline]
-    fn combine(earlier: u32, later: u32) -> u32 {
+    fn combine(earlier: u64, later: u64) -> u64 {
         earlier + later
     }
 
     #[inline]
-    fn finish(state: u32) -> Option<i64> {
-        Some(state.into())
+    fn finish(state: u64) -> Option<i64> {
+        Some(state.cast_signed())
     }
 }
 
 /// A value, and of how many rows it is.
 #[derive(Clone, Copy)]
 pub(super) struct Of<T> {
-    value: T,
-    rows: u32,
+    pub(super) value: T,
+    pub(super) rows: u64,
 }
 
 /// Numbers that are added up.
@@ -192,7 +192,7 @@ impl<T: Number> Function for Mean<T> {
 
     #[inline]
     fn finish(state: Of<T>) -> Option<f64> {
-        (state.rows > 0).then(|| one_nan(state.value.float() / f64::from(state.rows)))
+        (state.rows > 0).then(|| one_nan(state.value.float() / state.rows as f64))
     }
 }
 
@@ -226,10 +226,10 @@ impl<const LARGEST: bool> Function for Extreme<LARGEST> {
 /// Mean and squared distances from it, as they change row by row.
 #[derive(Clone, Copy)]
 pub(super) struct Moments {
-    rows: f64,
-    mean: f64,
+    pub(super) rows: f64,
+    pub(super) mean: f64,
     /// The sum of the squared distances from the mean.
-    squares: f64,
+    pub(super) squares: f64,
 }
 
 /// The variance of a sample, or its square root.

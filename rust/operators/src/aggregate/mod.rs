@@ -25,6 +25,8 @@
 mod cells;
 mod fold;
 mod functions;
+mod halves;
+mod online;
 mod slide;
 mod windows;
 
@@ -34,6 +36,7 @@ use tidegate_structures::pages::Pages;
 use crate::driver::{Driver, Stopped};
 use fold::{fold, fold_rows};
 use functions::{Count, Extreme, Mean, Sum, Variance};
+pub use online::{KeyOrder, OnlineAggregate, Saved};
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use windows::Windows;
 

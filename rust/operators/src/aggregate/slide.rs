@@ -26,6 +26,7 @@ use tidegate_structures::pages::Pages;
 use super::cells::{Part, SliceCells};
 use super::fold::States;
 use super::functions::{Element, Function};
+use super::halves::Halves;
 use super::windows::{Slice, Windows};
 use super::{OutputColumn, Page};
 
@@ -397,24 +398,13 @@ pub(super) trait Folded: Send + Sync {
 
 impl<F: Function> Folded for States<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
-        Box::new(Slider::<F> {
-            states: &self.0,
-            suffix: Vec::new(),
-            prefix: Vec::new(),
-            replaced: Vec::new(),
-            values: Pages::new(0),
-            missing: Vec::new(),
-        })
+        Box::new(Slider::<F> { states: &self.0, halves: Halves::default(), values: Pages::new(0), missing: Vec::new() })
     }
 }
 
 struct Slider<'a, F: Function> {
     states: &'a [Vec<F::State>],
-    /// By key: the state of what is left of the first block, and of what has come of the second.
-    suffix: Vec<F::State>,
-    prefix: Vec<F::State>,
-    /// What stood in the suffix before each cell was combined with it, the last cell first.
-    replaced: Vec<F::State>,
+    halves: Halves<F>,
     values: Pages<F::Output>,
     missing: Vec<usize>,
 }
@@ -423,36 +413,13 @@ impl<'a, F: Function> Slider<'a, F> {
     fn cells(&self, slice: &Placed) -> &'a [F::State] {
         &self.states[slice.part][slice.cells.clone()]
     }
-
-    fn enter(&mut self, slice: &Placed, block: &Block) {
-        for (cell, local) in self.cells(slice).iter().zip(block.locals(slice)) {
-            let prefix = &mut self.prefix[*local as usize];
-            *prefix = F::combine(*prefix, *cell);
-        }
-    }
-
-    fn leave(&mut self, slice: &Placed, block: &Block) {
-        let rest = self.replaced.len() - slice.cells.len();
-        for (before, local) in self.replaced[rest..].iter().zip(block.locals(slice)) {
-            self.suffix[*local as usize] = *before;
-        }
-        self.replaced.truncate(rest);
-    }
 }
 
 impl<F: Function> Slide for Slider<'_, F> {
     fn begin(&mut self, block: &Block) {
-        for states in [&mut self.suffix, &mut self.prefix] {
-            states.clear();
-            states.resize(block.keys.len(), F::EMPTY);
-        }
-        self.replaced.clear();
+        self.halves.begin(block.keys.len());
         for slice in block.slices[..block.leaving].iter().rev() {
-            for (cell, local) in self.cells(slice).iter().zip(block.locals(slice)) {
-                let suffix = &mut self.suffix[*local as usize];
-                self.replaced.push(*suffix);
-                *suffix = F::combine(*cell, *suffix);
-            }
+            self.halves.prepend(self.cells(slice), block.locals(slice));
         }
     }
 
@@ -463,18 +430,12 @@ impl<F: Function> Slide for Slider<'_, F> {
     fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
         let mut done = 0;
         for step in &steps.steps {
-            block.slices[step.leave.clone()].iter().for_each(|slice| self.leave(slice, block));
-            block.slices[step.enter.clone()].iter().for_each(|slice| self.enter(slice, block));
-            let selected = &steps.selected[done..done + step.rows];
-            let (suffix, prefix) = (&self.suffix[..], &self.prefix[..block.keys.len()]);
-            let values = &mut self.values[first + done..first + done + step.rows];
-            for (at, (value, local)) in values.iter_mut().zip(selected).enumerate() {
-                let found = F::finish(F::combine(suffix[*local as usize], prefix[*local as usize]));
-                if found.is_none() {
-                    self.missing.push(first + done + at);
-                }
-                *value = found.unwrap_or_default();
+            block.slices[step.leave.clone()].iter().for_each(|slice| self.halves.leave(block.locals(slice)));
+            for slice in &block.slices[step.enter.clone()] {
+                self.halves.append(self.cells(slice), block.locals(slice));
             }
+            let selected = &steps.selected[done..done + step.rows];
+            self.halves.write(selected, first + done, &mut self.values, &mut self.missing);
             done += step.rows;
         }
     }

@@ -61,11 +61,11 @@ impl Windows {
         if self.rest == 0 { 1 } else { 2 }
     }
 
-    /// The slice of a time.
+    /// The slice of a time; of one whose slice is before all others, the first.
     pub(super) fn slice_of(&self, ts: i64) -> Slice {
         let Some(since) = ts.checked_sub(self.offset) else {
             // One advance later the difference fits.
-            return self.slice_of(ts + self.advance) - self.stride();
+            return self.slice_of(ts + self.advance).saturating_sub(self.stride());
         };
         let (step, within) = (since.div_euclid(self.advance), since.rem_euclid(self.advance));
         if self.rest == 0 { step } else { 2 * step + i64::from(within >= self.rest) }
@@ -130,5 +130,6 @@ mod tests {
         assert_eq!(first.window_start(first.slice_of(i64::MIN)), i64::MIN);
         let late = Windows::new(4, 4, 1);
         assert_eq!(late.slice_of(i64::MIN + 1), late.slice_of(i64::MIN) + 1);
+        assert_eq!(Windows::new(1, 2, 1).slice_of(i64::MIN), i64::MIN);
     }
 }

@@ -21,7 +21,16 @@ use crate::keys::KeyColumn;
 use crate::{Error, Result};
 
 /// What the functions are of, in the order of the aggregates.
-pub(super) struct Columns(Vec<Values>);
+pub(crate) struct Columns(Vec<Values>);
+
+/// Which rows there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All that are aggregated.
+    Whole,
+    /// Some of a stream, of which others were before and may follow: how values are written down depends on none of them.
+    Stream,
+}
 
 /// What one function is of.
 struct Values {
@@ -58,23 +67,30 @@ impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
 }
 
 impl Columns {
-    pub(super) fn new(streams: &Streams, plan: &Plan, driver: &Driver) -> Result<Self> {
-        let column = |(at, output): (usize, &OutputPlan)| Values::new(streams, plan, output, at, driver);
+    pub(crate) fn new(streams: &Streams, plan: &Plan, extent: Extent, driver: &Driver) -> Result<Self> {
+        let column = |(at, output): (usize, &OutputPlan)| Values::new(streams, plan, output, at, extent, driver);
         Ok(Columns(plan.outputs.iter().enumerate().map(column).collect::<Result<_>>()?))
     }
 
-    pub(super) fn aggregates(&self) -> Vec<Aggregate<'_>> {
+    pub(crate) fn aggregates(&self) -> Vec<Aggregate<'_>> {
         self.0.iter().map(Values::aggregate).collect()
     }
 
     /// The values by rank of the aggregate at `at`, if it is of ranks.
-    pub(super) fn ranked(&self, at: usize) -> Option<&Groups> {
+    pub(crate) fn ranked(&self, at: usize) -> Option<&Groups> {
         self.0[at].ranked.as_ref()
     }
 }
 
 impl Values {
-    fn new(streams: &Streams, plan: &Plan, output: &OutputPlan, at: usize, driver: &Driver) -> Result<Self> {
+    fn new(
+        streams: &Streams,
+        plan: &Plan,
+        output: &OutputPlan,
+        at: usize,
+        extent: Extent,
+        driver: &Driver,
+    ) -> Result<Self> {
         let function = output.function;
         let mut masks: Vec<Option<BitSet>> = streams.sources.iter().map(|source| source.masks[at].clone()).collect();
         let (Some(column), false) = (output.column, matches!(function, Function::First | Function::Last)) else {
@@ -91,6 +107,14 @@ impl Values {
             Function::Count => Plain::None,
             Function::Min | Function::Max => match codes(&sources, data_type, driver)? {
                 Some(codes) => Plain::Integers(codes),
+                None if extent == Extent::Stream => {
+                    let (name, function) = (&output.name, function.name());
+                    return Err(Error::schema(format!(
+                        "aggs: `{name}`: {function} of column `{}` of type {data_type}: of rows as they come, expected \
+                         numbers that are no decimals, times or booleans; cast it first, or aggregate whole tables",
+                        plan.read.field(column).name()
+                    )));
+                }
                 None => {
                     let field = plan.read.field(column);
                     let key = KeyColumn::new(column, field, column, field)?;
@@ -100,7 +124,13 @@ impl Values {
                     Plain::Integers(codes)
                 }
             },
-            Function::Sum | Function::Mean => numbers(&sources, data_type, output, streams.table.rows(), driver)?,
+            Function::Sum | Function::Mean => {
+                let rows = match extent {
+                    Extent::Whole => streams.table.rows() as u128,
+                    Extent::Stream => STREAM_ROWS,
+                };
+                numbers(&sources, data_type, output, rows, extent, driver)?
+            }
             _ => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
         Ok(Values { function, numbers, masks, ranked })
@@ -195,21 +225,31 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     driver.map(sources.to_vec(), source)?.into_iter().collect()
 }
 
-/// What sums and means are of: in 64 bits where no sum can leave them, else in 128.
+/// The most rows of a stream that a window may have: as many would take years to come.
+const STREAM_ROWS: u128 = 1 << 48;
+
+/// What sums and means of so many rows are of: in 64 bits where no sum can leave them, else in 128. Of streams, the type
+/// alone decides.
 fn numbers(
     sources: &[&[ArrayRef]],
     data_type: &DataType,
     output: &OutputPlan,
-    rows: usize,
+    rows: u128,
+    extent: Extent,
     driver: &Driver,
 ) -> Result<Plain> {
+    let is_narrow = data_type.primitive_width().is_some_and(|width| width <= 2);
+    let fits = |largest: u64| match extent {
+        Extent::Whole => u128::from(largest) * rows <= i64::MAX as u128,
+        Extent::Stream => is_narrow,
+    };
     if data_type.is_floating() {
         return Ok(Plain::Floats(primitives::<Float64Type>(sources, driver)?));
     }
     if data_type.is_unsigned_integer() {
         let values = primitives::<UInt64Type>(sources, driver)?;
         let largest = largest(&values, driver, |value| value)?;
-        if u128::from(largest) * rows as u128 <= i64::MAX as u128 {
+        if fits(largest) {
             let bits = |value: u64| value.cast_signed();
             let same = |values: &ScalarBuffer<u64>| Some(ScalarBuffer::new(values.inner().clone(), 0, values.len()));
             return Ok(Plain::Integers(mapped::<UInt64Type, i64>(sources, &DataType::UInt64, driver, bits, same)?));
@@ -219,7 +259,7 @@ fn numbers(
     if data_type.is_integer() {
         let values = primitives::<Int64Type>(sources, driver)?;
         let largest = largest(&values, driver, i64::unsigned_abs)?;
-        if u128::from(largest) * rows as u128 <= i64::MAX as u128 {
+        if fits(largest) {
             return Ok(Plain::Integers(values));
         }
         return Ok(Plain::Wide(widened(&values, driver)?));
@@ -231,7 +271,7 @@ fn numbers(
     let to = DataType::Decimal128(38, scale);
     let values = mapped::<Decimal128Type, i128>(sources, &to, driver, |value| value, |values| Some(values.clone()))?;
     let largest = largest(&values, driver, i128::unsigned_abs)?;
-    if largest.checked_mul(rows as u128).is_none_or(|most| most > i128::MAX as u128) {
+    if largest.checked_mul(rows).is_none_or(|most| most > i128::MAX as u128) {
         return Err(Error::data(format!(
             "aggs: `{}`: the sum of so many decimals of this size may exceed 128 bits; cast the column to float64",
             output.name
@@ -290,7 +330,7 @@ fn float_code(value: f64) -> i64 {
 }
 
 /// The float of a code.
-pub(super) fn float_of(code: i64) -> f64 {
+pub(crate) fn float_of(code: i64) -> f64 {
     f64::from_bits(flip(code).cast_unsigned())
 }
 

@@ -27,18 +27,18 @@ const PART_ROWS: usize = 1 << 16;
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
 /// Rows by equal keys, null being a key like any other.
-pub(super) struct Groups {
+pub(crate) struct Groups {
     /// The rank of each row's key.
-    pub(super) numbers: Pages<u32>,
+    pub(crate) numbers: Pages<u32>,
     /// One more than the largest rank. Not every rank below it need occur.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Key columns with a value for each rank.
-    pub(super) columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
 }
 
 impl Groups {
     /// Ranks the keys of a table that has rows.
-    pub(super) fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
+    pub(crate) fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
         let keys = encode_groups(table, by, driver)?;
         let (mut numbers, mut count) = (keys.right, keys.count);
         if has_nulls(table, by) && by.len() == 1 {
@@ -61,7 +61,11 @@ impl Groups {
             rows = order.iter().map(|number| rows[*number as usize]).collect();
         }
         let column = |key: &KeyColumn| {
-            let values = Column::new(table, key.right).gather(&rows)?;
+            let mut values = Column::new(table, key.right).gather(&rows)?;
+            if leaf(values.data_type()).is_floating() {
+                // Which of equal keys came first must not show.
+                values = cast(&canonical_values(&values)?, values.data_type())?;
+            }
             Ok(Column::of_chunks(values.data_type().clone(), vec![values]))
         };
         Ok(Groups { numbers, count, columns: by.iter().map(column).collect::<Result<_>>()? })
@@ -116,12 +120,19 @@ fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> 
     Ok(order)
 }
 
-/// The values in a form whose order is that of the keys: what dictionaries encode, and floats with one NaN and one zero.
+/// The values in a form whose order is that of the keys.
 fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
+    let plain = canonical_values(values)?;
+    Ok(if plain.data_type().is_floating() { cast(&plain, &DataType::Float64)? } else { plain })
+}
+
+/// What dictionaries encode, and floats with one NaN and one zero.
+pub(crate) fn canonical_values(values: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(values, leaf(values.data_type()))?;
     if !plain.data_type().is_floating() {
         return Ok(plain);
     }
     let floats = cast(&plain, &DataType::Float64)?;
-    Ok(Arc::new(floats.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical)))
+    let floats: ArrayRef = Arc::new(floats.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical));
+    Ok(cast(&floats, plain.data_type())?)
 }

@@ -6,11 +6,11 @@
 //!                                           └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
 //! ```
 
-mod columns;
-mod groups;
-mod output;
-mod plan;
-mod streams;
+pub(crate) mod columns;
+pub(crate) mod groups;
+pub(crate) mod output;
+pub(crate) mod plan;
+pub(crate) mod streams;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
@@ -22,7 +22,7 @@ use crate::expression::Expr;
 use crate::table::Table;
 use crate::time::Bound;
 use crate::{Error, Result};
-use columns::Columns;
+use columns::{Columns, Extent};
 use groups::Groups;
 use output::Output;
 use plan::Plan;
@@ -144,10 +144,10 @@ impl Aggregation {
         }
         streams.check_windows(&plan)?;
         let groups = (!plan.by.is_empty()).then(|| Groups::new(&streams.table, &plan.by, &driver)).transpose()?;
-        let columns = Columns::new(&streams, &plan, &driver)?;
-        let sources = streams.sources(groups.as_ref());
+        let columns = Columns::new(&streams, &plan, Extent::Whole, &driver)?;
+        let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
-        let output = Output::new(&plan, &streams, &columns, groups.as_ref(), &driver)?;
+        let output = Output::of_tables(&plan, &streams, &columns, groups.as_ref(), &driver)?;
         let rows = Counter::new(0);
         let announce = |more: usize| {
             driver.check()?;

@@ -25,32 +25,39 @@ use crate::{Error, Result};
 const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
 
 /// Makes the batches of a result.
-pub(super) struct Output<'a> {
-    plan: &'a Plan,
-    groups: Option<&'a Groups>,
-    columns: &'a Columns,
+pub(crate) struct Output<'a> {
+    pub(crate) plan: &'a Plan,
+    /// The key columns, with a value for each rank.
+    pub(crate) keys: &'a [Column],
+    /// For the aggregates that are of ranks of values: the value of each rank.
+    pub(crate) ranked: Vec<Option<&'a Column>>,
     /// For the aggregates that choose a row: the column of that row.
-    of_rows: Vec<Option<Column>>,
+    pub(crate) of_rows: Vec<Option<Column>>,
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(
+    pub(crate) fn of_tables(
         plan: &'a Plan,
         streams: &Streams,
         columns: &'a Columns,
         groups: Option<&'a Groups>,
         driver: &Driver,
     ) -> Result<Self> {
-        let of_rows = plan.outputs.iter().map(|output| {
-            let chosen = matches!(output.function, Function::First | Function::Last);
-            let column = output.column.filter(|_| chosen);
-            column.map(|at| Column::new(&streams.table, at).in_one_piece(driver)).transpose()
-        });
-        Ok(Output { plan, groups, columns, of_rows: of_rows.collect::<Result<_>>()? })
+        let of_rows = plan
+            .outputs
+            .iter()
+            .map(|output| output.chosen().map(|at| Column::new(&streams.table, at).in_one_piece(driver)).transpose());
+        let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
+        Ok(Output {
+            plan,
+            keys: groups.map_or(&[], |groups| &groups.columns),
+            ranked: (0..plan.outputs.len()).map(ranked).collect(),
+            of_rows: of_rows.collect::<Result<_>>()?,
+        })
     }
 
     /// The rows of a page.
-    pub(super) fn batch(&self, page: Page) -> Result<RecordBatch> {
+    pub(crate) fn batch(&self, page: Page) -> Result<RecordBatch> {
         let fields = self.plan.schema.fields();
         let mut columns = Vec::with_capacity(fields.len());
         for end in [false, true] {
@@ -66,7 +73,7 @@ impl<'a> Output<'a> {
             columns.push(times_as(times, fields[columns.len()].data_type())?);
         }
         let keys = &page.keys[..page.rows];
-        for column in self.groups.iter().flat_map(|groups| &groups.columns) {
+        for column in self.keys {
             columns.push(column.gather(keys)?);
         }
         for (at, column) in page.columns.into_iter().enumerate() {
@@ -96,12 +103,12 @@ impl<'a> Output<'a> {
                 missing.iter().for_each(|row| numbers[*row] = NO_ROW);
                 Ok(column.take(&numbers[..rows])?)
             }
-            Values::Integers(values) => match self.columns.ranked(at) {
-                Some(groups) => {
+            Values::Integers(values) => match self.ranked[at] {
+                Some(column) => {
                     // A value that is missing has the rank 0, which is hidden by its null.
                     let mut ranks: Vec<u32> = values[..rows].iter().map(|rank| *rank as u32).collect();
                     missing.iter().for_each(|row| ranks[*row] = NO_ROW);
-                    Ok(cast(&groups.columns[0].take(&ranks)?, data_type)?)
+                    Ok(cast(&column.take(&ranks)?, data_type)?)
                 }
                 None => self.integers(at, values, rows, data_type, nulls()),
             },

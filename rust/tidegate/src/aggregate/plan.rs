@@ -14,40 +14,47 @@ use crate::{Error, Result};
 
 /// What is read of the tables and what is made of it.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) unit: Unit,
-    pub(super) windows: Windows,
+pub(crate) struct Plan {
+    pub(crate) unit: Unit,
+    pub(crate) windows: Windows,
     /// The columns that keys and values are read from, with the types that all tables' columns take.
-    pub(super) read: SchemaRef,
+    pub(crate) read: SchemaRef,
     /// The key columns, by their places in `read`.
-    pub(super) by: Vec<KeyColumn>,
-    pub(super) outputs: Vec<OutputPlan>,
-    pub(super) tables: Vec<TablePlan>,
-    pub(super) schema: SchemaRef,
+    pub(crate) by: Vec<KeyColumn>,
+    pub(crate) outputs: Vec<OutputPlan>,
+    pub(crate) tables: Vec<TablePlan>,
+    pub(crate) schema: SchemaRef,
 }
 
 /// What is read of one table.
 #[derive(Debug)]
-pub(super) struct TablePlan {
-    pub(super) time: usize,
-    pub(super) rows: Option<Predicate>,
+pub(crate) struct TablePlan {
+    pub(crate) time: usize,
+    pub(crate) rows: Option<Predicate>,
     /// Where the columns of `read` are.
-    pub(super) read: Vec<usize>,
+    pub(crate) read: Vec<usize>,
     /// The predicate of each aggregate.
-    pub(super) predicates: Vec<Option<Predicate>>,
+    pub(crate) predicates: Vec<Option<Predicate>>,
 }
 
 /// One aggregate.
 #[derive(Debug)]
-pub(super) struct OutputPlan {
-    pub(super) name: String,
-    pub(super) function: Function,
+pub(crate) struct OutputPlan {
+    pub(crate) name: String,
+    pub(crate) function: Function,
     /// The place of its column in `read`.
-    pub(super) column: Option<usize>,
+    pub(crate) column: Option<usize>,
+}
+
+impl OutputPlan {
+    /// The column of which the function chooses a row.
+    pub(crate) fn chosen(&self) -> Option<usize> {
+        self.column.filter(|_| matches!(self.function, Function::First | Function::Last))
+    }
 }
 
 impl Plan {
-    pub(super) fn new(query: &Aggregation, tables: &[(String, &Schema)]) -> Result<Self> {
+    pub(crate) fn new(query: &Aggregation, tables: &[(String, &Schema)]) -> Result<Self> {
         if tables.is_empty() {
             return Err(Error::argument("streams: expected at least one stream, got none"));
         }
@@ -90,25 +97,10 @@ impl Plan {
         Ok(Plan { unit, windows, read, by, outputs, tables, schema })
     }
 
-    pub(super) fn explain(&self, query: &Aggregation, streams: usize) -> String {
-        let unit = self.unit.name();
-        let (size, advance, offset) = self.windows.lengths();
-        let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
-        let mut lines = vec![
-            "aggregate".to_owned(),
-            format!("  streams    {streams}"),
-            format!(
-                "  windows    [k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}, on {}",
-                query.on
-            ),
-            match query.by.is_empty() {
-                true => "  key        none: all rows are one group".to_owned(),
-                false => format!("  key        {}; null is a group", query.by.join(", ")),
-            },
-        ];
-        lines.extend(query.predicate.as_ref().map(|predicate| format!("  where      {predicate}")));
+    pub(crate) fn explain(&self, query: &Aggregation, streams: usize) -> String {
+        let mut lines = self.describe(query);
+        lines.insert(1, format!("  streams    {streams}"));
         lines.extend([
-            format!("  aggregates {}", aggregates.join(", ")),
             "  algorithm  slices: the only batch algorithm; a row goes to one slice, a result is one combination; \
              O(rows + results)"
                 .to_owned(),
@@ -119,6 +111,27 @@ impl Plan {
             format!("  output     {} columns, by window, then key", self.schema.fields().len()),
         ]);
         lines.join("\n")
+    }
+
+    /// What is asked for, line by line.
+    pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
+        let unit = self.unit.name();
+        let (size, advance, offset) = self.windows.lengths();
+        let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
+        let mut lines = vec![
+            "aggregate".to_owned(),
+            format!(
+                "  windows    [k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}, on {}",
+                query.on
+            ),
+            match query.by.is_empty() {
+                true => "  key        none: all rows are one group".to_owned(),
+                false => format!("  key        {}; null is a group", query.by.join(", ")),
+            },
+        ];
+        lines.extend(query.predicate.as_ref().map(|predicate| format!("  where      {predicate}")));
+        lines.push(format!("  aggregates {}", aggregates.join(", ")));
+        lines
     }
 }
 
@@ -286,7 +299,7 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
 }
 
 /// Of a dictionary, the type of what it encodes.
-pub(super) fn leaf(data_type: &DataType) -> &DataType {
+pub(crate) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
         other => other,
@@ -299,8 +312,18 @@ fn is_ordered(data_type: &DataType) -> bool {
 }
 
 impl TablePlan {
-    /// The columns of the table that something reads, apart from the time and the predicate on rows.
-    pub(super) fn used(&self) -> Vec<usize> {
+    /// The columns of the table that something reads.
+    pub(crate) fn every(&self) -> Vec<usize> {
+        let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Side::Left));
+        let mut every = self.used();
+        every.extend(of_rows.copied().chain([self.time]));
+        every.sort_unstable();
+        every.dedup();
+        every
+    }
+
+    /// Those that something reads apart from the time and the predicate on rows.
+    pub(crate) fn used(&self) -> Vec<usize> {
         let predicates = self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Side::Left));
         let mut used: Vec<usize> = self.read.iter().chain(predicates).copied().collect();
         used.sort_unstable();

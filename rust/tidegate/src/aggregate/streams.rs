@@ -12,7 +12,6 @@ use tidegate_operators::order::time_order;
 use tidegate_structures::bits::BitSet;
 use tidegate_structures::pages::Pages;
 
-use super::groups::Groups;
 use super::plan::{Plan, TablePlan};
 use crate::expression::{Predicate, Side};
 use crate::gather::Column;
@@ -24,33 +23,48 @@ use crate::{Error, Result};
 const BLOCK_ROWS: usize = 1 << 14;
 
 /// The rows of all sources that are aggregated, source after source, each in time order.
-pub(super) struct Streams {
-    pub(super) sources: Vec<Source>,
+pub(crate) struct Streams {
+    pub(crate) sources: Vec<Source>,
     /// Of all sources, the columns of [`Plan::read`].
-    pub(super) table: Table,
+    pub(crate) table: Table,
 }
 
-pub(super) struct Source {
-    pub(super) name: String,
+pub(crate) struct Source {
+    pub(crate) name: String,
     ts: Int64s,
     /// The batches of `table` that are this source's.
-    pub(super) batches: std::ops::Range<usize>,
+    pub(crate) batches: std::ops::Range<usize>,
     /// The rows that each aggregate's predicate lets through.
-    pub(super) masks: Vec<Option<BitSet>>,
+    pub(crate) masks: Vec<Option<BitSet>>,
 }
 
 impl Source {
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.ts.len()
     }
 }
 
 impl Streams {
-    pub(super) fn new(tables: &[Table], plan: &Plan, driver: &Driver) -> Result<Self> {
-        let mut sources = Vec::with_capacity(tables.len());
-        let mut batches = Vec::new();
-        for (table, of) in tables.iter().zip(&plan.tables) {
-            let (ts, table) = in_order(table, of, plan, driver)?;
+    pub(crate) fn new(tables: &[Table], plan: &Plan, driver: &Driver) -> Result<Self> {
+        let times = tables.iter().zip(&plan.tables).map(|(table, of)| time::times(table, of.time, plan.unit));
+        Self::of_times(tables.iter().zip(times.collect::<Result<Vec<_>>>()?), plan.tables.iter(), plan, driver)
+    }
+
+    /// The rows of tables that all are as the only one of the plan, of which the times are known.
+    pub(crate) fn alike(tables: Vec<(Table, Int64s)>, plan: &Plan, driver: &Driver) -> Result<Self> {
+        let (tables, times): (Vec<Table>, Vec<Int64s>) = tables.into_iter().unzip();
+        Self::of_times(tables.iter().zip(times), std::iter::repeat(&plan.tables[0]), plan, driver)
+    }
+
+    fn of_times<'a>(
+        tables: impl Iterator<Item = (&'a Table, Int64s)>,
+        plans: impl Iterator<Item = &'a TablePlan>,
+        plan: &Plan,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let (mut sources, mut batches) = (Vec::new(), Vec::new());
+        for ((table, ts), of) in tables.zip(plans) {
+            let (ts, table) = in_order(table, ts, of, driver)?;
             let bits = |predicate: &Option<Predicate>| {
                 let mask = |predicate: &Predicate| mask(&table, &of.used(), predicate, driver);
                 predicate.as_ref().map(mask).transpose()
@@ -63,8 +77,8 @@ impl Streams {
         Ok(Streams { sources, table: Table::of_valid("streams", plan.read.clone(), batches)? })
     }
 
-    pub(super) fn sources<'a>(&'a self, groups: Option<&'a Groups>) -> Vec<Stream<'a>> {
-        let mut keys = groups.map(|groups| &groups.numbers[..]);
+    /// The sources, with the keys of all rows, source after source, if there are any.
+    pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
         let stream = |source: &'a Source| {
             let own = keys.as_mut().map(|keys| {
                 let (own, rest) = keys.split_at(source.rows());
@@ -77,7 +91,7 @@ impl Streams {
     }
 
     /// Refuses times whose windows begin or end where no 64-bit time is.
-    pub(super) fn check_windows(&self, plan: &Plan) -> Result<()> {
+    pub(crate) fn check_windows(&self, plan: &Plan) -> Result<()> {
         for source in &self.sources {
             let (Some(low), Some(high)) = (source.ts.first(), source.ts.last()) else { continue };
             for ts in [low, high] {
@@ -96,8 +110,7 @@ impl Streams {
 }
 
 /// The times and the columns of a table that are used, without the rows that are left out, in time order.
-fn in_order(table: &Table, of: &TablePlan, plan: &Plan, driver: &Driver) -> Result<(Int64s, Table)> {
-    let ts = time::times(table, of.time, plan.unit)?;
+fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Result<(Int64s, Table)> {
     let used = of.used();
     let chosen = match &of.rows {
         None => None,
@@ -155,7 +168,7 @@ fn read(table: &Table, of: &TablePlan, plan: &Plan) -> Result<Vec<RecordBatch>> 
 }
 
 /// The values of an array in another type that holds them all; an error where one does not fit.
-pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == to {
         return Ok(array.clone());
     }

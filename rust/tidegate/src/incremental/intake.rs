@@ -11,7 +11,7 @@ use super::lock;
 use super::news::News;
 use super::ready::{Ready, Rest, plan};
 use super::snapshot::{Reader, Writer};
-use super::source::{Shared, Source, SourceRun, SourceStats, Stream};
+use super::source::{ROW_BYTES, Shared, Source, SourceRun, SourceStats, Stream};
 use crate::{Error, Result};
 
 /// What stands between pushes and an operator.
@@ -27,7 +27,17 @@ pub(super) struct Intake {
 impl Intake {
     /// Sources of these names and streams, which together hold at most `memory_limit` bytes.
     pub(super) fn new(streams: Vec<(String, Stream)>, memory_limit: Option<usize>) -> Result<Self> {
+        Self::with_row_bytes(streams, memory_limit, ROW_BYTES)
+    }
+
+    /// The same, where a row is charged so many bytes beside its own.
+    pub(super) fn with_row_bytes(
+        streams: Vec<(String, Stream)>,
+        memory_limit: Option<usize>,
+        row_bytes: usize,
+    ) -> Result<Self> {
         let shared = Shared {
+            row_bytes,
             late: LateRows::default(),
             news: Arc::new(News::default()),
             budget: Budget::new(memory_limit.unwrap_or(usize::MAX)),

@@ -9,9 +9,9 @@ use hashbrown::HashTable;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_operators::online_join::Side;
 
-use crate::Result;
 use crate::keys::{KeyColumn, SideKeys};
 use crate::table::Table;
+use crate::{Error, Result};
 
 const HASHER: FixedState = FixedState::with_seed(0);
 
@@ -22,6 +22,16 @@ pub(super) struct KeyNumbers {
     numbers: Numbers,
     /// Numbers that no key has.
     free: Vec<u32>,
+    nulls: Nulls,
+}
+
+/// What a null in a key is.
+#[derive(Debug)]
+enum Nulls {
+    /// The key is none.
+    NoKey,
+    /// A value like any other; with the number of a key that is one null, if there is such a row.
+    Group(Option<u32>),
 }
 
 #[derive(Debug)]
@@ -41,7 +51,12 @@ impl KeyNumbers {
             columns if SideKeys::are_words(columns) => Numbers::Words(HashTable::new(), Vec::new()),
             _ => Numbers::Bytes(HashTable::new(), Vec::new()),
         };
-        KeyNumbers { columns, numbers, free: Vec::new() }
+        KeyNumbers { columns, numbers, free: Vec::new(), nulls: Nulls::NoKey }
+    }
+
+    /// Numbers of groups: a key that holds a null is one, too. Keys are in columns of left rows.
+    pub(super) fn of_groups(columns: Vec<KeyColumn>) -> Self {
+        KeyNumbers { nulls: Nulls::Group(None), ..Self::new(columns) }
     }
 
     /// The number of each row's key, new keys getting one; [`NO_KEY`] for a key that holds a null.
@@ -56,9 +71,14 @@ impl KeyNumbers {
             self.columns.iter().map(|column| (of_side(column), column.common_type())).collect();
         let free = &mut self.free;
         let mut found = Vec::with_capacity(batch.num_rows());
+        let side_keys = || {
+            let keys = SideKeys::new(&table, &columns)?;
+            let with_nulls = columns.len() > 1 && matches!(self.nulls, Nulls::Group(_));
+            Ok::<_, Error>(if with_nulls { keys.with_nulls() } else { keys })
+        };
         match &mut self.numbers {
             Numbers::One => found.resize(batch.num_rows(), 0),
-            Numbers::Words(table_of, keys) => SideKeys::new(&table, &columns)?.for_each_word(|key| {
+            Numbers::Words(table_of, keys) => side_keys()?.for_each_word(|key| {
                 found.push(key.map_or(NO_KEY, |key| {
                     let hash = HASHER.hash_one(key);
                     match table_of.find(hash, |&(other, _)| other == key) {
@@ -71,7 +91,7 @@ impl KeyNumbers {
                     }
                 }));
             })?,
-            Numbers::Bytes(table_of, keys) => SideKeys::new(&table, &columns)?.for_each_bytes(|key| {
+            Numbers::Bytes(table_of, keys) => side_keys()?.for_each_bytes(|key| {
                 found.push(key.map_or(NO_KEY, |key| {
                     let hash = HASHER.hash_one(key);
                     let same = |&number: &u32| {
@@ -88,6 +108,16 @@ impl KeyNumbers {
                     }
                 }));
             })?,
+        }
+        if let Nulls::Group(null) = &mut self.nulls
+            && found.contains(&NO_KEY)
+        {
+            let null = *null.get_or_insert_with(|| match &mut self.numbers {
+                Numbers::One => unreachable!("there is no column that could be null"),
+                Numbers::Words(_, keys) => place(free, keys, 0),
+                Numbers::Bytes(_, keys) => place(free, keys, (0, Box::default())),
+            });
+            found.iter_mut().filter(|number| **number == NO_KEY).for_each(|number| *number = null);
         }
         Ok(found)
     }
@@ -109,6 +139,9 @@ impl KeyNumbers {
                     entry.remove();
                 }
             }),
+        }
+        if let Nulls::Group(null) = &mut self.nulls {
+            *null = null.filter(|null| !silent.contains(null));
         }
         self.free.extend_from_slice(silent);
     }
@@ -166,5 +199,15 @@ mod tests {
         assert_eq!(one.of(Side::Left, &words(&["a", "b"])).unwrap(), [0, 0]);
         one.release(&[0]);
         assert_eq!(one.of(Side::Left, &words(&["a"])).unwrap(), [0]);
+    }
+
+    #[test]
+    fn a_null_is_a_group() {
+        let field = Field::new("k", DataType::Int64, true);
+        let mut keys = KeyNumbers::of_groups(vec![KeyColumn::new(0, &field, 0, &field).unwrap()]);
+        let words = |keys: &[Option<i64>]| batch(Arc::new(Int64Array::from(keys.to_vec())));
+        assert_eq!(keys.of(Side::Left, &words(&[Some(0), None, Some(9), None])).unwrap(), [0, 2, 1, 2]);
+        keys.release(&[2]);
+        assert_eq!(keys.of(Side::Left, &words(&[Some(5), None, Some(0)])).unwrap(), [2, 3, 0]);
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_sync::{Budget, Charge};
 
 use super::snapshot::{Reader, Writer};
-use super::source::batch_bytes;
+use super::source::{Stream, batch_bytes};
 use crate::{Error, Result};
 
 /// Late rows of one push.
@@ -81,4 +82,41 @@ impl LateRows {
         late.sort_by_key(|late| late.source);
         late
     }
+
+    /// As [`take`](Self::take), of an operator of which all sources are as `stream`: each row with its source, its
+    /// position and the watermark that it came below.
+    pub(super) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
+        let schema = late_schema(stream);
+        let batch = |late: Late| {
+            let rows = late.rows.num_rows();
+            let watermarks = cast(&Int64Array::from(late.watermarks), schema.field(2).data_type())?;
+            let mut columns: Vec<ArrayRef> = vec![
+                Arc::new(UInt16Array::from(vec![late.source; rows])),
+                Arc::new(UInt64Array::from(late.positions)),
+                watermarks,
+            ];
+            columns.extend(late.rows.columns().iter().cloned());
+            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        };
+        self.take().into_iter().map(batch).collect()
+    }
+}
+
+/// The schema of the late rows of a stream.
+pub(super) fn late_schema(stream: &Stream) -> SchemaRef {
+    let on = stream.schema.field(stream.on);
+    let of_late = [
+        Field::new("late_source", DataType::UInt16, false),
+        Field::new("late_position", DataType::UInt64, false),
+        Field::new("late_watermark", watermark_type(on.data_type()), true),
+    ];
+    let fields: Vec<FieldRef> =
+        of_late.into_iter().map(Arc::new).chain(stream.schema.fields().iter().cloned()).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The type in which a watermark of a time column is told: its own, or `int64` for integers, since the lateness may
+/// take it below what an unsigned or a short integer holds.
+fn watermark_type(on: &DataType) -> DataType {
+    if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

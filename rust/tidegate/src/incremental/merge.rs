@@ -3,19 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt64Array};
-use arrow_cast::cast;
 use arrow_cast::display::array_value_to_string;
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{BlockReader, Filler, Planned};
 use tidegate_sync::Stop;
 
 use super::Polled;
 use super::intake::Intake;
-use super::late::Late;
+use super::late::late_schema;
 use super::news::News;
 use super::ready::{Ready, Rest, plan};
 use super::source::{Source, SourceRun, SourceStats, Stream, gather_timed};
@@ -123,33 +122,13 @@ impl Merge {
 
     /// The schema of late rows.
     pub fn late_schema(&self) -> SchemaRef {
-        let on = self.stream.schema.field(self.stream.on);
-        let of_late = [
-            Field::new("late_source", DataType::UInt16, false),
-            Field::new("late_position", DataType::UInt64, false),
-            Field::new("late_watermark", watermark_type(on.data_type()), true),
-        ];
-        let fields: Vec<FieldRef> =
-            of_late.into_iter().map(Arc::new).chain(self.stream.schema.fields().iter().cloned()).collect();
-        Arc::new(Schema::new(fields))
+        late_schema(&self.stream)
     }
 
     /// The late rows that were not taken yet, by source and position, each with its source, its position and the
     /// watermark that it came below.
     pub fn late(&self) -> Result<Vec<RecordBatch>> {
-        let schema = self.late_schema();
-        let batch = |late: Late| {
-            let rows = late.rows.num_rows();
-            let watermarks = cast(&Int64Array::from(late.watermarks), schema.field(2).data_type())?;
-            let mut columns: Vec<ArrayRef> = vec![
-                Arc::new(UInt16Array::from(vec![late.source; rows])),
-                Arc::new(UInt64Array::from(late.positions)),
-                watermarks,
-            ];
-            columns.extend(late.rows.columns().iter().cloned());
-            Ok(RecordBatch::try_new(schema.clone(), columns)?)
-        };
-        self.intake.shared.late.take().into_iter().map(batch).collect()
+        self.intake.shared.late.batches(&self.stream)
     }
 
     /// The number, the time and the missed watermark of the first late row, the times as they are written.
@@ -226,10 +205,4 @@ fn batch(stream: &Stream, blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) 
     let Ready { ts, places, batches, .. } = Ready::new(blocks, filler);
     let batches: Vec<&RecordBatch> = batches.iter().collect();
     gather_timed(stream, &ts.into(), &batches, &places)
-}
-
-/// The type in which a watermark of a time column is told: its own, or `int64` for integers, since the lateness may
-/// take it below what an unsigned or a short integer holds.
-fn watermark_type(on: &DataType) -> DataType {
-    if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

@@ -9,7 +9,11 @@
 //! Sources may be fed by threads of their own. All other work is done by whoever polls, with the operator's threads: a
 //! poll hands out what is final because of the pushes before it, whatever threads there are.
 
+mod aggregate;
+mod aggregate_state;
+mod chosen;
 mod explanation;
+mod groups;
 mod intake;
 mod interval_join;
 mod join;
@@ -24,6 +28,7 @@ mod source;
 mod store;
 mod streams;
 
+pub use aggregate::{AggregateOptions, AggregateStats, OnlineAggregation};
 pub use join::{StreamJoin, StreamJoinStats, StreamOptions};
 pub use merge::{Merge, MergeOptions, MergeStats};
 pub use news::News;

@@ -22,13 +22,13 @@ use crate::table::Table;
 use crate::time::{self, Unit};
 use crate::{Error, Result};
 
-/// Bytes an operator takes for a row beside the row: its place in the gate and in the state.
+/// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if that is no more.
 pub(super) const ROW_BYTES: usize = 40;
 
 /// Rows of one source in time order, in the gate.
 #[derive(Debug)]
 pub(super) struct SourceRun {
-    ts: ScalarBuffer<i64>,
+    pub(super) ts: ScalarBuffer<i64>,
     pub(super) batch: RecordBatch,
     /// When the newest of the rows was pushed.
     pub(super) pushed: Instant,
@@ -74,6 +74,8 @@ pub(super) struct Shared {
     pub(super) late: LateRows,
     pub(super) news: Arc<News>,
     pub(super) budget: Budget,
+    /// Bytes that are charged for a row beside the row.
+    pub(super) row_bytes: usize,
 }
 
 /// A feeder of an operator.
@@ -174,7 +176,7 @@ impl Source {
             first += batch.num_rows() as u64;
         }
         // 2. Nor is memory taken beyond the limit.
-        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * ROW_BYTES;
+        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. From here on nothing fails.
         let row_bytes = bytes / table.rows().max(1);
@@ -230,7 +232,7 @@ impl Source {
             return Err(push);
         }
         let last = *push.ts.last().expect("a table's batches are not empty");
-        let charge = Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * ROW_BYTES));
+        let charge = Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * self.shared.row_bytes));
         let run = SourceRun { ts: push.ts, batch: push.batch, pushed: push.pushed, charge };
         match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
             Ok(()) => {
@@ -273,7 +275,7 @@ impl Source {
 
     fn feed(&mut self, released: Released<Push>) {
         let Push { ts, batch, pushed } = self.in_order(released);
-        let bytes = batch_bytes(&batch) + ts.len() * ROW_BYTES;
+        let bytes = batch_bytes(&batch) + ts.len() * self.shared.row_bytes;
         let charge = Arc::new(self.let_go(bytes));
         let run = SourceRun { ts, batch, pushed, charge };
         let gate = self.gate.as_mut().expect("rows are fed while the source is open");
@@ -316,7 +318,7 @@ impl Source {
         let batch = reader.table(&self.stream.schema)?;
         let rows = batch.num_rows();
         if rows > 0 {
-            let bytes = batch_bytes(&batch) + rows * ROW_BYTES;
+            let bytes = batch_bytes(&batch) + rows * self.shared.row_bytes;
             self.hold(self.charge(rows, bytes)?);
         }
         let table = Table::trusted(self.name.clone(), batch.clone());

@@ -136,6 +136,14 @@ impl<'a> SideKeys<'a> {
         })
     }
 
+    /// The same, where a null among several columns is a value like any other.
+    pub(crate) fn with_nulls(self) -> Self {
+        match self {
+            SideKeys::Rows(keys) => SideKeys::Rows(keys.with_nulls()),
+            one_column => one_column,
+        }
+    }
+
     /// Calls `each` with every key in row order; `None` for one that holds a null.
     pub(crate) fn for_each_word(&self, mut each: impl FnMut(Option<i64>)) -> Result<()> {
         match self {

@@ -1,6 +1,7 @@
 //! Blocks: planned by one reader, filled by whoever comes by, read by all.
 
 use std::fmt;
+use std::ops::Range;
 
 use tidegate_sync::atomic::{Arc, into_inner};
 use tidegate_sync::{Counter, OnceLink};
@@ -147,6 +148,20 @@ impl<R: Run> Planned<R> {
     #[allow(clippy::len_without_is_empty, reason = "a block that is given out has rows")]
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// The rows by source and position, as rows of runs: for a consumer that needs no more than to know that they are
+    /// ready, and leaves the block as it is.
+    pub fn pieces(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
+        let plan = &self.0.plan;
+        let mut rows = vec![0..0; plan.runs.len()];
+        for piece in &plan.pieces {
+            // A run's rows follow each other from slab to slab.
+            let rows: &mut Range<usize> = &mut rows[piece.run];
+            let start = if rows.end == 0 { piece.row } else { rows.start };
+            *rows = start..piece.row + piece.rows;
+        }
+        plan.runs.iter().map(|record| record.rows()).zip(rows)
     }
 
     /// The block, filled.

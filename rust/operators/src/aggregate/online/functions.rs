@@ -1,0 +1,154 @@
+//! What the functions need beyond those of whole tables: states that can be written, and rows that have no number.
+
+use super::super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Sum, Variance};
+
+/// A function whose states outlive an epoch.
+pub(super) trait Stored: Function {
+    /// The state as words, for a snapshot.
+    fn to_words(state: Self::State) -> [u64; 3];
+    fn of_words(words: [u64; 3]) -> Self::State;
+
+    /// The row that the state has chosen, if it chooses one.
+    fn row(_state: &mut Self::State) -> Option<&mut u32> {
+        None
+    }
+}
+
+impl Stored for Count {
+    fn to_words(state: u64) -> [u64; 3] {
+        [state, 0, 0]
+    }
+
+    fn of_words(words: [u64; 3]) -> u64 {
+        words[0]
+    }
+}
+
+/// A number as two words.
+pub(super) trait Words: Number {
+    fn to_words(self) -> [u64; 2];
+    fn of_words(words: [u64; 2]) -> Self;
+}
+
+impl Words for i64 {
+    fn to_words(self) -> [u64; 2] {
+        [self.cast_unsigned(), 0]
+    }
+
+    fn of_words([low, _]: [u64; 2]) -> i64 {
+        low.cast_signed()
+    }
+}
+
+impl Words for i128 {
+    fn to_words(self) -> [u64; 2] {
+        [self as u64, (self >> 64) as u64]
+    }
+
+    fn of_words([low, high]: [u64; 2]) -> i128 {
+        i128::from(high.cast_signed()) << 64 | i128::from(low)
+    }
+}
+
+impl Words for f64 {
+    fn to_words(self) -> [u64; 2] {
+        [self.to_bits(), 0]
+    }
+
+    fn of_words([bits, _]: [u64; 2]) -> f64 {
+        f64::from_bits(bits)
+    }
+}
+
+fn words_of<T: Words>(state: Of<T>) -> [u64; 3] {
+    let [low, high] = state.value.to_words();
+    [low, high, state.rows]
+}
+
+fn of_words<T: Words>([low, high, rows]: [u64; 3]) -> Of<T> {
+    Of { value: T::of_words([low, high]), rows }
+}
+
+impl<T: Words> Stored for Sum<T> {
+    fn to_words(state: Of<T>) -> [u64; 3] {
+        words_of(state)
+    }
+
+    fn of_words(words: [u64; 3]) -> Of<T> {
+        of_words(words)
+    }
+}
+
+impl<T: Words> Stored for Mean<T> {
+    fn to_words(state: Of<T>) -> [u64; 3] {
+        words_of(state)
+    }
+
+    fn of_words(words: [u64; 3]) -> Of<T> {
+        of_words(words)
+    }
+}
+
+impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
+    fn to_words(state: Of<i64>) -> [u64; 3] {
+        words_of(state)
+    }
+
+    fn of_words(words: [u64; 3]) -> Of<i64> {
+        of_words(words)
+    }
+}
+
+impl<const ROOT: bool> Stored for Variance<ROOT> {
+    fn to_words(state: Moments) -> [u64; 3] {
+        [state.rows, state.mean, state.squares].map(f64::to_bits)
+    }
+
+    fn of_words(words: [u64; 3]) -> Moments {
+        let [rows, mean, squares] = words.map(f64::from_bits);
+        Moments { rows, mean, squares }
+    }
+}
+
+/// The first row in merged order, or the last, with its time: rows as they come have no numbers in an order.
+pub(super) struct Pick<const LAST: bool>;
+
+impl<const LAST: bool> Function for Pick<LAST> {
+    type Input = (i64, u32);
+    type State = (i64, u32);
+    type Output = u32;
+
+    const EMPTY: (i64, u32) = (0, NO_ROW);
+
+    /// Rows of a source come in order.
+    #[inline]
+    fn add(state: &mut (i64, u32), row: (i64, u32)) {
+        *state = if LAST || state.1 == NO_ROW { row } else { *state };
+    }
+
+    /// Of rows of one time, those of the source that is combined earlier are first.
+    #[inline]
+    fn combine(earlier: (i64, u32), later: (i64, u32)) -> (i64, u32) {
+        let later_wins = if LAST { later.0 >= earlier.0 } else { later.0 < earlier.0 };
+        if earlier.1 == NO_ROW || (later_wins && later.1 != NO_ROW) { later } else { earlier }
+    }
+
+    #[inline]
+    fn finish((_, row): (i64, u32)) -> Option<u32> {
+        (row != NO_ROW).then_some(row)
+    }
+}
+
+impl<const LAST: bool> Stored for Pick<LAST> {
+    fn to_words((ts, row): (i64, u32)) -> [u64; 3] {
+        [ts.cast_unsigned(), row.into(), 0]
+    }
+
+    fn of_words([ts, row, _]: [u64; 3]) -> (i64, u32) {
+        (ts.cast_signed(), row as u32)
+    }
+
+    fn row(state: &mut (i64, u32)) -> Option<&mut u32> {
+        (state.1 != NO_ROW).then_some(&mut state.1)
+    }
+}

@@ -1,0 +1,181 @@
+//! The states of one function: of partials, of cells, and of the halves of windows.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use tidegate_structures::pages::Pages;
+
+use super::super::cells::Run;
+use super::super::fold::each;
+use super::super::functions::{Element, Function};
+use super::super::halves::Halves;
+use super::super::{Mask, OutputColumn};
+use super::Kept;
+use super::functions::Stored;
+use super::open::{Closing, Open};
+use super::plan::Steps;
+
+/// Independent work.
+pub(super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// How many closed slices are one thread's work at a time, at least: fewer are not worth handing over.
+const TASK_SLICES: usize = 8;
+
+/// The states of one function, whichever it is.
+pub(super) trait Lane: Send + Sync {
+    /// Combines the partials of closed slices to cells, in source order.
+    fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>>;
+
+    /// Forgets the first partials of each source but for the one that is none.
+    fn forget(&mut self, partials: &[usize]);
+
+    /// Forgets the cells of the first slices.
+    fn drop_slices(&mut self, slices: usize);
+
+    /// The results of the next windows, page by page.
+    fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn>;
+
+    /// Calls `visit` with the row of every partial and cell that has chosen one.
+    fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
+
+    /// As [`rows`](Self::rows), for the halves of windows, which may have rows that no cell has any more.
+    fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32));
+
+    /// The bytes of a state.
+    fn state_bytes(&self) -> usize;
+
+    /// Appends the states of all partials, source by source, then those of all cells.
+    fn save(&self, words: &mut Vec<u64>);
+
+    /// Takes back what [`save`](Self::save) gave, of so many partials a source, and so many cells a slice.
+    fn restore(&mut self, partials: &[usize], cells: &[usize], words: &mut dyn Iterator<Item = u64>);
+
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
+pub(super) struct States<F: Function> {
+    /// For each source, the states of its partials.
+    open: Vec<Vec<F::State>>,
+    /// For each slice that is kept, the states of its cells.
+    cells: VecDeque<Vec<F::State>>,
+    halves: Halves<F>,
+}
+
+impl<F: Stored> States<F> {
+    pub(super) fn new(sources: usize) -> Self {
+        States { open: vec![vec![F::EMPTY]; sources], cells: VecDeque::new(), halves: Halves::default() }
+    }
+
+    /// Adds the rows of an epoch to the partials of each source.
+    pub(super) fn add<'a, V>(
+        &'a mut self,
+        open: &'a [Open],
+        rows: impl Iterator<Item = (V, Mask<'a>)> + 'a,
+    ) -> impl Iterator<Item = Task<'a>> + 'a
+    where
+        V: Iterator<Item = F::Input> + Send + 'a,
+    {
+        let sources = self.open.iter_mut().zip(open).zip(rows).filter(|((_, open), _)| !open.partial_of.is_empty());
+        sources.map(|((states, open), (values, mask))| -> Task<'a> {
+            Box::new(move || {
+                states.resize(open.keys.len(), F::EMPTY);
+                each(&mask, 0, &open.partial_of, values, |partial, value| F::add(&mut states[partial], value));
+            })
+        })
+    }
+}
+
+impl<F: Stored> Lane for States<F> {
+    fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>> {
+        let (open, first) = (&self.open, self.cells.len());
+        self.cells.resize_with(first + closing.len(), Vec::new);
+        let mut slices: Vec<_> = self.cells.range_mut(first..).zip(closing).collect();
+        let mut tasks: Vec<Task<'a>> = Vec::new();
+        while !slices.is_empty() {
+            let rest = slices.split_off(slices.len().min(TASK_SLICES));
+            let taken = std::mem::replace(&mut slices, rest);
+            tasks.push(Box::new(move || {
+                taken.into_iter().for_each(|(cells, closing)| *cells = combined::<F>(closing, open));
+            }));
+        }
+        tasks
+    }
+
+    fn forget(&mut self, partials: &[usize]) {
+        for (states, &count) in self.open.iter_mut().zip(partials).filter(|(_, count)| **count > 0) {
+            states.drain(1..=count);
+        }
+    }
+
+    fn drop_slices(&mut self, slices: usize) {
+        self.cells.drain(..slices);
+    }
+
+    fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn> {
+        let States { cells, halves, .. } = self;
+        let page = |steps: &Steps| {
+            let mut values = Pages::<F::Output>::new(steps.keys.len());
+            let (mut missing, mut done) = (Vec::new(), 0);
+            for step in &steps.steps {
+                if let Some(block) = &step.block {
+                    halves.begin(keys);
+                    block.clone().rev().for_each(|slice| halves.prepend(&cells[slice], &kept[slice].keys));
+                }
+                halves.make_room(keys);
+                step.leave.clone().for_each(|slice| halves.leave(&kept[slice].keys));
+                step.enter.clone().for_each(|slice| halves.append(&cells[slice], &kept[slice].keys));
+                let here = &steps.keys[done..done + step.rows];
+                halves.write(here, done, &mut values, &mut missing);
+                done += step.rows;
+            }
+            OutputColumn { values: F::Output::column(values), missing }
+        };
+        pages.iter().map(page).collect()
+    }
+
+    fn rows(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        let partials = self.open.iter_mut().flat_map(|states| &mut states[1..]);
+        partials.chain(self.cells.iter_mut().flatten()).filter_map(F::row).for_each(visit);
+    }
+
+    fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.halves.for_each(|state| {
+            F::row(state).into_iter().for_each(&mut *visit);
+        });
+    }
+
+    fn state_bytes(&self) -> usize {
+        size_of::<F::State>()
+    }
+
+    fn save(&self, words: &mut Vec<u64>) {
+        let states = self.open.iter().flat_map(|states| &states[1..]).chain(self.cells.iter().flatten());
+        states.for_each(|&state| words.extend(F::to_words(state)));
+    }
+
+    fn restore(&mut self, partials: &[usize], cells: &[usize], words: &mut dyn Iterator<Item = u64>) {
+        let mut state = || F::of_words(std::array::from_fn(|_| words.next().expect("all words are there")));
+        for (states, &count) in self.open.iter_mut().zip(partials) {
+            states.extend((0..count).map(|_| state()));
+        }
+        self.cells.extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// The cells of a closed slice.
+fn combined<F: Function>(closing: &Closing, open: &[Vec<F::State>]) -> Vec<F::State> {
+    let partials = |run: &Run| &open[run.source][run.partials.clone()];
+    let Some(cell_of) = &closing.cell_of else { return partials(&closing.runs[0]).to_vec() };
+    let mut cells = vec![F::EMPTY; closing.keys.len()];
+    let states = closing.runs.iter().flat_map(partials);
+    for (&state, &cell) in states.zip(cell_of) {
+        // They are numbered from 1 on.
+        let cell = &mut cells[cell as usize - 1];
+        *cell = F::combine(*cell, state);
+    }
+    cells
+}

@@ -1,0 +1,98 @@
+//! The slices that still get rows: the partials of each source, by slice and key.
+
+use super::super::Stream;
+use super::super::cells::{NOWHERE, Run, clear, number_from, number_rows};
+use super::super::windows::{Slice, Windows};
+
+/// The partials of one source, without their states.
+#[derive(Debug)]
+pub(super) struct Open {
+    /// By key: the partial that it had last.
+    slots: Vec<u32>,
+    /// The key of each partial; the first partial is none.
+    pub(super) keys: Vec<u32>,
+    /// Which partials are of which slice, in time order. Between epochs there is one run at most.
+    pub(super) runs: Vec<Run>,
+    /// The partial of each row of the epoch.
+    pub(super) partial_of: Vec<u32>,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Open { slots: Vec::new(), keys: vec![0], runs: Vec::new(), partial_of: Vec::new() }
+    }
+}
+
+impl Open {
+    /// Finds the partials of the rows of an epoch. Keys are less than `keys`.
+    pub(super) fn number(&mut self, source: usize, rows: Stream<'_>, windows: &Windows, keys: usize) {
+        self.slots.resize(keys.max(self.slots.len()), NOWHERE);
+        self.partial_of.resize(rows.ts.len(), NOWHERE);
+        let Open { slots, keys: known, runs, partial_of } = self;
+        number_rows(rows, source, windows, slots, known, runs, partial_of);
+    }
+
+    /// Forgets the partials of slices before `upto`; how many they are.
+    pub(super) fn forget(&mut self, upto: Slice) -> usize {
+        let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
+        let Some(last) = self.runs[..closed].last() else { return 0 };
+        let count = last.partials.end - 1;
+        clear(&mut self.slots, &self.keys[1..=count]);
+        self.keys.drain(1..=count);
+        self.runs.drain(..closed);
+        for run in &mut self.runs {
+            run.partials = run.partials.start - count..run.partials.end - count;
+        }
+        for (partial, key) in (0..).zip(&self.keys).skip(1) {
+            self.slots[*key as usize] = partial;
+        }
+        count
+    }
+
+    /// Puts back the partials of a slice.
+    pub(super) fn restore(&mut self, source: usize, slice: Slice, keys: &[u32]) {
+        let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
+        self.slots.resize(most, NOWHERE);
+        let mut partials = vec![NOWHERE; keys.len()];
+        number_from(1, keys, &mut self.slots, &mut self.keys, &mut partials);
+        self.runs.push(Run { slice, source, partials: 1..self.keys.len() });
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        (self.slots.len() + self.keys.len()) * size_of::<u32>()
+    }
+}
+
+/// A slice that gets no more rows.
+#[derive(Debug)]
+pub(super) struct Closing {
+    pub(super) slice: Slice,
+    /// The sources' runs of partials, in source order.
+    pub(super) runs: Vec<Run>,
+    /// The key of each cell.
+    pub(super) keys: Vec<u32>,
+    /// The cell of each partial, run after run; `None` where there is one run, of which the cells are the partials.
+    pub(super) cell_of: Option<Vec<u32>>,
+}
+
+/// Finds the cells of a slice from the partials of its runs. `slots` are those of all keys, and are left as they were.
+pub(super) fn close(runs: &[Run], open: &[Open], slots: &mut Vec<u32>) -> Closing {
+    let keys_of = |run: &Run| &open[run.source].keys[run.partials.clone()];
+    let slice = runs[0].slice;
+    if let [run] = runs {
+        return Closing { slice, runs: vec![run.clone()], keys: keys_of(run).to_vec(), cell_of: None };
+    }
+    let most = runs.iter().map(|run| open[run.source].slots.len()).max().unwrap_or(0);
+    slots.resize(most.max(slots.len()), NOWHERE);
+    // Cells are numbered from 1 on, since a slot of 0 is none.
+    let (mut keys, mut cell_of) = (vec![0], vec![0; runs.iter().map(|run| run.partials.len()).sum()]);
+    let mut out = &mut cell_of[..];
+    for run in runs {
+        let (here, rest) = std::mem::take(&mut out).split_at_mut(run.partials.len());
+        number_from(1, keys_of(run), slots, &mut keys, here);
+        out = rest;
+    }
+    clear(slots, &keys[1..]);
+    keys.remove(0);
+    Closing { slice, runs: runs.to_vec(), keys, cell_of: Some(cell_of) }
+}

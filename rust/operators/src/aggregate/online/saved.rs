@@ -1,0 +1,68 @@
+//! The state as plain numbers.
+
+use super::plan::Position;
+use super::{Kept, OnlineAggregate};
+
+/// The state of an [`OnlineAggregate`], from which another of the same query goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// No row of a slice before it can come, and windows that begin before it have been made.
+    pub closed: i64,
+    /// Windows that begin before it have been made.
+    pub next: i64,
+    /// For each source, the slice of its partials and their keys, if it has any.
+    pub open: Vec<Option<(i64, Vec<u32>)>>,
+    /// The slices that are kept, and the keys of their cells.
+    pub kept: Vec<(i64, Vec<u32>)>,
+    /// The states of all partials and cells, of one function after the other.
+    pub words: Vec<u64>,
+}
+
+/// Words of a state.
+const STATE_WORDS: usize = 3;
+
+impl OnlineAggregate {
+    /// The state, of whatever is closed all windows that are complete having been made.
+    pub fn save(&self) -> Saved {
+        let open = self.open.iter().map(|open| {
+            let run = open.runs.first()?;
+            Some((run.slice, open.keys[run.partials.clone()].to_vec()))
+        });
+        let mut words = Vec::new();
+        self.lanes.iter().for_each(|lane| lane.save(&mut words));
+        Saved {
+            closed: self.closed,
+            next: self.position.next,
+            open: open.collect(),
+            kept: self.kept.iter().map(|kept| (kept.slice, kept.keys.clone())).collect(),
+            words,
+        }
+    }
+
+    /// Goes on from a state; this one must be new. Whether the state is one of this query's.
+    #[must_use]
+    pub fn restore(&mut self, saved: Saved) -> bool {
+        let count = |(_, keys): &(i64, Vec<u32>)| keys.len();
+        let partials: Vec<usize> = saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
+        let cells: Vec<usize> = saved.kept.iter().map(count).collect();
+        let states = partials.iter().chain(&cells).sum::<usize>();
+        if partials.len() != self.open.len() || saved.words.len() != states * self.lanes.len() * STATE_WORDS {
+            return false;
+        }
+        self.closed = saved.closed;
+        self.position = Position::new(saved.next);
+        for (source, (open, saved)) in self.open.iter_mut().zip(saved.open).enumerate() {
+            if let Some((slice, keys)) = saved {
+                self.keys = keys.iter().fold(self.keys, |most, &key| most.max(key as usize + 1));
+                open.restore(source, slice, &keys);
+            }
+        }
+        for (slice, keys) in saved.kept {
+            self.keys = keys.iter().fold(self.keys, |most, &key| most.max(key as usize + 1));
+            self.kept.push_back(Kept { slice, keys });
+        }
+        let mut words = saved.words.into_iter();
+        self.lanes.iter_mut().for_each(|lane| lane.restore(&partials, &cells, &mut words));
+        true
+    }
+}

@@ -1,0 +1,201 @@
+//! Values of keys, found and made by many threads at once: a trie of the keys' mixed bits.
+//!
+//! ```text
+//!  root   ┌──┬──┬──┬──┬ ... ┐        a slot is empty, a value with its key, or a node for the next four bits;
+//!         └──┴│─┴──┴│─┴ ... ┘        it goes from the first to the second to the third, and never back
+//!             ▼     ▼
+//!           value  node
+//! ```
+//!
+//! Nothing is removed before the whole is taken, so that a step is one compare-and-swap and needs no help from others
+//! (T1). Mixed bits are a permutation of the keys: two keys part after eight nodes at the latest, and nothing is compared
+//! but whole keys. It stands where the paper has Michael's hash table: that one has a fixed number of buckets, while the
+//! keys of a winset are not known beforehand. The trie is that of Bagwell, "Ideal hash trees" (2001), made concurrent as by
+//! Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient non-blocking snapshots" (2012), without what
+//! removals and snapshots need.
+
+use std::fmt;
+use std::ptr;
+
+use tidegate_sync::atomic::{AtomicPtr, Ordering};
+
+/// Bits of a key that a node tells apart.
+const BITS: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4 };
+
+/// Slots of a node.
+const SLOTS: usize = 1 << BITS;
+
+/// A place in a node; what its pointer leads to is told by its lowest bit.
+type Slot<V> = AtomicPtr<Entry<V>>;
+
+/// What a slot leads to.
+#[repr(align(8))]
+struct Entry<V> {
+    key: u32,
+    value: V,
+}
+
+/// Slots for the next bits. As far from an entry as its pointer's lowest bit says.
+#[repr(align(8))]
+struct Node<V>([Slot<V>; SLOTS]);
+
+/// The values of keys.
+pub(super) struct Trie<V> {
+    root: Box<Node<V>>,
+}
+
+impl<V> Node<V> {
+    fn new() -> Self {
+        Node(std::array::from_fn(|_| Slot::new(ptr::null_mut())))
+    }
+
+    /// The slot of a key, `depth` nodes below the root.
+    #[inline]
+    fn slot(&self, key: u32, depth: u32) -> &Slot<V> {
+        debug_assert!(depth * BITS < u32::BITS, "two keys have parted");
+        &self.0[(mixed(key) >> (depth * BITS)) as usize % SLOTS]
+    }
+}
+
+/// A pointer to a node, told from one to an entry by its lowest bit.
+fn tagged<V>(node: *mut Node<V>) -> *mut Entry<V> {
+    node.cast::<Entry<V>>().map_addr(|address| address | 1)
+}
+
+/// The node of a pointer that is tagged.
+fn node_of<V>(pointer: *mut Entry<V>) -> Option<*mut Node<V>> {
+    (pointer.addr() & 1 == 1).then(|| pointer.map_addr(|address| address & !1).cast())
+}
+
+/// Spreads the bits of a key. Each step can be undone, so that no two keys become one.
+fn mixed(key: u32) -> u32 {
+    let key = (key ^ (key >> 16)).wrapping_mul(0x85eb_ca6b);
+    let key = (key ^ (key >> 13)).wrapping_mul(0xc2b2_ae35);
+    key ^ (key >> 16)
+}
+
+impl<V> Trie<V> {
+    pub(super) fn new() -> Self {
+        Trie { root: Box::new(Node::new()) }
+    }
+
+    /// The value of `key`; `new` makes it if it is not there.
+    #[inline]
+    pub(super) fn get(&self, key: u32, new: impl Fn() -> V) -> &V {
+        let (mut node, mut depth) = (&*self.root, 0);
+        let mut made: Option<Box<Entry<V>>> = None;
+        loop {
+            let slot = node.slot(key, depth);
+            // Acquire: pairs with the Release of whoever put it there; what is found is seen whole.
+            let found = slot.load(Ordering::Acquire);
+            if let Some(next) = node_of(found) {
+                // SAFETY: a node that a slot leads to stays until the trie is gone (T1), which `&self` excludes.
+                node = unsafe { &*next };
+                depth += 1;
+            } else if found.is_null() {
+                let entry = Box::into_raw(made.take().unwrap_or_else(|| Box::new(Entry { key, value: new() })));
+                // Release: publishes the entry. Relaxed on failure: the slot is read again before it is followed.
+                match slot.compare_exchange(found, entry, Ordering::Release, Ordering::Relaxed) {
+                    // SAFETY: as for nodes.
+                    Ok(_) => return unsafe { &(*entry).value },
+                    // SAFETY: the pointer was not taken in, so it is this thread's still, from the box above.
+                    Err(_) => made = Some(unsafe { Box::from_raw(entry) }),
+                }
+            } else {
+                // SAFETY: as for nodes.
+                let entry = unsafe { &*found };
+                if entry.key == key {
+                    return &entry.value;
+                }
+                part(slot, found, entry.key, depth);
+            }
+        }
+    }
+
+    /// Takes all keys and values out.
+    pub(super) fn take_entries(&mut self) -> Vec<(u32, V)> {
+        let mut entries = Vec::new();
+        let mut nodes = Vec::new();
+        let mut take = |node: &mut Node<V>, nodes: &mut Vec<Box<Node<V>>>| {
+            for slot in &mut node.0 {
+                // Relaxed: the trie is held exclusively.
+                let found = slot.swap(ptr::null_mut(), Ordering::Relaxed);
+                if let Some(next) = node_of(found) {
+                    // SAFETY: boxed by `part`, and led to by this slot alone, which does so no longer.
+                    nodes.push(unsafe { Box::from_raw(next) });
+                } else if !found.is_null() {
+                    // SAFETY: likewise, boxed by `get`.
+                    let entry = unsafe { Box::from_raw(found) };
+                    entries.push((entry.key, entry.value));
+                }
+            }
+        };
+        take(&mut self.root, &mut nodes);
+        while let Some(mut node) = nodes.pop() {
+            take(&mut node, &mut nodes);
+        }
+        entries
+    }
+}
+
+/// Puts a node where an entry is, and the entry in that; whoever was faster has done the same, or put more there.
+fn part<V>(slot: &Slot<V>, found: *mut Entry<V>, key: u32, depth: u32) {
+    let node = Box::new(Node::new());
+    // Relaxed: published by the Release below.
+    node.slot(key, depth + 1).store(found, Ordering::Relaxed);
+    let node = Box::into_raw(node);
+    // Release: publishes the node, and the entry once more. Relaxed on failure: the slot is read again.
+    if slot.compare_exchange(found, tagged(node), Ordering::Release, Ordering::Relaxed).is_err() {
+        // SAFETY: not taken in, so it is this thread's still; its slots are pointers, which own nothing.
+        drop(unsafe { Box::from_raw(node) });
+    }
+}
+
+impl<V> Drop for Trie<V> {
+    fn drop(&mut self) {
+        drop(self.take_entries());
+    }
+}
+
+impl<V> fmt::Debug for Trie<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trie").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_its_own_value() {
+        let mut trie = Trie::new();
+        let keys = || (0..5000_u32).map(|n| n.wrapping_mul(0x9e37_79b9)).chain([u32::MAX]);
+        for key in keys().chain(keys()) {
+            assert_eq!(*trie.get(key, || key), key);
+        }
+        let mut found = trie.take_entries();
+        found.sort_unstable();
+        let mut wanted: Vec<_> = keys().map(|key| (key, key)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        assert_eq!(found, wanted);
+        assert!(trie.take_entries().is_empty());
+    }
+
+    #[test]
+    fn mixing_keeps_keys_apart() {
+        // Each step is undone, from the last to the first.
+        let inverse =
+            |factor: u32| (0..5).fold(factor, |x, _| x.wrapping_mul(2_u32.wrapping_sub(factor.wrapping_mul(x))));
+        for key in (0..1_000_000).map(|n: u32| n.wrapping_mul(0x0100_0193)) {
+            let mut back = mixed(key);
+            back ^= back >> 16;
+            back = back.wrapping_mul(inverse(0xc2b2_ae35));
+            back ^= (back >> 13) ^ (back >> 26);
+            back = back.wrapping_mul(inverse(0x85eb_ca6b));
+            back ^= back >> 16;
+            assert_eq!(back, key);
+        }
+    }
+}

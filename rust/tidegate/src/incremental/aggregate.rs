@@ -1,0 +1,477 @@
+//! Aggregates over sliding windows of sources that are pushed to.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use tidegate_operators::aggregate::{OnlineAggregate, Page};
+use tidegate_operators::driver::Driver;
+use tidegate_structures::gate::Planned;
+use tidegate_structures::pages::Pages;
+use tidegate_sync::{Charge, Stop};
+
+use super::Polled;
+use super::aggregate_state::describe;
+use super::chosen::Rows;
+use super::groups::{GROUP_BYTES, Groups};
+use super::intake::Intake;
+use super::late::late_schema;
+use super::news::News;
+use super::ready::{Rest, plan};
+use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
+use crate::aggregate::Aggregation;
+use crate::aggregate::columns::{Columns, Extent};
+use crate::aggregate::output::Output;
+use crate::aggregate::plan::Plan;
+use crate::aggregate::streams::Streams;
+use crate::table::Table;
+use crate::time::{self, Bound, Int64s};
+use crate::{Error, Result};
+
+/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
+const EPOCH_ROWS: usize = 1 << 18;
+
+/// Epochs with fewer rows are the caller's work alone: waking threads would cost more.
+const SMALL_EPOCH: usize = 1 << 12;
+
+/// Pages of results that are made at a time: those of a long row of windows should not all be held at once.
+const PAGES: usize = 8;
+
+/// What an incremental aggregation is asked for, beside the query.
+#[derive(Clone, Debug)]
+pub struct AggregateOptions {
+    /// The number of sources.
+    pub sources: usize,
+    /// How far the rows of a source may be out of order.
+    pub lateness: Option<Bound>,
+    /// Bytes that may be held; no limit if none is said.
+    pub memory_limit: Option<usize>,
+}
+
+/// Aggregates of rows that come in batches, from several sources.
+#[derive(Debug)]
+pub struct OnlineAggregation {
+    /// Of the columns that are read.
+    pub(super) plan: Plan,
+    /// What decides the results, as snapshots say it.
+    pub(super) query: String,
+    explanation: String,
+    stream: Stream,
+    /// The columns of the stream that are read.
+    read: Vec<usize>,
+    /// Those of `plan.read` that are keys.
+    pub(super) by: Vec<usize>,
+    pub(super) intake: Intake,
+    pub(super) groups: Groups,
+    pub(super) rows: Rows,
+    /// For each aggregate that chooses a row, its column among those of `rows`.
+    chosen: Vec<Option<usize>>,
+    pub(super) windows: OnlineAggregate,
+    /// Rows taken from the gate and not aggregated yet.
+    pending: Vec<Planned<SourceRun>>,
+    pub(super) ready: VecDeque<RecordBatch>,
+    /// What the state has been charged.
+    charge: Option<Charge>,
+    driver: Driver,
+    /// For work that is not worth waking other threads.
+    alone: Driver,
+    pub(super) rows_out: u64,
+    /// Why the aggregation cannot go on.
+    failed: Option<Error>,
+}
+
+/// Numbers that describe an incremental aggregation so far.
+#[derive(Clone, Debug)]
+pub struct AggregateStats {
+    /// Its sources.
+    pub sources: Vec<SourceStats>,
+    /// Result rows handed out.
+    pub rows_out: u64,
+    /// No row that was not aggregated yet is below it; none before all sources have made a promise, and at the end.
+    pub watermark: Option<i64>,
+    /// Keys that the state knows.
+    pub state_keys: usize,
+    /// States of each aggregate: one for each key and slice, and for each source where more rows may come.
+    pub state_cells: usize,
+    /// Bytes of the state.
+    pub state_bytes: usize,
+    /// Bytes that count towards the memory limit.
+    pub memory: usize,
+}
+
+/// Neighbouring rows of a run, and the position of the run's first.
+type Part<'a> = (&'a SourceRun, u64, Range<usize>);
+
+/// Rows of one source with their times.
+type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
+
+impl OnlineAggregation {
+    /// An aggregation of rows of this schema.
+    pub fn new(query: &Aggregation, schema: SchemaRef, options: &AggregateOptions) -> Result<Self> {
+        let of_schema = |schema: &Schema| Plan::new(query, &[("stream".to_owned(), schema)]);
+        let whole = of_schema(&schema)?;
+        let read = whole.tables[0].every();
+        let stream = Stream {
+            on: whole.tables[0].time,
+            unit: whole.unit,
+            lateness: time::lateness(options.lateness, whole.unit)?,
+            schema: schema.clone(),
+        };
+        let plan = of_schema(&schema.project(&read)?)?;
+        let streams = (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
+        let alone = Driver::new(1, Stop::default());
+        let windows = {
+            let none = Table::from(&schema.project(&read)?);
+            let none = (0..options.sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
+            let streams = Streams::alike(none.collect(), &plan, &alone)?;
+            let columns = Columns::new(&streams, &plan, Extent::Stream, &alone)?;
+            OnlineAggregate::new(plan.windows, options.sources, &columns.aggregates())
+        };
+        // What a row may add to the state is charged with the row, so that the state always has room for it.
+        let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES;
+        let (chosen, rows) = chosen(&plan)?;
+        let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
+        Ok(OnlineAggregation {
+            query: describe(query, &schema, options),
+            explanation: explain(query, &plan, options, row_bytes),
+            intake: Intake::with_row_bytes(streams, options.memory_limit, row_bytes)?,
+            groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
+            rows: Rows::new(rows),
+            chosen,
+            windows,
+            pending: Vec::new(),
+            ready: VecDeque::new(),
+            charge: None,
+            driver: Driver::lasting(query.threads, Stop::default(), false)
+                .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
+            alone,
+            rows_out: 0,
+            failed: None,
+            stream,
+            read,
+            by,
+            plan,
+        })
+    }
+
+    /// The schema of the results.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.plan.schema
+    }
+
+    /// What the aggregation does, for people.
+    pub fn explain(&self) -> &str {
+        &self.explanation
+    }
+
+    /// The sources, by number.
+    pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
+        &self.intake.sources
+    }
+
+    /// What wakes whoever waits for a source.
+    pub fn news(&self) -> Arc<News> {
+        self.intake.shared.news.clone()
+    }
+
+    /// Hands out the next results that are final.
+    pub fn poll(&mut self) -> Result<Polled> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                self.rows_out += batch.num_rows() as u64;
+                return Ok(Polled::Batch(batch));
+            }
+            match self.step()? {
+                Step::Went => {}
+                Step::NotYet => return Ok(Polled::NotYet),
+                Step::End => return Ok(Polled::End),
+            }
+        }
+    }
+
+    /// Aggregates all that is ready, and keeps the results for later polls.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        while let Step::Went = self.step()? {}
+        Ok(())
+    }
+
+    /// Goes one step on. What fails once stays so, but for memory that is short: rows would be missing in what follows.
+    fn step(&mut self) -> Result<Step> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.try_step().inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone()))
+    }
+
+    fn try_step(&mut self) -> Result<Step> {
+        // 1. The windows that are complete.
+        if self.make()? {
+            return Ok(Step::Went);
+        }
+        // 2. The next epoch is what is ready now.
+        let mut rest = Rest::More;
+        if self.pending.is_empty()
+            && let Some(reader) = self.intake.reader()
+        {
+            (self.pending, rest) = plan(reader, EPOCH_ROWS);
+        }
+        if !self.pending.is_empty() {
+            self.take_in()?;
+            return Ok(Step::Went);
+        }
+        // 3. Promises alone may complete windows.
+        match (rest, self.intake.watermark()) {
+            (Rest::End, _) => self.windows.finish(&self.driver)?,
+            (_, Some(watermark)) => self.windows.advance(watermark, &self.driver)?,
+            (_, None) => {}
+        }
+        if self.make()? {
+            return Ok(Step::Went);
+        }
+        Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    /// Adds the rows that are pending.
+    fn take_in(&mut self) -> Result<()> {
+        let rows: usize = self.pending.iter().map(Planned::len).sum();
+        let pending = std::mem::take(&mut self.pending);
+        let charges: Vec<Arc<Charge>> =
+            pending.iter().flat_map(Planned::pieces).map(|(pushed, _)| pushed.run.charge.clone()).collect();
+        let driver = if rows < SMALL_EPOCH { self.alone.clone() } else { self.driver.clone() };
+        let tables = self.tables(&pending, &driver)?;
+        let streams = Streams::alike(tables, &self.plan, &driver)?;
+        drop(pending);
+        streams.check_windows(&self.plan)?;
+        let mut keys = Vec::with_capacity(streams.table.rows());
+        for batch in streams.table.batches() {
+            keys.extend(self.groups.of(&batch.project(&self.by)?)?);
+        }
+        let columns = Columns::new(&streams, &self.plan, Extent::Stream, &driver)?;
+        let firsts = self.choose_from(&streams)?;
+        let sources = streams.sources((!self.by.is_empty()).then_some(&keys));
+        self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), &driver)?;
+        self.tidy(charges)
+    }
+
+    /// The rows of each source.
+    fn tables(&self, pending: &[Planned<SourceRun>], driver: &Driver) -> Result<Vec<(Table, Int64s)>> {
+        let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.intake.sources.len()];
+        for (pushed, rows) in pending.iter().flat_map(Planned::pieces) {
+            let of_source = &mut of_sources[usize::from(pushed.first.source())];
+            match of_source.last_mut() {
+                // The next block goes on where the last one was cut.
+                Some((_, first, last)) if *first == pushed.first.position() && last.end == rows.start => {
+                    last.end = rows.end;
+                }
+                _ => of_source.push((&pushed.run, pushed.first.position(), rows)),
+            }
+        }
+        let read = &self.read[..];
+        let schema = Arc::new(self.stream.schema.project(read)?);
+        let table = |(number, pieces): (usize, Vec<Part<'_>>)| {
+            let piece = |(run, _, rows): &Part<'_>| -> Result<Piece> {
+                let (start, rows) = (rows.start, rows.len());
+                Ok((run.ts.slice(start, rows), run.batch.slice(start, rows).project(read)?))
+            };
+            let pieces = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
+            let (ts, batches) = match pieces.len() {
+                1 => {
+                    pieces.into_iter().map(|(ts, batch)| (Int64s::Arrow(ts), vec![batch])).next().expect("there is one")
+                }
+                _ => in_one_piece(&schema, &pieces)?,
+            };
+            Ok((Table::of_valid(format!("source {number}"), schema.clone(), batches)?, ts))
+        };
+        driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
+    }
+
+    /// Keeps the rows of an epoch, of which functions may choose; the number of each source's first.
+    fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
+        if self.rows.is_needless() {
+            return Ok(vec![0; streams.sources.len()]);
+        }
+        let names = self.rows.schema().clone();
+        let places = names.fields().iter().map(|field| self.plan.read.index_of(field.name()));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        let mut firsts = Vec::with_capacity(streams.sources.len());
+        for source in &streams.sources {
+            let mut first = None;
+            for batch in &streams.table.batches()[source.batches.clone()] {
+                let number = self.rows.push(batch.project(&places)?);
+                first = first.or(Some(number));
+            }
+            firsts.push(first.unwrap_or(0));
+        }
+        Ok(firsts)
+    }
+
+    /// Lets go of rows and groups that no state needs, and charges the state what it takes; the rows that were added have
+    /// been charged so far.
+    fn tidy(&mut self, charges: Vec<Arc<Charge>>) -> Result<()> {
+        if self.rows.is_needless() {
+            drop(charges);
+        } else {
+            self.rows.hold(charges);
+            if self.rows.is_due() || self.intake.shared.budget.is_short() {
+                self.gather_chosen()?;
+            }
+        }
+        if self.groups.is_due() {
+            self.groups.release(&self.windows.is_used());
+        }
+        self.charge_state()
+    }
+
+    /// Keeps only the rows that have been chosen.
+    pub(super) fn gather_chosen(&mut self) -> Result<()> {
+        if self.rows.is_needless() {
+            return Ok(());
+        }
+        let mut chosen = Vec::new();
+        let mut new = std::collections::HashMap::new();
+        self.windows.for_each_row(|row| {
+            *row = *new.entry(*row).or_insert_with(|| {
+                chosen.push(*row);
+                chosen.len() as u32 - 1
+            });
+        });
+        self.windows.follow_rows(|row| new.get(&row).copied());
+        let rows = self.rows.table(&chosen)?;
+        self.rows.keep(rows);
+        Ok(())
+    }
+
+    /// Charges the state what it takes now.
+    pub(super) fn charge_state(&mut self) -> Result<()> {
+        let bytes = self.state_bytes();
+        let held = self.charge.as_ref().map_or(0, Charge::bytes);
+        match (&mut self.charge, bytes.checked_sub(held)) {
+            (Some(charge), None) => drop(charge.split(held - bytes)),
+            (_, Some(0) | None) => {}
+            (_, Some(more)) => {
+                let more = self.intake.shared.budget.charge(more).map_err(|exceeded| {
+                    Error::memory(format!(
+                        "the state has grown by {} bytes, but {} of memory_limit = {} are held; raise the limit",
+                        exceeded.asked, exceeded.used, exceeded.limit
+                    ))
+                })?;
+                self.hold(more);
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, more: Charge) {
+        match &mut self.charge {
+            None => self.charge = Some(more),
+            Some(charge) => charge.merge(more),
+        }
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.windows.bytes() + self.groups.memory() + self.rows.memory()
+    }
+
+    /// Makes the results of the next windows that are complete; whether there are any.
+    fn make(&mut self) -> Result<bool> {
+        let pages = self.windows.pages(PAGES, self.groups.order(), &self.driver)?;
+        if pages.is_empty() {
+            return Ok(false);
+        }
+        let rows: usize = pages.iter().map(|page| page.rows).sum();
+        let of_rows = self.chosen.iter().map(|at| at.map(|at| self.rows.column(at))).collect();
+        let ranked = vec![None; self.chosen.len()];
+        let output = Output { plan: &self.plan, keys: self.groups.columns()?, ranked, of_rows };
+        let driver = if rows < SMALL_EPOCH { &self.alone } else { &self.driver };
+        let made = driver.map(pages, |page: Page| output.batch(page))?;
+        for batch in made {
+            self.ready.push_back(batch?);
+        }
+        Ok(true)
+    }
+
+    /// The schema of late rows.
+    pub fn late_schema(&self) -> SchemaRef {
+        late_schema(&self.stream)
+    }
+
+    /// The late rows that were not taken yet, by source and position, each with its source, its position and the
+    /// watermark that it came below.
+    pub fn late(&self) -> Result<Vec<RecordBatch>> {
+        self.intake.shared.late.batches(&self.stream)
+    }
+
+    /// Numbers that describe the aggregation so far.
+    pub fn stats(&self) -> AggregateStats {
+        AggregateStats {
+            sources: self.intake.stats(),
+            rows_out: self.rows_out,
+            watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
+            state_keys: self.groups.len(),
+            state_cells: self.windows.cells(),
+            state_bytes: self.state_bytes(),
+            memory: self.intake.shared.budget.used(),
+        }
+    }
+
+    /// Drops what is held; sources and polls fail from now on. A second call does nothing.
+    pub fn close(&mut self) {
+        self.failed = Some(Error::closed("the aggregation is closed"));
+        self.pending.clear();
+        self.intake.close();
+        self.ready.clear();
+        self.charge = None;
+    }
+}
+
+/// How far a step went.
+enum Step {
+    Went,
+    NotYet,
+    End,
+}
+
+fn in_one_piece(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
+    let mut ts = Pages::new(pieces.iter().map(|(ts, _)| ts.len()).sum());
+    let mut filled = 0;
+    for (piece, _) in pieces {
+        ts[filled..filled + piece.len()].copy_from_slice(piece);
+        filled += piece.len();
+    }
+    let batches = match pieces {
+        [] => Vec::new(),
+        pieces => vec![concat_batches(schema, pieces.iter().map(|(_, batch)| batch))?],
+    };
+    Ok((Int64s::Own(ts), batches))
+}
+
+/// For each aggregate that chooses a row, its column among those to choose from, and the schema of these.
+fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
+    let mut columns: Vec<usize> = plan.outputs.iter().filter_map(|output| output.chosen()).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let place = |at: usize| columns.binary_search(&at).expect("it is one of them");
+    let places = plan.outputs.iter().map(|output| output.chosen().map(place)).collect();
+    Ok((places, Arc::new(plan.read.project(&columns)?)))
+}
+
+fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_bytes: usize) -> String {
+    let limit = options.memory_limit.map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"));
+    let mut lines = plan.describe(query);
+    lines.extend([
+        format!("  sources    {}", options.sources),
+        "  algorithm  slices: a row goes to one slice, each source has states of its own, which are combined once no row \
+         of the slice can come; a result is one combination"
+            .to_owned(),
+        format!("  threads    {}", query.threads),
+        format!(
+            "  memory     8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key, rows until \
+             they are ready and {row_bytes} bytes each; {limit}"
+        ),
+        format!("  output     {} columns, by window, then key, once no row can fall in it", plan.schema.fields().len()),
+    ]);
+    lines.join("\n")
+}
