@@ -1,8 +1,10 @@
 """W1 on Spark: keyed interval joins by tidegate, by hand-made time bins, and by Spark's own join.
 
 Every system's row count and checksum are compared before anything is timed, then each is timed with
-a sink that takes all rows and keeps none. Times are the best of `--repeat`, planning included, with
-the processor time of Spark, its Python workers and this process in parentheses. Linux only.
+a sink that takes all rows and keeps none, the systems in turns. A figure is the median of
+`--repeat` runs, planning included: the processor time of Spark, its Python workers and this
+process, which other work on the machine distorts least, and in parentheses the time by the clock.
+The plain join is run once, and stopped at a limit. Linux only.
 
     python benches/w1_spark.py --rows 1000000 --keys 10 1000 100000 --keys-skewed 1000
 """
@@ -10,10 +12,13 @@ the processor time of Spark, its Python workers and this process in parentheses.
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import os
+import statistics
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -141,14 +147,20 @@ def fingerprint(rows: DataFrame) -> tuple[int, int]:
 
 
 class Cost(NamedTuple):
-    """Seconds by the clock and on processors."""
+    """Seconds on processors and by the clock."""
 
-    wall: float
     cpu: float
+    wall: float
+    whole: bool = True
 
     def __str__(self) -> str:
         """As a cell of the table."""
-        return f"{self.wall:.2f} ({self.cpu:.1f})"
+        return f"{'' if self.whole else '> '}{self.cpu:.1f} ({self.wall:.1f})"
+
+
+# Clock ticks of each process below this one when it was last seen: the kernel forgets those of a
+# Python worker that ends.
+TICKS: dict[int, int] = {}
 
 
 def cpu_seconds() -> float:
@@ -161,23 +173,48 @@ def cpu_seconds() -> float:
             continue
         process = int(stat.parent.name)
         parents[process] = int(fields[1])
-        # Its own, and that of the children it has waited for.
-        ticks[process] = sum(map(int, fields[11:15]))
+        ticks[process] = int(fields[11]) + int(fields[12])
 
     def is_ours(process: int) -> bool:
         return process == os.getpid() or (process in parents and is_ours(parents[process]))
 
-    return sum(ticks[p] for p in ticks if is_ours(p)) / os.sysconf("SC_CLK_TCK")
+    TICKS.update((process, ticks[process]) for process in ticks if is_ours(process))
+    return sum(TICKS.values()) / os.sysconf("SC_CLK_TCK")
 
 
-def cost(query: Callable[[], DataFrame], repeat: int) -> Cost:
-    """Best of the times to plan and run the query and take all its rows."""
-    costs = []
-    for _ in range(repeat):
-        begin, cpu = time.perf_counter(), cpu_seconds()
-        query().write.format("noop").mode("overwrite").save()
-        costs.append(Cost(time.perf_counter() - begin, cpu_seconds() - cpu))
-    return min(costs)
+def once(query: Callable[[], DataFrame]) -> Cost:
+    """What it costs to plan and run the query and take all its rows."""
+    begin, cpu = time.perf_counter(), cpu_seconds()
+    query().write.format("noop").mode("overwrite").save()
+    return Cost(cpu_seconds() - cpu, time.perf_counter() - begin)
+
+
+def in_turns(queries: dict[str, Callable[[], DataFrame]], repeat: int) -> dict[str, Cost]:
+    """Medians of the costs of all queries."""
+    runs = [{name: once(query) for name, query in queries.items()} for _ in range(repeat)]
+    return {
+        name: Cost(
+            statistics.median(run[name].cpu for run in runs),
+            statistics.median(run[name].wall for run in runs),
+        )
+        for name in queries
+    }
+
+
+def at_most(seconds: float, query: Callable[[], DataFrame], session: SparkSession) -> Cost:
+    """The cost of one run, which is stopped after some time by the clock."""
+    timer = threading.Timer(seconds, session.sparkContext.cancelAllJobs)
+    begin, cpu = time.perf_counter(), cpu_seconds()
+    timer.start()
+    try:
+        return once(query)
+    except PySparkException:
+        wall = time.perf_counter() - begin
+        if wall < seconds:
+            raise
+        return Cost(cpu_seconds() - cpu, wall, whole=False)
+    finally:
+        timer.cancel()
 
 
 def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse.Namespace) -> str:
@@ -190,37 +227,43 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
         "hash": lambda: bins(left, right, case, "shuffle_hash"),
         "merge": lambda: bins(left, right, case, "merge"),
     }
-    if case.rows <= arguments.plain_up_to:
-        joins["plain"] = lambda: plain(left, right, case)
     sums: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide_summed(left, right, case),
         "hash": lambda: summed(bins(left, right, case, "shuffle_hash")),
     }
     for group in (joins, sums):
-        prints = {name: fingerprint(query()) for name, query in group.items() if name != "plain"}
+        prints = {name: fingerprint(query()) for name, query in group.items()}
         if len(set(prints.values())) > 1:
             message = f"{case.name}: the results differ: {prints}"
             raise RuntimeError(message)
-    join = {name: cost(query, arguments.repeat) for name, query in joins.items()}
-    sum_ = {name: cost(query, arguments.repeat) for name, query in sums.items()}
+    join, sum_ = (in_turns(group, arguments.repeat) for group in (joins, sums))
+    plain_cost = None
+    if arguments.plain_seconds:
+        query = functools.partial(plain, left, right, case)
+        plain_cost = at_most(arguments.plain_seconds, query, session)
+    best = min(join["hash"], join["merge"]).cpu
+    ahead = "-"
+    if plain_cost is not None:
+        bound = "" if plain_cost.whole else "> "
+        ahead = f"{bound}{plain_cost.cpu / join['tidegate'].cpu:.1f}"
     cells = [
         case.name,
         join["tidegate"],
         join["hash"],
         join["merge"],
-        join.get("plain", "-"),
-        f"{min(join['hash'], join['merge']).wall / join['tidegate'].wall:.2f}",
-        f"{join['plain'].wall / join['tidegate'].wall:.1f}" if "plain" in join else "-",
+        plain_cost or "-",
+        f"{best / join['tidegate'].cpu:.2f}",
+        ahead,
         sum_["tidegate"],
         sum_["hash"],
-        f"{sum_['hash'].wall / sum_['tidegate'].wall:.2f}",
+        f"{sum_['hash'].cpu / sum_['tidegate'].cpu:.2f}",
     ]
     return f"| {' | '.join(map(str, cells))} |"
 
 
 HEADER = """\
-| case | tidegate, s | bins, hash, s | bins, sort-merge, s | plain, s | best bins / tidegate \
-| plain / tidegate | sum in the call, s | bins + sum, s | ratio |
+| case | tidegate | bins, hash | bins, sort-merge | plain | best bins / tidegate \
+| plain / tidegate | sum in the call | bins, then sum | ratio |
 | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |"""
 
 
@@ -234,7 +277,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
-    parser.add_argument("--plain-up-to", type=int, default=0, help="rows for Spark's own join")
+    parser.add_argument("--plain-seconds", type=float, default=0, help="limit of the plain join")
     parser.add_argument("--memory", default="8g")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
     arguments = parser.parse_args()
@@ -249,7 +292,7 @@ def main() -> None:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
-    lines = [HEADER]
+    print(HEADER, flush=True)
     for rows in arguments.rows:
         kinds = [(keys, False, False) for keys in arguments.keys]
         kinds += [(keys, True, False) for keys in arguments.keys_skewed]
@@ -258,8 +301,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
                 case = make(rows, keys, skewed=skewed, hot=hot, folder=folder)
-                lines.append(measure(session, case, folder, arguments))
-    sys.stdout.write("\n".join(lines) + "\n")
+                print(measure(session, case, folder, arguments), flush=True)
 
 
 if __name__ == "__main__":

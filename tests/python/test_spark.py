@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from tidegate.spark._task import on_worker
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+ROOT = Path(__file__).parents[2]
 KINDS = ["inner", "left", "right", "full", "semi", "anti"]
 SECOND = dt.timedelta(seconds=1)
 
@@ -188,6 +190,7 @@ def test_a_retried_task_gives_equal_rows(spark):
         frame,
         **query,
         partitions=2,
+        parallelism="time",
         then=fails_twice,
         then_schema="id bigint, id_right bigint, attempt bigint",
     )
@@ -499,7 +502,7 @@ def test_explain_names_the_division(sides):
 
 
 def test_another_version_on_a_worker_is_refused(monkeypatch):
-    work = on_worker(iter)
+    work = on_worker(iter, "nothing")
     monkeypatch.setattr(tidegate, "__version__", "0.0.0")
     with pytest.raises(tidegate.TidegateError, match=r"0\.0\.0: install the same version"):
         next(work(iter(())))
@@ -514,7 +517,7 @@ def test_a_worker_without_the_package_says_so(tmp_path):
         "next(work(iter(())))\n"
     )
     work = tmp_path / "work"
-    work.write_bytes(cloudpickle.dumps(on_worker(iter)))
+    work.write_bytes(cloudpickle.dumps(on_worker(iter, "nothing")))
     ran = subprocess.run(
         [sys.executable, script, work], capture_output=True, text=True, check=False
     )
@@ -523,8 +526,32 @@ def test_a_worker_without_the_package_says_so(tmp_path):
     assert "PYSPARK_PYTHON" in ran.stderr
 
 
+def test_sparks_pages_tell_what_is_done(spark, sides):
+    tracker = spark.sparkContext._jsc.sc().statusStore()
+    spark.sparkContext.setJobDescription("my own")
+    arguments = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
+    found = tidegate.spark.interval_join(*sides, **arguments, parallelism="hybrid")
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "my own"
+    tidegate.spark.interval_join(*sides, **arguments, parallelism="broadcast")
+    spark.sparkContext.setLocalProperty("spark.job.description", "")
+    jobs = tracker.jobsList(None)
+    texts = {jobs.apply(number).description().getOrElse(None) for number in range(jobs.size())}
+    assert {"tidegate: sample keys and times", "tidegate: collect the right side"} <= texts
+    plan = found._jdf.queryExecution().toString()
+    for name in ("tidegate_pack_left", "tidegate_pack_right", "tidegate_join"):
+        assert f"MapInArrow {name}(" in plan
+
+
 def test_the_examples_run(spark):
     names = {"spark": spark, "tidegate": tidegate}
     results = doctest.testmod(tidegate.spark, extraglobs=names)
     assert results.attempted >= 6
+    assert results.failed == 0
+
+
+def test_the_examples_of_own_functions_run(spark):
+    page = str(ROOT / "python" / "examples" / "own_functions.md")
+    with spark_session.settings(spark, spark__sql__session__timeZone="UTC"):
+        results = doctest.testfile(page, module_relative=False, globs={"spark": spark})
+    assert results.attempted >= 20
     assert results.failed == 0

@@ -1,11 +1,17 @@
-"""Interval joins of Spark DataFrames: one shuffle, then one native call a partition, through Arrow.
+"""Interval joins of Spark DataFrames: at most one shuffle, and native calls through Arrow.
 
-On the driver: the arguments are checked against both schemas, keys and times of at most 20 000 rows
-are sampled, and a layout is chosen that gives every row its partition. That is one small job over
-the key and time columns; `parallelism="key"` runs none. On the executors: the tasks that read the
-inputs pack rows of a partition into Arrow streams, Spark shuffles these packs, and each task after
-that joins its rows in one native call with as many threads as `spark.task.cpus` gives it. The
-package must be installed on every node, in one version.
+On the driver, the arguments are checked against both schemas, and one of two ways is chosen.
+
+- *One side is small*: Spark thinks that it has at most 64 MB, and so it has as Arrow data. Then it
+  is read at once and sent whole to every task, as in Spark's own broadcast join. The other side
+  stays in its partitions, however its keys are spread, and nothing is shuffled. Not for full joins.
+- *Otherwise* keys and times of at most 20 000 rows are sampled, and a layout is chosen that gives
+  every row its partition. That is one job over the key and time columns; `parallelism="key"` runs
+  none. The tasks that read the inputs pack rows of a partition into Arrow streams, Spark shuffles
+  these packs, and each task after that joins its rows in one native call.
+
+A native call has as many threads as `spark.task.cpus` gives its task. The package must be installed
+on every node, in one version. `explain` says which way was chosen, and why.
 
 Where a row goes depends on nothing but its own values and the plan, so a retried or speculative
 task yields equal rows. Their order is not promised, as in any Spark join.
@@ -96,11 +102,14 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         closed: Which bounds belong to the interval.
         suffix: Added to a right column whose name the left side has too.
         columns: Result columns to return; others do not travel at all.
-        partitions: Number of partitions; by default enough for the cores and the rows.
-        parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
-            key makes one heavy task. `time`: slices of time, with copies of the rows near a border.
-            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`: whichever of
-            these makes a sample's fullest partition smallest.
+        partitions: Number of partitions; by default enough for the cores and the rows. A side that
+            is not moved keeps its own, unless they are more.
+        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
+            to every task, however large; useful where Spark cannot tell that it is small, as after
+            a filter. `key`: buckets of keys, nothing sampled, one heavy key makes one heavy task.
+            `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
+            keys, of which the heavy ones are cut by time. `auto`: `broadcast` if a side is small,
+            otherwise whichever of the others makes a sample's fullest partition smallest.
         then: Applied to every batch of the result inside the same call. It sees some of the rows
             at a time, so an aggregate must be finished by a `groupBy` of its partial results.
         then_schema: Spark schema of what `then` returns, as a `StructType` or text such as
@@ -111,8 +120,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit. A null time is found by the task that
-            meets it, so Spark raises for it when the DataFrame is used.
+        tidegate.TidegateError: Another argument is unfit, or a time is null in a side that is sent
+            whole. Elsewhere the task finds it that meets it, so that Spark raises for it when the
+            DataFrame is used.
     """
     plan = Plan.of(
         left_df,
@@ -138,9 +148,9 @@ def explain(
     right_df: DataFrame,
     **arguments: Any,  # noqa: ANN401
 ) -> str:
-    """Say what a join would do with the same arguments: how its rows are divided and sent.
+    r"""Say what a join would do with the same arguments: how its rows are divided and sent.
 
-    The inputs are counted and sampled as for the join itself; nothing is joined.
+    The inputs are sampled, or a small one is read, as for the join itself; nothing is joined.
 
     Args:
         function: `tidegate.spark.interval_join`.
@@ -160,8 +170,10 @@ def explain(
         >>> plan = tidegate.spark.explain(
         ...     tidegate.spark.interval_join, ticks, ticks, on="ts", by="key", lower=-5, upper=0
         ... )
-        >>> print(plan.splitlines()[-1])
-          placed     by partition number (repartitionById)
+        >>> print("\n".join(plan.splitlines()[-3:]))
+          divided    right is sent whole to every task, 1,000 rows
+          placed     left rows stay in their partitions
+          because    right has 16,000 bytes, at most 64.0 MB
     """
     if function is not interval_join:
         message = f"function: expected tidegate.spark.interval_join, got {function!r}"

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import tidegate
 from tidegate.spark._join import places_rows
+from tidegate.spark._pack import NAMES
 
 if TYPE_CHECKING:
     from tidegate.spark._layout import Layout
     from tidegate.spark._plan import Plan
+    from tidegate.spark._whole import Whole
 
 
 def described(plan: Plan) -> str:
@@ -19,15 +21,26 @@ def described(plan: Plan) -> str:
     native = tidegate.explain(
         tidegate.interval_join, *plan.columns.empty, **plan.query.arguments, threads=threads
     )
+    sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
+    lines = [native, "  sent       left {}; right {}".format(*sent)]
+    lines += _shuffled(plan) if plan.choice.whole is None else _broadcast(plan.choice.whole)
+    return "\n".join([*lines, f"  because    {plan.choice.reason}"])
+
+
+def _broadcast(whole: Whole) -> list[str]:
+    mine, other = NAMES[whole.side], NAMES[1 - whole.side]
+    return [
+        f"  divided    {mine} is sent whole to every task, {whole.rows.num_rows:,} rows",
+        f"  placed     {other} rows stay in their partitions",
+    ]
+
+
+def _shuffled(plan: Plan) -> list[str]:
     layout = plan.layout
     placed = "by partition number (repartitionById)"
     if not places_rows():
         placed = "by hash of the partition number"
-    sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
-    lines = [
-        "  sent       left {}; right {}".format(*sent),
-        f"  divided    {_division(layout)}",
-    ]
+    lines = [f"  divided    {_division(layout)}"]
     if layout.rows:
         share = layout.fullest * layout.partitions / layout.rows
         copies = max(0, layout.sent - layout.rows)
@@ -35,7 +48,7 @@ def described(plan: Plan) -> str:
             f"  rows       about {layout.rows:,.0f}, and {copies:,.0f} copies",
             f"  fullest    partition: {share:.2f} of an even share, copies included",
         ]
-    return "\n".join([native, *lines, f"  placed     {placed}"])
+    return [*lines, f"  placed     {placed}"]
 
 
 def _division(layout: Layout) -> str:

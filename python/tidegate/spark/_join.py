@@ -1,4 +1,4 @@
-"""The join as a DataFrame: both sides packed, sent in one shuffle, and joined."""
+"""The join as a DataFrame: one side sent whole, or both packed, sent in one shuffle, and joined."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import tidegate
-from tidegate.spark._pack import LEFT, PACKS, RIGHT, Packer
-from tidegate.spark._task import Task, Then, on_worker
+from tidegate.spark import _whole
+from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer
+from tidegate.spark._task import Call, Task, Then, on_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:
-    """The join as a DataFrame: one shuffle, then one native call a partition."""
+    """The join as a DataFrame."""
     if (then is None) != (then_schema is None):
         message = "`then` and `then_schema` go together: give both or none"
         raise tidegate.TidegateError(message)
@@ -27,22 +28,24 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     if then_schema is not None:
         schema = _struct(plan.left.sparkSession, then_schema)
         arrow_schema = _arrow(plan.left.sparkSession, schema)
-    home = _home_names(plan) if plan.layout.reports_at_home else None
-    task = Task(
-        schemas=(plan.columns.left, plan.columns.right),
-        home=home,
-        arguments={**plan.query.arguments, "columns": [*plan.columns.native, *(home or ())]},
+    call = Call(
+        arguments={**plan.query.arguments, "columns": list(plan.columns.native)},
         names=tuple(plan.columns.result.names),
         then=then,
         schema=arrow_schema,
     )
+    whole = plan.choice.whole
+    if whole is not None:
+        return _whole.joined(plan, whole, call, schema)
+    home = _home_names(plan) if plan.layout.reports_at_home else None
+    task = Task((plan.columns.left, plan.columns.right), home, call)
     packs = _packed(plan, LEFT).union(_packed(plan, RIGHT))
     count = plan.layout.partitions
     if places_rows():
         packs = packs.repartitionById(count, "partition")
     else:
         packs = packs.repartition(count, "partition")
-    return packs.mapInArrow(on_worker(task.run), schema)
+    return packs.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 
 def places_rows() -> bool:
@@ -57,10 +60,9 @@ def _packed(plan: Plan, side: int) -> DataFrame:
     """The rows of a side as packs, each for a partition."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     packer = Packer(plan.layout, side, mine.on, days=plan.in_days)
-    kept = plan.query.how in (("left", "anti", "full"), ("right", "full"))[side]
     slices = len(plan.layout.partition_of)
-    rows = mine.with_bucket(other, len(plan.layout.buckets), slices, kept=kept)
-    return rows.mapInArrow(on_worker(packer.run), PACKS)
+    rows = mine.with_bucket(other, len(plan.layout.buckets), slices, kept=plan.keeps[side])
+    return rows.mapInArrow(on_worker(packer.run, f"tidegate_pack_{NAMES[side]}"), PACKS)
 
 
 def _home_names(plan: Plan) -> tuple[str, str]:

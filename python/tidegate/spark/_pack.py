@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # The rows of a pack. Copies are rows outside their home, where a layout must tell them.
 LEFT, RIGHT, LEFT_COPY, RIGHT_COPY = range(4)
+NAMES = ("left", "right")
 
 # The Spark schema of packs, and the Arrow one.
 PACKS = "side tinyint, partition int, rows binary"

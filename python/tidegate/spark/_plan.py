@@ -15,8 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import IntegralType, StructField, StructType
 
 import tidegate
-from tidegate.spark import _bounds, _layout, _schema
+from tidegate.spark import _bounds, _layout, _schema, _whole
 from tidegate.spark._input import Input
+from tidegate.spark._jobs import described
 from tidegate.spark._layout import Copied, Layout, Reach, Sample
 from tidegate.spark._pack import LEFT, RIGHT, as_integers
 from tidegate.spark._schema import KeyPairs, Origin
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from tidegate.types import Bound, Closed, How, KeyNames, Names
 
-Parallelism = Literal["auto", "key", "time", "hybrid"]
+Parallelism = Literal["auto", "broadcast", "key", "time", "hybrid"]
 
 # Rows sampled from both sides together: a partition's share is then known within a few percent.
 # They are drawn from this fraction, so that the draw costs little beside the scan.
@@ -87,8 +88,12 @@ class Columns:
     result: StructType
     empty: tuple[pa.Table, pa.Table]
 
+    def of(self, side: int) -> pa.Schema:
+        """What travels of a side."""
+        return self.right if side == RIGHT else self.left
+
     @classmethod
-    def of(
+    def checked(
         cls, left: DataFrame, right: DataFrame, query: Query, columns: Sequence[str] | None
     ) -> Columns:
         """Check the query against both schemas, and drop the columns that nobody asks for."""
@@ -215,7 +220,11 @@ class Plan:
         if parallelism in ("key", "hybrid") and not query.by:
             message = f"parallelism {parallelism!r} divides by key: give `by`, or choose 'time'"
             raise tidegate.TidegateError(message)
-        sent = Columns.of(left, right, query, columns)
+        if parallelism == "broadcast" and how == "full":
+            message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
+            message += "without a partner of both: choose another"
+            raise tidegate.TidegateError(message)
+        sent = Columns.checked(left, right, query, columns)
         return cls(query, left, right, sent, partitions, parallelism)
 
     @cached_property
@@ -232,6 +241,28 @@ class Plan:
     def in_days(self) -> bool:
         """Whether both times are dates."""
         return all(side.in_days for side in self.inputs)
+
+    @property
+    def keeps(self) -> tuple[bool, bool]:
+        """Whether rows without a partner are returned, left and right."""
+        how = self.query.how
+        return how in ("left", "anti", "full"), how in ("right", "full")
+
+    @property
+    def reports(self) -> tuple[bool, bool]:
+        """Whether what is returned of a row depends on all of its partners, left and right."""
+        how = self.query.how
+        return how not in ("inner", "right"), how in ("right", "full")
+
+    @cached_property
+    def choice(self) -> _whole.Choice:
+        """The side that is sent whole. Reading it collects a small side."""
+        return _whole.chosen(self)
+
+    @property
+    def cores(self) -> int:
+        """Tasks that run at a time."""
+        return _cores(self.left.sparkSession)
 
     @cached_property
     def reach(self) -> Reach:
@@ -272,7 +303,7 @@ class Plan:
 
     def _default_partitions(self, rows: float) -> int:
         """A whole number of partitions a core, none above what a worker should hold."""
-        cores = min(_cores(self.left.sparkSession), math.ceil(rows / _PARTITION_ROWS) or 1)
+        cores = min(self.cores, math.ceil(rows / _PARTITION_ROWS) or 1)
         columns = max(len(self.columns.left), len(self.columns.right))
         return cores * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * cores)))
 
@@ -284,8 +315,9 @@ class Plan:
         """
         left, right = self.inputs
         drawn = _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT))
-        drawn = drawn.sample(fraction=_FRACTION, seed=0).withColumn("draw", F.rand(seed=0))
-        rows = drawn.orderBy("draw").limit(_SAMPLED).toArrow()
+        drawn = drawn.withColumn("draw", F.rand(seed=0))
+        with described(self.left.sparkSession, "sample keys and times"):
+            rows = drawn.orderBy("draw").limit(_SAMPLED).toArrow()
         least = 1.0 if rows.num_rows < _SAMPLED else float(rows.column("draw").to_numpy().max())
         hashes, times = [], []
         for number, name in ((LEFT, "left"), (RIGHT, "right")):
@@ -301,7 +333,8 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
     times = [(side.time, "left"), (F.lit(None).cast(other.time_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
-    return side.without_unmatchable().select(
+    drawn = side.without_unmatchable().sample(fraction=_FRACTION, seed=number)
+    return drawn.select(
         F.lit(number).alias("side"),
         (side.key_hash(other) if side.by else F.lit(0).cast("long")).alias("hash"),
         *(time.alias(name) for time, name in times),

@@ -17,8 +17,8 @@ Then = Callable[[pa.RecordBatch], pa.RecordBatch]
 Batches = Iterator[pa.RecordBatch]
 
 
-def on_worker(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """The work, and a clear error from a worker that cannot do it.
+def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
+    """The work under the name that Spark's plans show, and a clear error if it cannot be done.
 
     What is returned is pickled whole: a worker without the package could not read a reference.
     """
@@ -44,54 +44,29 @@ def on_worker(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches
             raise tidegate.TidegateError(message)
         yield from pickle.loads(pickled)(batches)  # noqa: S301 - our own pickle
 
+    run.__name__ = name
     return run
 
 
 @dataclass(frozen=True)
-class Task:
-    """A join of the packs of a partition, as it is sent to the workers."""
+class Call:
+    """The native call and what follows it, as they are sent to the workers."""
 
-    schemas: tuple[pa.Schema, pa.Schema]
-    home: tuple[str, str] | None
     arguments: dict[str, Any]
     names: tuple[str, ...]
     then: Then | None
     schema: pa.Schema | None
 
-    def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition, which may have several partitions of the layout."""
-        partitions: dict[int, list[Pack]] = {}
-        for batch in batches:
-            for pack in unpacked(batch):
-                partitions.setdefault(pack.partition, []).append(pack)
-        while partitions:
-            yield from self._join(partitions.popitem()[1])
-
-    def _join(self, packs: list[Pack]) -> Batches:
-        """Join rows of one partition of the layout."""
-        left, right = self._side(packs, LEFT), self._side(packs, RIGHT)
-        packs.clear()
-        with tidegate.interval_join_batches(
-            left, right, threads=_threads(), **self.arguments
-        ) as joined:
+    def run(self, left: pa.Table, right: pa.Table, home: tuple[str, str] | None = None) -> Batches:
+        """Join two tables. `home` names the columns that tell rows at home from copies."""
+        columns = [*self.arguments["columns"], *(home or ())]
+        arguments = {**self.arguments, "columns": columns, "threads": _threads()}
+        with tidegate.interval_join_batches(left, right, **arguments) as joined:
             del left, right
             for batch in joined:
-                rows = batch if self.home is None else _at_home(batch, *self.home)
+                rows = batch if home is None else _at_home(batch, *home)
                 if rows.num_rows:
                     yield self._finished(rows)
-
-    def _side(self, packs: list[Pack], side: int) -> pa.Table:
-        schema = self.schemas[side]
-        mine = [pack for pack in packs if pack.side % 2 == side]
-        parts = []
-        for pack in mine or [Pack(side, 0, schema.empty_table())]:
-            rows = pack.rows.rename_columns(schema.names)
-            if self.home is not None:
-                at_home = pa.array(np.full(rows.num_rows, pack.side == side))
-                rows = rows.append_column(self.home[side], at_home)
-            parts.append(rows)
-        # A join of one chunk is faster by more than the copy takes.
-        return pa.concat_tables(parts).combine_chunks()
 
     def _finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         batch = batch.rename_columns(list(self.names))
@@ -109,6 +84,40 @@ class Task:
             for column, field in zip(result.columns, self.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A join of the packs of a partition, as it is sent to the workers."""
+
+    schemas: tuple[pa.Schema, pa.Schema]
+    home: tuple[str, str] | None
+    call: Call
+
+    def run(self, batches: Batches) -> Batches:
+        """Join the rows of a Spark partition, which may have several partitions of the layout."""
+        partitions: dict[int, list[Pack]] = {}
+        for batch in batches:
+            for pack in unpacked(batch):
+                partitions.setdefault(pack.partition, []).append(pack)
+        while partitions:
+            packs = partitions.popitem()[1]
+            sides = [self._side(packs, LEFT), self._side(packs, RIGHT)]
+            packs.clear()
+            yield from self.call.run(sides.pop(0), sides.pop(), self.home)
+
+    def _side(self, packs: list[Pack], side: int) -> pa.Table:
+        schema = self.schemas[side]
+        mine = [pack for pack in packs if pack.side % 2 == side]
+        parts = []
+        for pack in mine or [Pack(side, 0, schema.empty_table())]:
+            rows = pack.rows.rename_columns(schema.names)
+            if self.home is not None:
+                at_home = pa.array(np.full(rows.num_rows, pack.side == side))
+                rows = rows.append_column(self.home[side], at_home)
+            parts.append(rows)
+        # A join of one chunk is faster by more than the copy takes.
+        return pa.concat_tables(parts).combine_chunks()
 
 
 def _threads() -> int:

@@ -1,0 +1,226 @@
+"""A small side, collected once and sent whole to every task: the other side stays where it is.
+
+The other side then needs neither a layout nor a shuffle, and no skew of its keys can make a task
+heavy. Collected rows are in time order, so that a task joins its rows with those within reach only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import tidegate
+from tidegate.spark._jobs import described
+from tidegate.spark._pack import LEFT, NAMES, RIGHT, as_integers
+from tidegate.spark._task import on_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.spark._layout import Integers, Reach
+    from tidegate.spark._plan import Plan
+    from tidegate.spark._task import Batches, Call
+
+# Bytes of a side that is sent whole without being asked for. Each Python worker holds them.
+LIMIT = 1 << 26
+
+# Bytes of rows that a task joins at a time: as many as it may hold of the side that is whole, so
+# that preparing that side again costs no more than the rows themselves.
+_CHUNK = 1 << 26
+
+# Tasks a core, at most.
+_TASKS = 4
+
+# What Spark says of a side whose size it does not know.
+_UNKNOWN = 2**63 - 1
+
+
+class Whole(NamedTuple):
+    """A side that is sent whole, its rows in time order."""
+
+    side: int
+    rows: pa.Table
+
+
+class Choice(NamedTuple):
+    """The side that is sent whole, if one is, and the reason."""
+
+    whole: Whole | None
+    reason: str
+
+
+def chosen(plan: Plan) -> Choice:
+    """The smaller side, if it may be sent whole and is small, or was asked to be."""
+    if plan.parallelism not in ("auto", "broadcast"):
+        return Choice(None, f"parallelism is {plan.parallelism!r}")
+    # Every task has all of the side that is whole, so none could tell which rows lack a partner.
+    sides = [side for side in (RIGHT, LEFT) if not plan.reports[side]]
+    if not sides:
+        return Choice(None, "a full join returns rows without a partner of both sides")
+    sizes = {side: _estimated_bytes(plan.inputs[side].frame) for side in sides}
+    side = min(sides, key=lambda side: sizes[side])
+    if plan.parallelism == "broadcast":
+        return Choice(_collected(plan, side), "parallelism is 'broadcast'")
+    is_small, reason = _measured(plan, side, sizes[side])
+    return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
+
+
+def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
+    """Whether the side may be sent without being asked for, and the reason."""
+    if estimated == _UNKNOWN:
+        return False, "is of unknown size"
+    if estimated > LIMIT:
+        return False, f"has about {_text(estimated)}, more than {_text(LIMIT)}"
+    size = _counted_bytes(plan, side)
+    if size is None:
+        return False, "has columns whose size is not known beforehand"
+    if size > LIMIT:
+        return False, f"has {_text(size)}, more than {_text(LIMIT)}"
+    return True, f"has {_text(size)}, at most {_text(LIMIT)}"
+
+
+def _text(size: int) -> str:
+    return f"{size:,} bytes" if size < 1 << 20 else f"{size / (1 << 20):,.1f} MB"
+
+
+def _estimated_bytes(frame: DataFrame) -> int:
+    """Spark's estimate from files or local rows: often too high, and too low for what is packed.
+
+    Spark Connect does not tell it, and cannot broadcast.
+    """
+    try:
+        statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001 - no other way
+    except PySparkException:
+        return _UNKNOWN
+    return min(int(statistics.sizeInBytes()), _UNKNOWN)
+
+
+def _counted_bytes(plan: Plan, side: int) -> int | None:
+    """Bytes of a side as Arrow data: what files hold may be many times as many rows as one thinks.
+
+    Files need not be read for it, but for strings. None if a column has another unknown size.
+    """
+    width, lengths = 0, []
+    for position, field in enumerate(plan.columns.of(side)):
+        if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
+            width += 4
+            lengths.append(F.sum(F.octet_length(f"u{position}")))
+        elif isinstance(field.type, pa.DataType) and pa.types.is_primitive(field.type):
+            width += max(1, field.type.bit_width // 8)
+        else:
+            return None
+    with described(plan.left.sparkSession, f"measure the {NAMES[side]} side"):
+        [counted] = plan.inputs[side].frame.agg(F.count("*"), *lengths).collect()
+    return int(width * counted[0]) + sum(length or 0 for length in counted[1:])
+
+
+def _collected(plan: Plan, side: int) -> Whole:
+    """The rows of a side that can have a partner, in time order."""
+    mine = plan.inputs[side]
+    with described(plan.left.sparkSession, f"collect the {NAMES[side]} side"):
+        rows = mine.without_unmatchable().toArrow()
+    table = rows.rename_columns(plan.columns.of(side).names).combine_chunks()
+    sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
+    sides[side] = table
+    # Refuses a row without a time, as otherwise the task does that meets it.
+    tidegate.interval_join(*sides, **plan.query.arguments)
+    times = as_integers(table.column(mine.on), days=plan.in_days)
+    if np.any(times[1:] < times[:-1]):
+        table = table.take(pa.array(np.argsort(times, kind="stable")))
+    return Whole(side, table)
+
+
+def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
+    """The join as a DataFrame of the other side's partitions."""
+    session = plan.left.sparkSession
+    mine, other = plan.inputs[whole.side], plan.inputs[1 - whole.side]
+    task = _Task(
+        whole=session.sparkContext.broadcast(_stream(whole.rows)),
+        side=whole.side,
+        times=(mine.on, other.on),
+        schema=plan.columns.of(1 - whole.side),
+        reach=plan.reach,
+        days=plan.in_days,
+        call=call,
+    )
+    rows = other.frame if plan.keeps[1 - whole.side] else other.without_unmatchable()
+    # Every task prepares the whole side for itself.
+    tasks = plan.partitions or _TASKS * plan.cores
+    return rows.coalesce(tasks).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+
+
+def _stream(rows: pa.Table) -> bytes:
+    """The rows as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def _chunks(batches: Batches) -> Iterator[pa.Table]:
+    """The rows as tables of about `_CHUNK` bytes, none of them empty."""
+    collected: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            collected.append(batch)
+            size += batch.nbytes
+        if size >= _CHUNK:
+            yield pa.Table.from_batches(collected)
+            collected, size = [], 0
+    if collected:
+        yield pa.Table.from_batches(collected)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A join of the rows of a Spark partition and the whole side, as it is sent to the workers."""
+
+    whole: Broadcast[bytes]
+    side: int
+    times: tuple[int, int]
+    schema: pa.Schema
+    reach: Reach
+    days: bool
+    call: Call
+
+    def run(self, batches: Batches) -> Batches:
+        """Join the rows of a Spark partition, some at a time."""
+        whole = pa.ipc.open_stream(self.whole.value).read_all()
+        times = as_integers(whole.column(self.times[0]), days=self.days)
+        for rows in _chunks(batches):
+            mine = rows.rename_columns(self.schema.names).combine_chunks()
+            reached = as_integers(mine.column(self.times[1]), days=self.days)
+            part = whole.slice(*near(self.reach, self.side, times, reached))
+            yield from self.call.run(*((mine, part) if self.side == RIGHT else (part, mine)))
+
+
+def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
+    """Where rows of the whole `side` begin that `times` of the other can reach, and how many.
+
+    `whole` has the times of the whole side, rising.
+    """
+    lower, upper = reach.lower, reach.upper
+    if side == LEFT:
+        lower, upper = None if upper is None else -upper, None if lower is None else -lower
+    begin, end = 0, len(whole)
+    if lower is not None:
+        begin = int(np.searchsorted(whole, _clamped(int(times.min()) + lower)))
+    if upper is not None:
+        end = int(np.searchsorted(whole, _clamped(int(times.max()) + upper), side="right"))
+    return begin, max(0, end - begin)
+
+
+def _clamped(time: int) -> int:
+    ends = np.iinfo(np.int64)
+    return min(max(time, ends.min), ends.max)

@@ -1,0 +1,290 @@
+"""A small side that is sent whole: the same rows as the shuffled join, and when it is chosen."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import spark_session
+import tidegate
+import tidegate.spark
+from tidegate.spark import _whole
+from tidegate.spark._layout import LIMIT, Reach
+from tidegate.spark._pack import LEFT, RIGHT
+from tidegate.spark._whole import near
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+KINDS = ["inner", "left", "right", "full", "semi", "anti"]
+NEAR = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+def events(seed: int, rows: int, payload: str) -> pa.Table:
+    """Half of the rows on one key, a tenth on none, in no order of time."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, rows)
+    keys[rng.random(rows) < 0.5] = 1
+    lacking = rng.random(rows) < 0.1
+    seconds = rng.integers(0, 3_000, rows) * 1_000_000
+    return pa.table(
+        {
+            "key": pa.array(keys, mask=lacking),
+            "ts": pa.array(seconds, pa.timestamp("us", "UTC")),
+            payload: pa.array([f"{payload}{row}" for row in range(rows)]),
+        }
+    )
+
+
+TABLES = events(1, 300, "left_name"), events(2, 250, "right_name")
+
+
+@pytest.fixture(scope="module")
+def files(spark, tmp_path_factory):
+    """Both tables as Parquet, in several files each."""
+    frames = []
+    for name, table in zip(("left", "right"), TABLES, strict=True):
+        folder = tmp_path_factory.mktemp(name)
+        for part in range(3):
+            pq.write_table(table.slice(part * 100, 100), folder / f"{part}.parquet")
+        frames.append(spark.read.parquet(str(folder)))
+    return tuple(frames)
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """The rows as text, sorted."""
+    return sorted(map(repr, table.to_pylist()))
+
+
+def same(found, tables=TABLES, **query) -> None:
+    """Assert that the DataFrame has the native join's columns and rows."""
+    expected = tidegate.interval_join(*tables, **query)
+    rows = found.toArrow()
+    assert rows.column_names == expected.column_names
+    assert rows_of(rows) == rows_of(expected)
+
+
+def explained(frames, **query) -> str:
+    return tidegate.spark.explain(tidegate.spark.interval_join, *frames, **query)
+
+
+def is_shuffled(frame) -> bool:
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    return "Exchange" in plan
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_rows_are_those_of_the_native_join(files, how):
+    query = {**NEAR, "how": how}
+    found = tidegate.spark.interval_join(*files, **query)
+    same(found, **query)
+    assert is_shuffled(found) == (how == "full")
+
+
+@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("empty", ["left", "right", "both"])
+def test_empty_sides(spark, files, how, empty):
+    tables = [
+        table.slice(0, 0) if empty in (name, "both") else table
+        for name, table in zip(("left", "right"), TABLES, strict=True)
+    ]
+    frames = [
+        file.where("false") if empty in (name, "both") else file
+        for name, file in zip(("left", "right"), files, strict=True)
+    ]
+    query = {**NEAR, "how": how}
+    same(tidegate.spark.interval_join(*frames, **query), tables, **query)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "anti"])
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None), (None, None)],
+)
+def test_any_bounds(files, how, lower, upper):
+    query = {"on": "ts", "by": "key", "lower": lower, "upper": upper, "how": how}
+    same(tidegate.spark.interval_join(*files, **query), **query)
+
+
+def test_a_task_joins_some_rows_at_a_time(monkeypatch):
+    monkeypatch.setattr(_whole, "_CHUNK", 100)
+    batches = [pa.RecordBatch.from_pydict({"ts": np.arange(rows)}) for rows in (5, 0, 9, 1, 50, 3)]
+    tables = list(_whole._chunks(iter(batches)))
+    assert [table.num_rows for table in tables] == [14, 51, 3]
+    assert pa.concat_tables(tables) == pa.Table.from_batches(batches)
+
+
+def test_without_a_key(files):
+    query = {"on": "ts", "lower": "-1s", "upper": "1s", "how": "left", "where": "right.key > 2"}
+    same(tidegate.spark.interval_join(*files, **query), **query)
+
+
+@pytest.mark.parametrize("clock", ["date", "int", "timestamp_ntz"])
+@pytest.mark.parametrize("how", ["inner", "left", "right"])
+def test_clocks(spark, clock, how):
+    numbers = pa.array([5, 1, 9, 3, 3, 30, -4], pa.int32())
+    kinds = {"date": pa.date32(), "int": pa.int32(), "timestamp_ntz": pa.timestamp("us")}
+    times = numbers.cast(pa.int64()).cast(kinds[clock]) if clock == "timestamp_ntz" else numbers
+    table = pa.table({"ts": times.cast(kinds[clock]), "row": range(7)})
+    query = {"on": "ts", "lower": -2, "upper": 1, "how": how}
+    frame = spark.createDataFrame(table, f"ts {clock}, row bigint")
+    found = tidegate.spark.interval_join(frame, frame, **query, parallelism="broadcast")
+    same(found, (table, table), **query)
+
+
+def test_a_date_meets_a_timestamp(spark):
+    days = [dt.date(2026, 3, day) for day in (7, 8, 9)]
+    noons = [dt.datetime(2026, 3, day, 12) for day in (9, 7, 8)]  # noqa: DTZ001
+    left = pa.table({"day": days})
+    right = pa.table({"noon": pa.array(noons, pa.timestamp("us"))})
+    query = {"on": ("day", "noon"), "lower": "0s", "upper": "1d"}
+    frames = (
+        spark.createDataFrame(left, "day date"),
+        spark.createDataFrame(right, "noon timestamp_ntz"),
+    )
+    found = tidegate.spark.interval_join(*frames, **query, parallelism="broadcast")
+    same(found, (left, right), **query)
+
+
+def test_a_null_time_is_refused(spark):
+    table = spark.createDataFrame([(1, 1), (2, None)], "k int, ts int")
+    full = spark.createDataFrame([(1, 1)], "k int, ts int")
+    query = {"on": "ts", "by": "k", "lower": 0, "upper": 0, "parallelism": "broadcast"}
+    with pytest.raises(tidegate.TidegateError, match="ts"):
+        tidegate.spark.interval_join(full, table, **query, how="left")
+    found = tidegate.spark.interval_join(table, full, **query, how="left")
+    with pytest.raises(PySparkException, match="ts"):
+        found.collect()
+
+
+def test_then_runs_in_the_task(files):
+    def counted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+
+    found = tidegate.spark.interval_join(*files, **NEAR, then=counted, then_schema="rows bigint")
+    assert not is_shuffled(found)
+    expected = tidegate.interval_join(*TABLES, **NEAR).num_rows
+    assert found.agg(F.sum("rows")).first()[0] == expected
+
+
+def test_a_retried_task_gives_equal_rows(spark):
+    frame = spark.range(2_000, numPartitions=3).selectExpr("id", "id % 10 as ts")
+
+    def fails_twice(batch: pa.RecordBatch) -> pa.RecordBatch:
+        attempt = TaskContext.get().attemptNumber()
+        if attempt < 2 and batches:
+            message = "planned failure after the first batch"
+            raise RuntimeError(message)
+        batches.append(batch.num_rows)
+        return batch.append_column("attempt", pa.array([attempt] * batch.num_rows))
+
+    batches: list[int] = []
+    found = tidegate.spark.interval_join(
+        frame,
+        frame,
+        on="ts",
+        lower=None,
+        upper=None,
+        columns=["id", "id_right"],
+        then=fails_twice,
+        then_schema="id bigint, id_right bigint, attempt bigint",
+    )
+    assert not is_shuffled(found)
+    pair = F.col("id") * 2_000 + F.col("id_right")
+    counts = found.agg(F.count("*"), F.count_distinct(pair), F.min("attempt"), F.max("attempt"))
+    assert tuple(counts.first()) == (4_000_000, 4_000_000, 2, 2)
+
+
+def test_the_smaller_side_is_sent_if_either_may_be(spark):
+    few = spark.range(10).selectExpr("id as ts")
+    many = spark.range(1_000, numPartitions=3).selectExpr("id as ts")
+    query = {"on": "ts", "lower": 0, "upper": 0}
+    assert "left is sent whole to every task, 10 rows" in explained((few, many), **query)
+    assert "right is sent whole to every task, 10 rows" in explained((many, few), **query)
+    assert "right is sent whole" in explained((few, many), **query, how="semi")
+    assert "left is sent whole" in explained((many, few), **query, how="right")
+    assert "of both sides" in explained((few, many), **query, how="full")
+
+
+def test_the_limit_is_of_counted_bytes(files, monkeypatch):
+    right = TABLES[1]
+    exact = 250 * (8 + 8 + 4) + sum(len(name) for name in right["right_name"].to_pylist())
+    query = {**NEAR, "how": "left"}
+    monkeypatch.setattr(_whole, "_estimated_bytes", lambda _: 0)
+    monkeypatch.setattr(_whole, "LIMIT", exact)
+    assert "right is sent whole" in explained(files, **query)
+    monkeypatch.setattr(_whole, "LIMIT", exact - 1)
+    text = explained(files, **query)
+    assert f"because    right has {exact:,} bytes, more than {exact - 1:,} bytes" in text
+    assert "partition number" in text
+
+
+def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):
+    monkeypatch.setattr(_whole, "LIMIT", 100)
+    monkeypatch.setattr(_whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
+    text = explained(files, **NEAR, how="left")
+    assert "because    right has about" in text
+    assert "more than 100 bytes" in text
+
+
+def test_a_size_that_spark_does_not_know_is_taken_as_large(spark, files):
+    unknown = spark.createDataFrame([(1, 1)], "key bigint, ts bigint")
+    text = explained((unknown, unknown), on="ts", by="key", lower=0, upper=0)
+    assert "because    right is of unknown size" in text
+    asked = explained(
+        (unknown, unknown), on="ts", by="key", lower=0, upper=0, parallelism="broadcast"
+    )
+    assert "because    parallelism is 'broadcast'" in asked
+
+
+def test_nested_columns_are_not_counted(spark):
+    nested = spark.range(5).selectExpr("id as ts", "array(id) as items")
+    query = {"on": "ts", "lower": 0, "upper": 0}
+    assert "size is not known beforehand" in explained((nested, nested), **query)
+    plain = explained((nested, nested), **query, columns=["ts", "items"])
+    assert "right is sent whole" in plain, "a column that does not travel has no size"
+
+
+def test_a_full_join_cannot_be_asked_to_broadcast(files):
+    with pytest.raises(tidegate.TidegateError, match="full join"):
+        tidegate.spark.interval_join(*files, **NEAR, how="full", parallelism="broadcast")
+
+
+def test_no_more_tasks_than_asked_for(spark):
+    frame = spark.range(100, numPartitions=9).selectExpr("id as ts")
+    query = {"on": "ts", "lower": 0, "upper": 0}
+    assert tidegate.spark.interval_join(frame, frame, **query).rdd.getNumPartitions() == 8
+    few = tidegate.spark.interval_join(frame, frame, **query, partitions=3)
+    assert not is_shuffled(few)
+    assert few.rdd.getNumPartitions() == 3
+
+
+@pytest.mark.parametrize("side", [LEFT, RIGHT])
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(-3, 5), (2, 4), (-9, -7), (None, 1), (1, None), (-LIMIT, LIMIT)]
+)
+def test_all_rows_within_reach_are_near(side, lower, upper):
+    rng = np.random.default_rng(11)
+    ends = [-(2**63), 2**63 - 1]
+    whole = np.sort(np.append(rng.integers(-60, 60, 200), ends))
+    for mine in (rng.integers(-10, 10, 5), np.array([0]), np.array(ends)):
+        first, count = near(Reach.of(lower, upper), side, whole, mine)
+        for time in mine.tolist():
+            gaps = [time - w if side == LEFT else w - time for w in whole.tolist()]
+            met = [
+                row
+                for row, gap in enumerate(gaps)
+                if (lower is None or gap >= lower) and (upper is None or gap <= upper)
+            ]
+            assert all(first <= row < first + count for row in met)
+    first, count = near(Reach.of(0, 0), side, whole, np.array([0, 3]))
+    assert set(whole[first : first + count].tolist()) <= {0, 1, 2, 3}
