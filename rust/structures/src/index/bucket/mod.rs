@@ -5,8 +5,10 @@ mod directory;
 
 use std::fmt;
 
-use block::Block;
-use directory::{Directory, Margins};
+#[cfg(target_arch = "x86_64")]
+use block::Avx512;
+use block::{Block, Kernel, Portable};
+use directory::{Blocks, Directory, Margins};
 
 use super::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 use crate::gather::prefetch;
@@ -18,35 +20,50 @@ const GROUP: usize = 32;
 /// Rows below which nothing is gained by making the directory anew.
 const SMALL: usize = 64;
 
-/// Rows in value order in blocks of two cache lines, whose places are computed from the keys.
+/// About what spilled rows cost, and what it costs to make the directory anew, in nanoseconds: a row that enters the tree, a
+/// probe that has to look into it, and a row of the new directory.
+const SPILL_NS: usize = 100;
+const LOOK_NS: usize = 60;
+const MAKE_NS: usize = 25;
+
+/// Rows in value order in blocks of a cache line, whose places are computed from the keys.
 ///
 /// ```text
 ///             key ── directory: cell, place in it ──▶ block
 ///                                                      │
 ///   blocks    │ 1 3 3 2 . │ 5 4 4 . . │ 8 7 6 7 8 │ 9 9 . . . │   in value order, rows within one in none
-///                                                 └─▶ B+-tree    for those that find their block full
+///                                           └─▶ │ 8 7 . . . │     one more for those that find theirs full
+///                                                 └─▶ B+-tree     for those that find that one full, too
 /// ```
 ///
-/// No row is removed: one that has left is told by its number, and makes room when its block is full. What finds no room
-/// goes into a B+-tree. When that has grown, or the window has, the directory is made anew for the rows there are, which
-/// costs as much as a merge of a PIM-Tree; so the distribution of keys may be skewed, and may move.
+/// No row is removed: one that has left is told by its number, and its place taken by another. A block has codes for keys;
+/// those that one code stands for are told apart by the keys themselves, which are kept by number. When many rows have
+/// spilled into the tree, or the window has grown, the directory is made anew for the rows there are, which costs as much as
+/// a merge of a PIM-Tree; so the distribution of keys may be skewed, and may move.
 pub struct BucketIndex {
     directory: Directory,
+    /// Those of the directory, the first one being nobody's, then those for rows that find theirs full.
     blocks: Pages<Block>,
+    /// Blocks for such rows that are not in use.
+    free: Vec<u32>,
     spilled: BPlusTree,
-    /// How many rows had spilled when the directory was made.
-    spilled_at_first: usize,
+    /// Blocks whose rows have spilled.
+    full_blocks: usize,
+    /// What spilled rows have cost since the directory was made, in nanoseconds times blocks.
+    cost: usize,
     /// How many of the rows that spilled since were beyond all cells.
     beyond: (usize, usize),
     margins: Margins,
     /// For how many rows the directory was made.
     made_for: usize,
+    /// The keys of rows by number, modulo a power of two.
+    keys: Vec<i64>,
     /// The oldest row's number, or one before it.
     first: u32,
     len: usize,
     /// The rows while the directory is made, and their keys.
     rows: Vec<Entry>,
-    keys: Vec<i64>,
+    sorted: Vec<i64>,
 }
 
 impl fmt::Debug for BucketIndex {
@@ -70,15 +87,18 @@ impl BucketIndex {
         let mut index = BucketIndex {
             directory: Directory::default(),
             blocks: Pages::new(0),
+            free: Vec::new(),
             spilled: BPlusTree::new(),
-            spilled_at_first: 0,
+            full_blocks: 0,
+            cost: 0,
             beyond: (0, 0),
             margins: Margins::default(),
             made_for: 0,
+            keys: vec![0; SMALL],
             first: 0,
             len: 0,
             rows: Vec::new(),
-            keys: Vec::new(),
+            sorted: Vec::new(),
         };
         index.make();
         index
@@ -91,17 +111,20 @@ impl BucketIndex {
         let (spilled, (below, above)) = (self.spilled.len(), self.beyond);
         self.margins.below = margin(self.margins.below, below, spilled);
         self.margins.above = margin(self.margins.above, above, spilled);
-        self.keys.clear();
-        self.keys.extend(self.rows.iter().map(|row| row.key));
-        self.directory = Directory::new(&self.keys, self.margins);
-        self.blocks = Pages::new(self.directory.blocks());
+        self.sorted.clear();
+        self.sorted.extend(self.rows.iter().map(|row| row.key));
+        self.directory = Directory::new(&self.sorted, self.margins);
+        let of_directory = 1 + self.directory.blocks();
+        self.blocks = Pages::new(of_directory + of_directory.div_ceil(8));
         self.blocks.iter_mut().for_each(Block::reset);
+        self.free.clear();
+        self.free.extend((of_directory as u32..self.blocks.len() as u32).rev());
         self.spilled.clear();
-        for at in 0..self.rows.len() {
-            let row = self.rows[at];
-            self.put(self.directory.block(row.key, row.row), row);
-        }
-        (self.spilled_at_first, self.beyond, self.made_for) = (self.spilled.len(), (0, 0), self.len);
+        (self.full_blocks, self.cost, self.beyond, self.made_for) = (0, 0, (0, 0), self.len);
+        let rows = std::mem::take(&mut self.rows);
+        self.put(&rows);
+        self.rows = rows;
+        self.cost = 0;
     }
 
     /// Brings the rows into key order.
@@ -109,10 +132,13 @@ impl BucketIndex {
         let (rows, first) = (&mut self.rows, self.first);
         rows.clear();
         // Blocks are in value order, but for those that share the rows of a key and have got others since.
-        for block in self.blocks.iter() {
+        let blocks: &[Block] = &self.blocks;
+        let mask = self.keys.len() - 1;
+        for block in blocks.iter().take(1 + self.directory.blocks()).skip(1) {
             let from = rows.len();
-            let live = block.rows().filter(|&(_, row)| is_live(row, first));
-            rows.extend(live.map(|(key, row)| Entry { key, row }));
+            let more = if block.next == 0 { &[] } else { blocks[block.next as usize].rows() };
+            let live = block.rows().iter().chain(more).filter(|&&row| is_live(row, first));
+            rows.extend(live.map(|&row| Entry { key: self.keys[row as usize & mask], row }));
             rows[from..].sort_unstable_by_key(|row| row.key);
         }
         self.spilled.for_each(|key, row| {
@@ -127,89 +153,188 @@ impl BucketIndex {
         debug_assert_eq!(rows.len(), self.len, "every row is in a block or in the tree");
     }
 
-    /// Puts a row into a block, or into the tree if that is full.
-    #[inline]
-    fn put(&mut self, block: usize, row: Entry) {
-        if !self.blocks[block].insert(row.key, row.row, self.first) {
-            self.spill(row);
+    /// Puts rows into blocks, or into the tree if these are full.
+    fn put(&mut self, rows: &[Entry]) {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            // SAFETY: the processor has the instructions.
+            return unsafe { self.put_avx512(rows) };
         }
-    }
-
-    #[cold]
-    fn spill(&mut self, row: Entry) {
-        let (below, above) = self.directory.is_beyond(row.key);
-        self.beyond.0 += usize::from(below);
-        self.beyond.1 += usize::from(above);
-        self.spilled.insert(row.key, row.row);
-    }
-
-    /// Whether a directory for the rows there are now would serve better.
-    #[inline]
-    fn is_outgrown(&self) -> bool {
-        self.spilled.len() > self.spilled_at_first + SMALL + self.made_for / 16 || self.len > SMALL + 2 * self.made_for
-    }
-
-    #[inline]
-    fn find_in(&self, (first, last): (usize, usize), probe: &Probe, found: &mut Vec<u32>) {
-        let mut has_spilled = false;
-        for block in self.blocks.get(first..=last).unwrap_or_default() {
-            block.find(probe, found);
-            has_spilled |= block.has_spilled();
-        }
-        if has_spilled {
-            self.spilled.find(probe, found);
-        }
+        self.put_groups::<Portable>(rows);
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,popcnt")]
+    #[target_feature(enable = "avx512f,avx512vl,popcnt")]
+    fn put_avx512(&mut self, rows: &[Entry]) {
+        self.put_groups::<Avx512>(rows);
+    }
+
+    /// Asks for the blocks of some rows, then puts each into its own.
+    #[inline(always)]
+    fn put_groups<K: Kernel>(&mut self, rows: &[Entry]) {
+        for rows in rows.chunks(GROUP) {
+            let blocks: &mut [Block] = &mut self.blocks;
+            let (mut places, mut rest) = ([(0, 0); GROUP], 0_u32);
+            for (place, row) in places.iter_mut().zip(rows) {
+                let (block, code) = self.directory.block(row.key, row.row);
+                *place = (1 + block, code);
+                prefetch(blocks, place.0);
+            }
+            for (nth, (&(at, code), row)) in places.iter().zip(rows).enumerate() {
+                let block = &mut blocks[at];
+                let live = K::live(block, self.first);
+                let is_here = block.put(live, code, row.row) && block.next == 0;
+                rest |= u32::from(!is_here) << nth;
+            }
+            while rest != 0 {
+                let nth = rest.trailing_zeros() as usize;
+                self.put_more::<K>(places[nth], rows[nth]);
+                rest &= rest - 1;
+            }
+        }
+    }
+
+    /// Puts a row that has found its block full into the next one or into the tree. If it was put into its block, looks
+    /// whether the next one is still of use.
+    #[inline(never)]
+    fn put_more<K: Kernel>(&mut self, (at, code): (usize, u32), row: Entry) {
+        let mut next = self.blocks[at].next as usize;
+        if self.blocks[at].rows().contains(&row.row) {
+            if next != 0 && K::live(&self.blocks[next], self.first) == 0 {
+                self.blocks[at].next = 0;
+                self.free.push(next as u32);
+            }
+            return;
+        }
+        if next == 0 {
+            let Some(free) = self.free.pop() else { return self.spill(at, row) };
+            next = free as usize;
+            self.blocks[at].next = free;
+            self.blocks[next].reset();
+        }
+        let block = &mut self.blocks[next];
+        let live = K::live(block, self.first);
+        if !block.put(live, code, row.row) {
+            self.spill(at, row);
+        }
+    }
+
+    /// Puts a row for which no block has room into the tree.
+    #[cold]
+    fn spill(&mut self, at: usize, row: Entry) {
+        let (below, above) = self.directory.is_beyond(row.key);
+        self.beyond.0 += usize::from(below);
+        self.beyond.1 += usize::from(above);
+        self.cost += SPILL_NS * self.blocks.len();
+        self.full_blocks += usize::from(std::mem::replace(&mut self.blocks[at].has_spilled, 1) == 0);
+        self.spilled.insert(row.key, row.row);
+    }
+
+    /// Keeps the keys of new rows by number.
+    fn keep_keys(&mut self, rows: &[Entry]) {
+        let Some(last) = rows.last() else { return };
+        let there = last.row.wrapping_sub(self.first) as usize + 1;
+        if there > self.keys.len() {
+            self.resize_keys(there);
+        }
+        let mask = self.keys.len() - 1;
+        rows.iter().for_each(|row| self.keys[row.row as usize & mask] = row.key);
+    }
+
+    #[cold]
+    fn resize_keys(&mut self, rows: usize) {
+        let mut keys = vec![0; rows.next_power_of_two()];
+        let (from, to) = (self.keys.len() - 1, keys.len() - 1);
+        for nth in 0..self.keys.len() {
+            let row = self.first.wrapping_add(nth as u32) as usize;
+            keys[row & to] = self.keys[row & from];
+        }
+        self.keys = keys;
+    }
+
+    /// Whether a directory for the rows there are now would serve better: spilled rows have cost as much as it will, or
+    /// the window has doubled.
     #[inline]
-    fn find_in_avx512(&self, (first, last): (usize, usize), probe: &Probe, found: &mut Vec<u32>) {
-        let mut has_spilled = false;
-        for block in self.blocks.get(first..=last).unwrap_or_default() {
-            block.find_avx512(probe, found);
-            has_spilled |= block.has_spilled();
+    fn is_outgrown(&self) -> bool {
+        self.cost > MAKE_NS * (SMALL + self.made_for) * self.blocks.len() || self.len > SMALL + 2 * self.made_for
+    }
+
+    /// Adds what the probe takes of a block and the one after it, and says whether others have spilled.
+    #[inline(always)]
+    fn find_in<K: Kernel>(
+        &self,
+        blocks: &[Block],
+        at: usize,
+        range: &Blocks,
+        probe: &Probe,
+        found: &mut Vec<u32>,
+    ) -> bool {
+        let mut block = &blocks[1 + at];
+        let has_spilled = block.has_spilled != 0;
+        loop {
+            let (mut bits, ends) = K::matching(block, range.reach(at), probe);
+            if range.is_vague && ends != 0 {
+                bits ^= self.wrong(block, ends, probe);
+            }
+            K::append(block, bits, found);
+            if block.next == 0 {
+                return has_spilled;
+            }
+            block = &blocks[block.next as usize];
         }
-        if has_spilled {
-            self.spilled.find(probe, found);
+    }
+
+    /// Which of the rows with a bit have keys that the probe does not take.
+    #[inline(never)]
+    fn wrong(&self, block: &Block, mut bits: u8, probe: &Probe) -> u8 {
+        let mut wrong = 0;
+        while bits != 0 {
+            let key = self.keys[block.row_of(bits) as usize & (self.keys.len() - 1)];
+            let bit = bits & bits.wrapping_neg();
+            wrong |= if (probe.low..=probe.high).contains(&key) { 0 } else { bit };
+            bits ^= bit;
         }
+        wrong
     }
 
     /// Finds what each probe takes: asks for the blocks of all, then looks into them.
     #[inline(always)]
-    fn find_group(
-        &self,
-        probes: &[Probe],
-        found: &mut Vec<u32>,
-        ends: &mut Vec<u32>,
-        find: impl Fn((usize, usize), &Probe, &mut Vec<u32>),
-    ) {
+    fn find_groups<K: Kernel>(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
+        let blocks: &[Block] = &self.blocks;
         for probes in probes.chunks(GROUP) {
-            let mut ranges = [(0, 0); GROUP];
+            let mut ranges = [Blocks::default(); GROUP];
             for (range, probe) in ranges.iter_mut().zip(probes) {
                 *range = self.directory.range(probe.low, probe.high.max(probe.low));
-                self.prefetch(range.0);
-                self.prefetch(range.1);
+                prefetch(blocks, 1 + range.first);
+                prefetch(blocks, 1 + range.last);
             }
             for (range, probe) in ranges.iter().zip(probes) {
-                find(*range, probe, found);
+                let mut has_spilled = false;
+                if probe.low <= probe.high {
+                    for at in range.first..=range.last {
+                        has_spilled |= self.find_in::<K>(blocks, at, range, probe, found);
+                    }
+                }
+                if has_spilled {
+                    self.spilled.find(probe, found);
+                }
                 ends.push(found.len() as u32);
             }
         }
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,popcnt")]
+    #[target_feature(enable = "avx512f,avx512vl,popcnt")]
     fn find_all_avx512(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
-        self.find_group(probes, found, ends, |range, probe, found| self.find_in_avx512(range, probe, found));
+        self.find_groups::<Avx512>(probes, found, ends);
     }
+}
 
-    #[inline]
-    fn prefetch(&self, block: usize) {
-        let lines: &[[u8; 64]] = bytemuck::cast_slice(&self.blocks);
-        prefetch(lines, 2 * block);
-        prefetch(lines, 2 * block + 1);
-    }
+/// Whether the processor has the instructions of the widest kernel.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("popcnt")
 }
 
 /// How far beyond the keys the next directory goes on one side, if so many of the rows that spilled were there.
@@ -235,7 +360,7 @@ impl WindowIndex for BucketIndex {
     }
 
     fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
-        self.find_in(self.directory.range(probe.low, probe.high.max(probe.low)), probe, found);
+        self.find_all(std::slice::from_ref(probe), found, &mut Vec::with_capacity(1));
     }
 
     fn len(&self) -> usize {
@@ -243,7 +368,8 @@ impl WindowIndex for BucketIndex {
     }
 
     fn memory(&self) -> usize {
-        let of_rows = self.rows.capacity() * size_of::<Entry>() + self.keys.capacity() * size_of::<i64>();
+        let keys = self.keys.capacity() + self.sorted.capacity();
+        let of_rows = self.rows.capacity() * size_of::<Entry>() + keys * size_of::<i64>();
         size_of_val(&*self.blocks) + self.directory.memory() + self.spilled.memory() + of_rows
     }
 
@@ -256,15 +382,11 @@ impl WindowIndex for BucketIndex {
             if self.len == 0 {
                 self.first = rows[0].row;
             }
-            let mut blocks = [0; GROUP];
-            for (block, row) in blocks.iter_mut().zip(rows) {
-                *block = self.directory.block(row.key, row.row);
-                self.prefetch(*block);
-            }
-            for (&block, &row) in blocks.iter().zip(rows) {
-                self.put(block, row);
-            }
+            self.keep_keys(rows);
+            self.put(rows);
             self.len += rows.len();
+            // There are as many probes as rows, about, and each looks into a block or two.
+            self.cost += 3 * LOOK_NS / 2 * self.full_blocks * rows.len();
             if self.is_outgrown() {
                 self.make();
             }
@@ -273,10 +395,10 @@ impl WindowIndex for BucketIndex {
 
     fn find_all(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt") {
+        if has_avx512() {
             // SAFETY: the processor has the instructions.
             return unsafe { self.find_all_avx512(probes, found, ends) };
         }
-        self.find_group(probes, found, ends, |range, probe, found| self.find_in(range, probe, found));
+        self.find_groups::<Portable>(probes, found, ends);
     }
 }
