@@ -1,5 +1,8 @@
 """Workload W4: aggregates of many streams over sliding windows, tidegate against DuckDB and Polars.
 
+The forms `online` and those named for the designs of the multiway aggregation paper are tidegate's
+incremental operator, fed in turns with batches of 8,192 rows and polled after each turn.
+
 20 sorted streams, in all N rows over 10 000 s; windows of 30 s that begin every 3 s, so a row is in
 ten of them; count, mean and first value of each window and key. Every system gets the rows in its
 own format before the clock starts: tidegate 20 tables, the others one table sorted by time. All
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import statistics
 import subprocess
@@ -29,10 +33,13 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Form = Callable[[list[pa.Table], pa.Table, int], Callable[[], pa.Table]]
+
 SEED = 42
 STREAMS = 20
 SPAN_US, SIZE_US, ADVANCE_US = 10_000_000_000, 30_000_000, 3_000_000
 PANES = SIZE_US // ADVANCE_US
+PUSH_ROWS = 8_192
 COLUMNS = ("w", "k", "n", "mean", "first")
 TOLERANCE = 1e-9  # of sums of floats, which each system adds in an order of its own
 WARM_UP_ROWS = 10_000
@@ -76,26 +83,57 @@ def _read(path: Path) -> pa.Table:
         return pa.ipc.open_file(file).read_all()
 
 
+def _arguments(threads: int) -> dict[str, object]:
+    from tidegate import agg  # noqa: PLC0415 - each process loads its own system
+
+    aggs = {"n": agg.count(), "mean": agg.mean("v"), "first": agg.first("v")}
+    windows = {"on": "ts", "size": SIZE_US, "advance": ADVANCE_US}
+    return {**windows, "by": "k", "aggs": aggs, "threads": threads}
+
+
+def _result(found: pa.Table) -> pa.Table:
+    return found.drop_columns("window_end").rename_columns(COLUMNS)
+
+
 def tidegate_slices(
     streams: list[pa.Table], _whole: pa.Table, threads: int
 ) -> Callable[[], pa.Table]:
     """One call."""
-    import tidegate  # noqa: PLC0415 - each process loads its own system
+    import tidegate  # noqa: PLC0415 - as above
 
-    agg = tidegate.agg
+    return lambda: _result(tidegate.aggregate(streams, **_arguments(threads)))
 
-    def run() -> pa.Table:
-        return tidegate.aggregate(
-            streams,
-            on="ts",
-            size=SIZE_US,
-            advance=ADVANCE_US,
-            by="k",
-            aggs={"n": agg.count(), "mean": agg.mean("v"), "first": agg.first("v")},
-            threads=threads,
-        )
 
-    return lambda: run().drop_columns("window_end").rename_columns(COLUMNS)
+def tidegate_online(algorithm: str) -> Form:
+    """Batches of all sources in turns, and a poll after each turn."""
+
+    def form(streams: list[pa.Table], _whole: pa.Table, threads: int) -> Callable[[], pa.Table]:
+        import tidegate  # noqa: PLC0415 - as above
+
+        batches = [stream.to_batches(max_chunksize=PUSH_ROWS) for stream in streams]
+
+        def run() -> pa.Table:
+            windows = tidegate.Aggregate(
+                streams[0].schema,
+                **_arguments(threads),
+                sources=len(streams),
+                algorithm=algorithm,
+            )
+            found = []
+            for turn in itertools.zip_longest(*batches):
+                for source, batch in zip(windows.sources, turn, strict=True):
+                    if batch is None:
+                        source.close()
+                    else:
+                        source.push(batch)
+                found.extend(iter(windows.poll, None))
+            for source in windows.sources:
+                source.close()
+            return _result(pa.Table.from_batches([*found, *windows], windows.schema))
+
+        return run
+
+    return form
 
 
 def duckdb_panes(_streams: list[pa.Table], whole: pa.Table, threads: int) -> Callable[[], pa.Table]:
@@ -187,8 +225,11 @@ def polars_dynamic(
     return lambda: windows.collect().to_arrow()
 
 
-FORMS: dict[str, Callable[[list[pa.Table], pa.Table, int], Callable[[], pa.Table]]] = {
+ALGORITHMS = ("mq", "mq-lf", "tumlsc", "tumlmc", "wiml")
+FORMS: dict[str, Form] = {
     "tidegate": tidegate_slices,
+    "tidegate online": tidegate_online("slices"),
+    **{f"tidegate {algorithm}": tidegate_online(algorithm) for algorithm in ALGORITHMS},
     "duckdb panes": duckdb_panes,
     "duckdb windows": duckdb_windows,
     "polars panes": polars_panes,
@@ -206,7 +247,7 @@ def measure(job: Job) -> dict[str, object]:
     pa.set_cpu_count(job.threads)
     folder = Path(job.folder)
     form = FORMS[job.form]
-    if job.form == "tidegate":
+    if job.form.startswith("tidegate"):
         streams, whole = [_read(folder / str(stream)) for stream in range(STREAMS)], pa.table({})
     else:
         streams, whole = [], _read(folder / "all")

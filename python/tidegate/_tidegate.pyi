@@ -23,6 +23,7 @@ from typing_extensions import TypeVar, disjoint_base
 from tidegate import agg
 from tidegate.expressions import Expr
 from tidegate.types import (
+    Algorithm,
     ArrowSource,
     Bound,
     Closed,
@@ -981,7 +982,7 @@ class Aggregate:
         where: Expr | str | None = None,
         sources: int | None = None,
         lateness: Bound = None,
-        algorithm: Literal["auto", "slices"] = "auto",
+        algorithm: Algorithm = "auto",
         threads: int | None = None,
         memory_limit: int | None = None,
     ) -> Self: ...
@@ -1570,7 +1571,7 @@ def aggregate(
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
-    algorithm: Literal["auto", "slices"] = "auto",
+    algorithm: Algorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> pa.Table:
@@ -1613,8 +1614,13 @@ def aggregate(
         aggs: What is computed: from the names of the result's columns to functions of
             `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
-        algorithm: `auto`, or `slices`, the one there is: rows are added up by slice of time, which
-            all windows share, and slices combined to windows.
+        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
+            fastest: rows are added up by slice of time, which all windows share, with states of its
+            own for each stream, and slices combined to windows. The others are the designs of the
+            paper, section 5, to compare with: queues with locks (`mq`) or without (`mq-lf`), from
+            which one thread merges and updates; a gate that merges for one thread (`tumlsc`) or
+            for many (`tumlmc`); no merging, each stream updates by itself (`wiml`). They go row by
+            row, and take far more time and memory.
         threads: The number of threads, from 1 to 512; see `default_threads`.
         max_rows: The most rows that the result may have.
 
@@ -1653,7 +1659,7 @@ def explain_aggregate(
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
-    algorithm: Literal["auto", "slices"] = "auto",
+    algorithm: Algorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> str:

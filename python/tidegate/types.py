@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tidegate.windows import Rows
 
 __all__ = [
+    "Algorithm",
     "ArrowArrayExportable",
     "ArrowSource",
     "ArrowStreamExportable",
@@ -65,6 +66,9 @@ How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """Which ends of an interval belong to it."""
+
+Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
+"""How an aggregation brings rows into windows."""
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid"]
 """Which threads of an incremental join have the rows of a key."""

@@ -11,6 +11,8 @@ import window_oracle
 from tidegate import Expr, agg, aggregate, row
 from window_oracle import Windows
 
+ALGORITHMS = ["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
+
 FUNCTIONS = ["count", "sum", "mean", "min", "max", "first", "last", "var", "std"]
 
 KEYS = {
@@ -103,6 +105,7 @@ def test_every_window_from_scratch(data, found, windows, functions, threads):
         by=by,
         aggs=ours,
         where=condition,
+        algorithm=data.draw(st.sampled_from(ALGORITHMS)),
         threads=threads,
     )
     result.validate(full=True)

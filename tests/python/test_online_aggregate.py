@@ -13,6 +13,7 @@ from hypothesis import given, settings
 import window_oracle
 from online import Source, sort_out
 from test_aggregate_properties import (
+    ALGORITHMS,
     CONDITIONS,
     KEYS,
     aggregates,
@@ -112,7 +113,13 @@ def test_rows_as_they_come_and_rows_that_are_there(data, given, windows, functio
         "where": condition,
         "threads": threads,
     }
-    online = Aggregate(table([], []).schema, **arguments, sources=len(found), lateness=lateness)
+    online = Aggregate(
+        table([], []).schema,
+        **arguments,
+        sources=len(found),
+        lateness=lateness,
+        algorithm=data.draw(st.sampled_from(ALGORITHMS)),
+    )
     results = []
     for number, event in shuffled(found, rng):
         happen(online, number, event)
@@ -178,7 +185,8 @@ def test_every_cut_of_a_history_goes_on_alike(given, windows, functions, threads
         # Equal histories give equal bytes, whatever the threads.
         assert whole.snapshot() == other.snapshot()
         snapshot = cut.snapshot()
-        cut = Aggregate(schema, **rng.choice([arguments, others]))
+        # Whatever goes on may do so otherwise.
+        cut = Aggregate(schema, **arguments, threads=threads, algorithm=rng.choice(ALGORITHMS))
         cut.restore(snapshot)
         assert cut.snapshot() == snapshot
     results[0].extend(rest(whole))

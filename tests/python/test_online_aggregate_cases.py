@@ -106,6 +106,23 @@ def test_it_says_what_it_does():
         explain(Aggregate, TABLE, **(QUERY | {"on": "at"}))
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "text"),
+    [
+        ("auto", "slices, which is the fastest: a row goes to one slice"),
+        ("mq", "MQ: a queue with a lock for each source; one thread merges"),
+        ("mq-lf", "MQ-LF: a queue without locks for each source; one thread merges"),
+        ("tumlsc", "TuMLSC: a gate merges; one thread updates"),
+        ("tumlmc", "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive"),
+        ("wiml", "WiML: each source updates slices, in a hive"),
+    ],
+)
+def test_it_says_which_algorithm_it_takes_and_what_that_does(algorithm, text):
+    line = f"  algorithm  {text}"
+    assert line in new(algorithm=algorithm).explain()
+    assert line in explain(aggregate, [TABLE, TABLE], **QUERY, algorithm=algorithm)
+
+
 def test_a_source_that_says_nothing_holds_all_back():
     windows = new(sources=2)
     first, silent = windows.sources

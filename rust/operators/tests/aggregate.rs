@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Column, KeyOrder, Numbers, OnlineAggregate, Page, Stream, Values, Windows, aggregate,
+    Aggregate, Column, Design, KeyOrder, Numbers, OnlineAggregate, Page, Stream, Values, Windows, aggregate,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::bits::BitSet;
@@ -94,11 +94,22 @@ enum Between {
 }
 
 /// As [`run`], in epochs of so many rows in merged order.
-fn run_online(sources: &[Vec<Row>], shape: Shape, threads: usize, epochs: &[(usize, Between)]) -> Vec<Found> {
+fn run_online(
+    sources: &[Vec<Row>],
+    shape: Shape,
+    threads: usize,
+    epochs: &[(usize, Between)],
+    designs: &[Design],
+) -> Vec<Found> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
     let driver = Driver::new(threads, Stop::default());
     let none = vec![Vec::new(); sources.len()];
-    let new = || with_input(&none, |_, aggregates| OnlineAggregate::new(windows, sources.len(), aggregates));
+    // One that goes on from another may be of another design.
+    let mut designs = designs.iter().copied().cycle();
+    let mut new = || {
+        let design = designs.next().expect("there is one");
+        with_input(&none, |_, aggregates| OnlineAggregate::new(windows, sources.len(), aggregates, design))
+    };
     // Numbers of keys are not their order.
     let (order, ranks): (Vec<u32>, Vec<u32>) =
         (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
@@ -305,6 +316,19 @@ proptest! {
     }
 }
 
+const DESIGNS: [Design; 6] = [
+    Design::Slices,
+    Design::MultiQueue,
+    Design::LockFreeMultiQueue,
+    Design::MergedSingleConsumer,
+    Design::MergedMultipleConsumer,
+    Design::WindowMerged,
+];
+
+fn designs() -> impl Strategy<Value = Vec<Design>> {
+    prop::collection::vec(prop::sample::select(&DESIGNS[..]), 1..4)
+}
+
 fn epochs() -> impl Strategy<Value = Vec<(usize, Between)>> {
     let between =
         prop_oneof![Just(Between::Nothing), Just(Between::Pages), Just(Between::Promise), Just(Between::Restore)];
@@ -316,24 +340,29 @@ proptest! {
 
     #[test]
     fn online_epochs_do_not_show(
-        sources in sources(30, 60), shape in shapes(), threads in 1_usize..4, epochs in epochs(),
+        sources in sources(30, 60), shape in shapes(), threads in 1_usize..4, epochs in epochs(), designs in designs(),
     ) {
-        prop_assert_eq!(run_online(&sources, shape, threads, &epochs), run(&sources, shape, 1));
+        prop_assert_eq!(run_online(&sources, shape, threads, &epochs, &designs), run(&sources, shape, 1));
     }
 
     #[test]
-    fn online_sparse_times(sources in sources(6, 4000), shape in shapes(), epochs in epochs()) {
-        prop_assert_eq!(run_online(&sources, shape, 2, &epochs), run(&sources, shape, 1));
+    fn online_sparse_times(
+        sources in sources(6, 4000), shape in shapes(), epochs in epochs(), designs in designs(),
+    ) {
+        prop_assert_eq!(run_online(&sources, shape, 2, &epochs, &designs), run(&sources, shape, 1));
     }
 }
 
 #[test]
 fn online_many_rows() {
-    let sources = many(60_000, 3);
-    for (size, advance) in [(1000, 100), (1000, 300), (20_000, 7), (10, 70), (400_000, 20)] {
+    let sources = many(40_000, 3);
+    for (size, advance) in [(1000, 100), (1000, 300), (10, 70), (100_000, 500)] {
         let shape = Shape { size, advance, offset: 3 };
         let epochs = [(10_000, Between::Pages), (30_000, Between::Nothing)];
-        assert_eq!(run_online(&sources, shape, 3, &epochs), run(&sources, shape, 1), "{shape:?}");
+        let whole = run(&sources, shape, 1);
+        for design in DESIGNS {
+            assert_eq!(run_online(&sources, shape, 3, &epochs, &[design]), whole, "{shape:?} {design:?}");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyString, PyType};
 use pyo3_arrow::PyTable;
-use tidegate::aggregate::{Aggregate, Aggregation, Function, stream_names};
+use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, stream_names};
 use tidegate::{Bound as Duration, Driver, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
@@ -87,6 +87,16 @@ pub(crate) fn explain_aggregate<'py>(
     query.explain(&schemas).map_err(raise)
 }
 
+const ALGORITHMS: [(&str, Design); 7] = [
+    ("auto", Design::Slices),
+    ("slices", Design::Slices),
+    ("mq", Design::MultiQueue),
+    ("mq-lf", Design::LockFreeMultiQueue),
+    ("tumlsc", Design::MergedSingleConsumer),
+    ("tumlmc", Design::MergedMultipleConsumer),
+    ("wiml", Design::WindowMerged),
+];
+
 /// The keyword arguments as they came.
 pub(crate) struct Arguments<'a, 'py> {
     pub(crate) on: &'a str,
@@ -103,9 +113,8 @@ pub(crate) struct Arguments<'a, 'py> {
 
 impl Arguments<'_, '_> {
     pub(crate) fn read(self) -> PyResult<Aggregation> {
-        // There is one algorithm so far, by two names.
-        word("algorithm", self.algorithm, &[("auto", ()), ("slices", ())])?;
         Ok(Aggregation {
+            algorithm: word("algorithm", self.algorithm, &ALGORITHMS)?,
             on: self.on.to_owned(),
             size: duration("size", self.size)?,
             advance: self.advance.map(|advance| duration("advance", advance)).transpose()?,

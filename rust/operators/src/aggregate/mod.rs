@@ -36,7 +36,7 @@ use tidegate_structures::pages::Pages;
 use crate::driver::{Driver, Stopped};
 use fold::{fold, fold_rows};
 use functions::{Count, Extreme, Mean, Sum, Variance};
-pub use online::{KeyOrder, OnlineAggregate, Saved};
+pub use online::{Design, KeyOrder, OnlineAggregate, Saved};
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use windows::Windows;
 
@@ -171,6 +171,37 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
         all.extend(taken?);
     }
     Ok(all)
+}
+
+/// As [`aggregate`], by another design than that of slices.
+#[expect(clippy::too_many_arguments, reason = "those of `aggregate`, and the design")]
+pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
+    design: Design,
+    streams: &[Stream<'_>],
+    key_count: usize,
+    windows: &Windows,
+    aggregates: &[Aggregate<'_>],
+    driver: &Driver,
+    announce: impl Fn(usize) -> Result<(), E> + Sync,
+    take: impl Fn(Page) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let mut online = OnlineAggregate::new(*windows, streams.len(), aggregates, design);
+    let firsts: Vec<u32> =
+        streams.iter().scan(0, |rows, stream| Some(std::mem::replace(rows, *rows + stream.ts.len() as u32))).collect();
+    online.add(streams, key_count, &firsts, aggregates, driver)?;
+    online.finish(driver)?;
+    let keys: Vec<u32> = (0..key_count as u32).collect();
+    let mut taken = Vec::new();
+    loop {
+        let pages = online.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
+        if pages.is_empty() {
+            return Ok(taken);
+        }
+        announce(pages.iter().map(|page| page.rows).sum())?;
+        for made in driver.map(pages, &take)? {
+            taken.push(made?);
+        }
+    }
 }
 
 fn folded(

@@ -14,7 +14,8 @@ pub(crate) mod streams;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::aggregate::aggregate;
+pub use tidegate_operators::aggregate::Design;
+use tidegate_operators::aggregate::{aggregate, aggregate_by};
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
@@ -48,6 +49,8 @@ pub struct Aggregation {
     pub aggregates: Vec<Aggregate>,
     /// Which rows there are.
     pub predicate: Option<Expr>,
+    /// How rows become the states of slices.
+    pub algorithm: Design,
     /// The number of threads.
     pub threads: usize,
     /// The most rows the result may have.
@@ -160,7 +163,11 @@ impl Aggregation {
             }
         };
         let take = |page| output.batch(page);
-        aggregate(&sources, key_count, &plan.windows, &columns.aggregates(), &driver, announce, take)
+        let aggregates = columns.aggregates();
+        match self.algorithm {
+            Design::Slices => aggregate(&sources, key_count, &plan.windows, &aggregates, &driver, announce, take),
+            design => aggregate_by(design, &sources, key_count, &plan.windows, &aggregates, &driver, announce, take),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::Windows;
 
-use super::{Aggregate, Aggregation, Function};
+use super::{Aggregate, Aggregation, Design, Function};
 use crate::expression::{Predicate, Side};
 use crate::keys::{KeyColumn, common_type};
 use crate::table::column;
@@ -101,9 +101,7 @@ impl Plan {
         let mut lines = self.describe(query);
         lines.insert(1, format!("  streams    {streams}"));
         lines.extend([
-            "  algorithm  slices: the only batch algorithm; a row goes to one slice, a result is one combination; \
-             O(rows + results)"
-                .to_owned(),
+            format!("  algorithm  {}; a result is one combination; O(rows + results)", design(query.algorithm)),
             format!("  threads    {}", query.threads),
             "  memory     inputs + 8 bytes a row + 4 to 24 bytes an aggregate, slice and key + result; rows out of time \
              order are copied"
@@ -132,6 +130,20 @@ impl Plan {
         lines.extend(query.predicate.as_ref().map(|predicate| format!("  where      {predicate}")));
         lines.push(format!("  aggregates {}", aggregates.join(", ")));
         lines
+    }
+}
+
+/// What a design does, for people.
+pub(crate) fn design(design: Design) -> &'static str {
+    match design {
+        Design::Slices => "slices, which is the fastest: a row goes to one slice, each source has states of its own",
+        Design::MultiQueue => "MQ: a queue with a lock for each source; one thread merges, and updates slices",
+        Design::LockFreeMultiQueue => {
+            "MQ-LF: a queue without locks for each source; one thread merges, and updates slices"
+        }
+        Design::MergedSingleConsumer => "TuMLSC: a gate merges; one thread updates slices",
+        Design::MergedMultipleConsumer => "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive",
+        Design::WindowMerged => "WiML: each source updates slices, in a hive",
     }
 }
 

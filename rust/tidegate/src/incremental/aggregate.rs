@@ -25,7 +25,7 @@ use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
 use crate::aggregate::Aggregation;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
-use crate::aggregate::plan::Plan;
+use crate::aggregate::plan::{Plan, design};
 use crate::aggregate::streams::Streams;
 use crate::table::Table;
 use crate::time::{self, Bound, Int64s};
@@ -128,7 +128,7 @@ impl OnlineAggregation {
             let none = (0..options.sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
             let streams = Streams::alike(none.collect(), &plan, &alone)?;
             let columns = Columns::new(&streams, &plan, Extent::Stream, &alone)?;
-            OnlineAggregate::new(plan.windows, options.sources, &columns.aggregates())
+            OnlineAggregate::new(plan.windows, options.sources, &columns.aggregates(), query.algorithm)
         };
         // What a row may add to the state is charged with the row, so that the state always has room for it.
         let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES;
@@ -463,9 +463,7 @@ fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_byt
     let mut lines = plan.describe(query);
     lines.extend([
         format!("  sources    {}", options.sources),
-        "  algorithm  slices: a row goes to one slice, each source has states of its own, which are combined once no row \
-         of the slice can come; a result is one combination"
-            .to_owned(),
+        format!("  algorithm  {}; a result is one combination", design(query.algorithm)),
         format!("  threads    {}", query.threads),
         format!(
             "  memory     8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key, rows until \

@@ -2,11 +2,14 @@
 
 use super::super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Sum, Variance};
 
+/// Words of a state.
+pub(super) const STATE_WORDS: usize = 3;
+
 /// A function whose states outlive an epoch.
 pub(super) trait Stored: Function {
     /// The state as words, for a snapshot.
-    fn to_words(state: Self::State) -> [u64; 3];
-    fn of_words(words: [u64; 3]) -> Self::State;
+    fn to_words(state: Self::State) -> [u64; STATE_WORDS];
+    fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
 
     /// The row that the state has chosen, if it chooses one.
     fn row(_state: &mut Self::State) -> Option<&mut u32> {
@@ -15,11 +18,11 @@ pub(super) trait Stored: Function {
 }
 
 impl Stored for Count {
-    fn to_words(state: u64) -> [u64; 3] {
+    fn to_words(state: u64) -> [u64; STATE_WORDS] {
         [state, 0, 0]
     }
 
-    fn of_words(words: [u64; 3]) -> u64 {
+    fn of_words(words: [u64; STATE_WORDS]) -> u64 {
         words[0]
     }
 }
@@ -60,51 +63,51 @@ impl Words for f64 {
     }
 }
 
-fn words_of<T: Words>(state: Of<T>) -> [u64; 3] {
+fn words_of<T: Words>(state: Of<T>) -> [u64; STATE_WORDS] {
     let [low, high] = state.value.to_words();
     [low, high, state.rows]
 }
 
-fn of_words<T: Words>([low, high, rows]: [u64; 3]) -> Of<T> {
+fn of_words<T: Words>([low, high, rows]: [u64; STATE_WORDS]) -> Of<T> {
     Of { value: T::of_words([low, high]), rows }
 }
 
 impl<T: Words> Stored for Sum<T> {
-    fn to_words(state: Of<T>) -> [u64; 3] {
+    fn to_words(state: Of<T>) -> [u64; STATE_WORDS] {
         words_of(state)
     }
 
-    fn of_words(words: [u64; 3]) -> Of<T> {
+    fn of_words(words: [u64; STATE_WORDS]) -> Of<T> {
         of_words(words)
     }
 }
 
 impl<T: Words> Stored for Mean<T> {
-    fn to_words(state: Of<T>) -> [u64; 3] {
+    fn to_words(state: Of<T>) -> [u64; STATE_WORDS] {
         words_of(state)
     }
 
-    fn of_words(words: [u64; 3]) -> Of<T> {
+    fn of_words(words: [u64; STATE_WORDS]) -> Of<T> {
         of_words(words)
     }
 }
 
 impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
-    fn to_words(state: Of<i64>) -> [u64; 3] {
+    fn to_words(state: Of<i64>) -> [u64; STATE_WORDS] {
         words_of(state)
     }
 
-    fn of_words(words: [u64; 3]) -> Of<i64> {
+    fn of_words(words: [u64; STATE_WORDS]) -> Of<i64> {
         of_words(words)
     }
 }
 
 impl<const ROOT: bool> Stored for Variance<ROOT> {
-    fn to_words(state: Moments) -> [u64; 3] {
+    fn to_words(state: Moments) -> [u64; STATE_WORDS] {
         [state.rows, state.mean, state.squares].map(f64::to_bits)
     }
 
-    fn of_words(words: [u64; 3]) -> Moments {
+    fn of_words(words: [u64; STATE_WORDS]) -> Moments {
         let [rows, mean, squares] = words.map(f64::from_bits);
         Moments { rows, mean, squares }
     }
@@ -140,11 +143,11 @@ impl<const LAST: bool> Function for Pick<LAST> {
 }
 
 impl<const LAST: bool> Stored for Pick<LAST> {
-    fn to_words((ts, row): (i64, u32)) -> [u64; 3] {
+    fn to_words((ts, row): (i64, u32)) -> [u64; STATE_WORDS] {
         [ts.cast_unsigned(), row.into(), 0]
     }
 
-    fn of_words([ts, row, _]: [u64; 3]) -> (i64, u32) {
+    fn of_words([ts, row, _]: [u64; STATE_WORDS]) -> (i64, u32) {
         (ts.cast_signed(), row as u32)
     }
 

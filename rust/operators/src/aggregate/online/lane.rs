@@ -11,7 +11,8 @@ use super::super::functions::{Element, Function};
 use super::super::halves::Halves;
 use super::super::{Mask, OutputColumn};
 use super::Kept;
-use super::functions::Stored;
+use super::designs::SlicePartials;
+use super::functions::{STATE_WORDS, Stored};
 use super::open::{Closing, Open};
 use super::plan::Steps;
 
@@ -43,6 +44,13 @@ pub(super) trait Lane: Send + Sync {
 
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
+
+    /// The state of a partial, and that of no rows.
+    fn words(&self, source: usize, partial: usize) -> [u64; STATE_WORDS];
+    fn empty(&self) -> [u64; STATE_WORDS];
+
+    /// Replaces the partials of a source; the states are those of the function of this number.
+    fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
     /// Appends the states of all partials, source by source, then those of all cells.
     fn save(&self, words: &mut Vec<u64>);
@@ -146,6 +154,23 @@ impl<F: Stored> Lane for States<F> {
 
     fn state_bytes(&self) -> usize {
         size_of::<F::State>()
+    }
+
+    fn words(&self, source: usize, partial: usize) -> [u64; STATE_WORDS] {
+        F::to_words(self.open[source][partial])
+    }
+
+    fn empty(&self) -> [u64; STATE_WORDS] {
+        F::to_words(F::EMPTY)
+    }
+
+    fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize) {
+        let states = &mut self.open[source];
+        states.truncate(1);
+        for (_, words) in slices.iter().flat_map(|(_, keys)| keys) {
+            let words = &words[function * STATE_WORDS..][..STATE_WORDS];
+            states.push(F::of_words(std::array::from_fn(|at| words[at])));
+        }
     }
 
     fn save(&self, words: &mut Vec<u64>) {

@@ -14,12 +14,17 @@
 //! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its cells.
 //! 4. *Slide* (`plan.rs`): cells enter and leave the halves of windows, function by function.
 //!
+//! That is the design of tidegate; those of the multiway aggregation paper (`designs.rs`) can stand in for the first two
+//! steps.
+//!
 //! # Trade-offs
 //!
 //! Beside a state for each partial and for each cell of two windows' slices, there are 4 bytes for each source and key. A
 //! source that is alone is numbered by one thread.
 
+mod designs;
 mod functions;
+mod kinds;
 mod lane;
 mod open;
 mod plan;
@@ -29,12 +34,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use super::functions::{Count, Extreme, Mean, NO_ROW, Sum, Variance};
+use super::functions::NO_ROW;
 use super::windows::{Slice, Windows};
-use super::{Aggregate, Column, Mask, Numbers, Page, Stream};
+use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
-use functions::{Pick, Stored};
-use lane::{Lane, States, Task};
+pub use designs::Design;
+use designs::{Epoch, Partials};
+use kinds::{add, adder, lane};
+use lane::{Lane, Task};
 use open::{Closing, Open, close};
 use plan::{Position, Steps, ranks};
 pub use saved::Saved;
@@ -59,6 +66,7 @@ pub struct KeyOrder<'a> {
 /// Windows of rows that come.
 pub struct OnlineAggregate {
     windows: Windows,
+    design: Design,
     lanes: Vec<Box<dyn Lane>>,
     open: Vec<Open>,
     kept: VecDeque<Kept>,
@@ -73,9 +81,10 @@ pub struct OnlineAggregate {
 
 impl OnlineAggregate {
     /// Windows of rows of so many sources. Of `aggregates`, only what they compute counts, not of which rows.
-    pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>]) -> Self {
+    pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>], design: Design) -> Self {
         OnlineAggregate {
             windows,
+            design,
             lanes: aggregates.iter().map(|aggregate| lane(aggregate, sources)).collect(),
             open: (0..sources).map(|_| Open::default()).collect(),
             kept: VecDeque::new(),
@@ -98,6 +107,23 @@ impl OnlineAggregate {
         driver: &Driver,
     ) -> Result<(), Stopped> {
         self.keys = keys.max(self.keys);
+        match self.design {
+            Design::Slices => self.add_by_slices(rows, first_rows, aggregates, driver)?,
+            design => self.add_by(design, rows, first_rows, aggregates, driver)?,
+        }
+        match rows.iter().filter_map(|rows| rows.ts.last()).max() {
+            Some(&last) => self.close(self.windows.slice_of(last), driver),
+            None => Ok(()),
+        }
+    }
+
+    fn add_by_slices(
+        &mut self,
+        rows: &[Stream<'_>],
+        first_rows: &[u32],
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
         let (windows, keys) = (&self.windows, self.keys);
         let sources = self.open.iter_mut().zip(rows).enumerate().collect();
         driver.map(sources, |(source, (open, rows))| open.number(source, *rows, windows, keys))?;
@@ -106,10 +132,44 @@ impl OnlineAggregate {
             add(&mut **lane, aggregate, &self.open, rows, first_rows, &mut tasks);
         }
         driver.map(tasks, |task| task())?;
-        match rows.iter().filter_map(|rows| rows.ts.last()).max() {
-            Some(&last) => self.close(self.windows.slice_of(last), driver),
-            None => Ok(()),
+        Ok(())
+    }
+
+    fn add_by(
+        &mut self,
+        design: Design,
+        rows: &[Stream<'_>],
+        first_rows: &[u32],
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        let partials = {
+            let adders = aggregates.iter().map(|aggregate| adder(aggregate, rows, first_rows)).collect();
+            let empty = self.lanes.iter().flat_map(|lane| lane.empty()).collect();
+            let epoch = Epoch { rows, windows: &self.windows, adders, empty };
+            designs::run(design, &epoch, &self.partials(), driver)?
+        };
+        for (source, slices) in partials.iter().enumerate() {
+            self.open[source].load(source, slices, self.keys);
+            for (function, lane) in self.lanes.iter_mut().enumerate() {
+                lane.load(source, slices, function);
+            }
         }
+        Ok(())
+    }
+
+    /// The partials of all sources with their states.
+    fn partials(&self) -> Partials {
+        let source = |(source, open): (usize, &Open)| {
+            let slice = |run: &super::cells::Run| {
+                let state =
+                    |partial: usize| self.lanes.iter().flat_map(move |lane| lane.words(source, partial)).collect();
+                let key = |partial: usize| (open.keys[partial], state(partial));
+                (run.slice, run.partials.clone().map(key).collect())
+            };
+            open.runs.iter().map(slice).collect()
+        };
+        self.open.iter().enumerate().map(source).collect()
     }
 
     /// No row before `ts` comes any more.
@@ -218,72 +278,5 @@ impl OnlineAggregate {
 impl fmt::Debug for OnlineAggregate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnlineAggregate").field("windows", &self.windows).finish_non_exhaustive()
-    }
-}
-
-/// The states of what an aggregate computes.
-fn lane(aggregate: &Aggregate<'_>, sources: usize) -> Box<dyn Lane> {
-    fn of<F: Stored>(sources: usize) -> Box<dyn Lane> {
-        Box::new(States::<F>::new(sources))
-    }
-    match aggregate {
-        Aggregate::Count(_) => of::<Count>(sources),
-        Aggregate::Sum(Numbers::Integers(_)) => of::<Sum<i64>>(sources),
-        Aggregate::Sum(Numbers::Wide(_)) => of::<Sum<i128>>(sources),
-        Aggregate::Sum(Numbers::Floats(_)) => of::<Sum<f64>>(sources),
-        Aggregate::Mean(Numbers::Integers(_)) => of::<Mean<i64>>(sources),
-        Aggregate::Mean(Numbers::Wide(_)) => of::<Mean<i128>>(sources),
-        Aggregate::Mean(Numbers::Floats(_)) => of::<Mean<f64>>(sources),
-        Aggregate::Min(_) => of::<Extreme<false>>(sources),
-        Aggregate::Max(_) => of::<Extreme<true>>(sources),
-        Aggregate::Variance(_) => of::<Variance<false>>(sources),
-        Aggregate::Deviation(_) => of::<Variance<true>>(sources),
-        Aggregate::First(_) => of::<Pick<false>>(sources),
-        Aggregate::Last(_) => of::<Pick<true>>(sources),
-    }
-}
-
-/// Appends the work of adding the rows of an epoch to what an aggregate computes.
-fn add<'a>(
-    lane: &'a mut dyn Lane,
-    aggregate: &'a Aggregate<'a>,
-    open: &'a [Open],
-    rows: &'a [Stream<'a>],
-    first_rows: &'a [u32],
-    tasks: &mut Vec<Task<'a>>,
-) {
-    fn states<F: Stored>(lane: &mut dyn Lane) -> &mut States<F> {
-        lane.as_any().downcast_mut().expect("an aggregate computes the same in every epoch")
-    }
-    fn of<'a, F: Stored>(
-        lane: &'a mut dyn Lane,
-        open: &'a [Open],
-        columns: &'a [Column<'a, F::Input>],
-        tasks: &mut Vec<Task<'a>>,
-    ) {
-        let values = columns.iter().map(|column| (column.values.iter().copied(), column.mask));
-        tasks.extend(states::<F>(lane).add(open, values));
-    }
-    let picked = |masks: &'a [Mask<'a>]| {
-        let row =
-            |((rows, &first), &mask): ((&'a Stream<'a>, &u32), &Mask<'a>)| (rows.ts.iter().copied().zip(first..), mask);
-        rows.iter().zip(first_rows).zip(masks).map(row)
-    };
-    match aggregate {
-        Aggregate::Count(masks) => {
-            tasks.extend(states::<Count>(lane).add(open, masks.iter().map(|&mask| (std::iter::repeat(()), mask))));
-        }
-        Aggregate::Sum(Numbers::Integers(columns)) => of::<Sum<i64>>(lane, open, columns, tasks),
-        Aggregate::Sum(Numbers::Wide(columns)) => of::<Sum<i128>>(lane, open, columns, tasks),
-        Aggregate::Sum(Numbers::Floats(columns)) => of::<Sum<f64>>(lane, open, columns, tasks),
-        Aggregate::Mean(Numbers::Integers(columns)) => of::<Mean<i64>>(lane, open, columns, tasks),
-        Aggregate::Mean(Numbers::Wide(columns)) => of::<Mean<i128>>(lane, open, columns, tasks),
-        Aggregate::Mean(Numbers::Floats(columns)) => of::<Mean<f64>>(lane, open, columns, tasks),
-        Aggregate::Min(columns) => of::<Extreme<false>>(lane, open, columns, tasks),
-        Aggregate::Max(columns) => of::<Extreme<true>>(lane, open, columns, tasks),
-        Aggregate::Variance(columns) => of::<Variance<false>>(lane, open, columns, tasks),
-        Aggregate::Deviation(columns) => of::<Variance<true>>(lane, open, columns, tasks),
-        Aggregate::First(masks) => tasks.extend(states::<Pick<false>>(lane).add(open, picked(masks))),
-        Aggregate::Last(masks) => tasks.extend(states::<Pick<true>>(lane).add(open, picked(masks))),
     }
 }

@@ -3,6 +3,7 @@
 use super::super::Stream;
 use super::super::cells::{NOWHERE, Run, clear, number_from, number_rows};
 use super::super::windows::{Slice, Windows};
+use super::designs::SlicePartials;
 
 /// The partials of one source, without their states.
 #[derive(Debug)]
@@ -49,13 +50,20 @@ impl Open {
         count
     }
 
-    /// Puts back the partials of a slice.
-    pub(super) fn restore(&mut self, source: usize, slice: Slice, keys: &[u32]) {
-        let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
-        self.slots.resize(most, NOWHERE);
-        let mut partials = vec![NOWHERE; keys.len()];
-        number_from(1, keys, &mut self.slots, &mut self.keys, &mut partials);
-        self.runs.push(Run { slice, source, partials: 1..self.keys.len() });
+    /// Replaces all partials. Keys are less than `keys`.
+    pub(super) fn load(&mut self, source: usize, slices: &[SlicePartials], keys: usize) {
+        clear(&mut self.slots, &self.keys[1..]);
+        self.slots.resize(keys.max(self.slots.len()), NOWHERE);
+        self.keys.truncate(1);
+        self.runs.clear();
+        for (slice, partials) in slices {
+            let first = self.keys.len();
+            for (key, _) in partials {
+                self.slots[*key as usize] = self.keys.len() as u32;
+                self.keys.push(*key);
+            }
+            self.runs.push(Run { slice: *slice, source, partials: first..self.keys.len() });
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! The state as plain numbers.
 
+use super::functions::STATE_WORDS;
 use super::plan::Position;
 use super::{Kept, OnlineAggregate};
 
@@ -17,9 +18,6 @@ pub struct Saved {
     /// The states of all partials and cells, of one function after the other.
     pub words: Vec<u64>,
 }
-
-/// Words of a state.
-const STATE_WORDS: usize = 3;
 
 impl OnlineAggregate {
     /// The state, of whatever is closed all windows that are complete having been made.
@@ -54,7 +52,8 @@ impl OnlineAggregate {
         for (source, (open, saved)) in self.open.iter_mut().zip(saved.open).enumerate() {
             if let Some((slice, keys)) = saved {
                 self.keys = keys.iter().fold(self.keys, |most, &key| most.max(key as usize + 1));
-                open.restore(source, slice, &keys);
+                let partials = keys.into_iter().map(|key| (key, Vec::new())).collect();
+                open.load(source, &[(slice, partials)], self.keys);
             }
         }
         for (slice, keys) in saved.kept {
