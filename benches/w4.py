@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tidegate.types import Algorithm
 
     Form = Callable[[list[pa.Table], pa.Table, int], Callable[[], pa.Table]]
 
@@ -83,7 +85,7 @@ def _read(path: Path) -> pa.Table:
         return pa.ipc.open_file(file).read_all()
 
 
-def _arguments(threads: int) -> dict[str, object]:
+def _arguments(threads: int) -> dict[str, Any]:
     from tidegate import agg  # noqa: PLC0415 - each process loads its own system
 
     aggs = {"n": agg.count(), "mean": agg.mean("v"), "first": agg.first("v")}
@@ -104,7 +106,7 @@ def tidegate_slices(
     return lambda: _result(tidegate.aggregate(streams, **_arguments(threads)))
 
 
-def tidegate_online(algorithm: str) -> Form:
+def tidegate_online(algorithm: Algorithm) -> Form:
     """Batches of all sources in turns, and a poll after each turn."""
 
     def form(streams: list[pa.Table], _whole: pa.Table, threads: int) -> Callable[[], pa.Table]:
@@ -119,7 +121,7 @@ def tidegate_online(algorithm: str) -> Form:
                 sources=len(streams),
                 algorithm=algorithm,
             )
-            found = []
+            found: list[pa.RecordBatch] = []
             for turn in itertools.zip_longest(*batches):
                 for source, batch in zip(windows.sources, turn, strict=True):
                     if batch is None:
@@ -225,7 +227,7 @@ def polars_dynamic(
     return lambda: windows.collect().to_arrow()
 
 
-ALGORITHMS = ("mq", "mq-lf", "tumlsc", "tumlmc", "wiml")
+ALGORITHMS: tuple[Algorithm, ...] = ("mq", "mq-lf", "tumlsc", "tumlmc", "wiml")
 FORMS: dict[str, Form] = {
     "tidegate": tidegate_slices,
     "tidegate online": tidegate_online("slices"),

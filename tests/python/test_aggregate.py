@@ -363,7 +363,11 @@ def test_functions_are_values():
         ({"where": "left.size > 1"}, TidegateError, "there are no sides here; write row.size"),
         ({"where": 3}, TypeError, "expected an expression of tidegate.row columns"),
         ({"aggs": {"n": agg.count(where="size >")}}, TidegateError, "where `size >`"),
-        ({"algorithm": "fast"}, TidegateError, "algorithm must be one of auto, slices, mq, mq-lf, tumlsc, tumlmc, wiml, got `fast`"),
+        (
+            {"algorithm": "fast"},
+            TidegateError,
+            "algorithm must be one of auto, slices, mq, mq-lf, tumlsc, tumlmc, wiml, got `fast`",
+        ),
         ({"threads": 0}, TidegateError, "threads must be from 1 to 512, got 0"),
     ],
 )  # fmt: skip
