@@ -9,6 +9,11 @@ Pairs of rows that share a key and lie within a time interval of each other:
     >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pylist()[0]
     {'ts': 10, 'sym': 'A', 'price': 1.0, 'ts_right': 8, 'bid': 9}
 
+Pairs of rows whose values are close in one or more columns:
+
+    >>> tg.band_join(trades, quotes, on=[("price", "bid")], within=4.5)["bid"].to_pylist()
+    [6, 7, 6]
+
 Pairs of rows within each other's sliding windows, under any condition:
 
     >>> near = abs(tg.left.price - tg.right.bid) <= 6
@@ -45,6 +50,8 @@ from tidegate._tidegate import (
     TidegateError,
     __version__,
     aggregate,
+    band_join,
+    band_join_batches,
     default_threads,
     interval_join,
     interval_join_batches,
@@ -74,6 +81,8 @@ __all__ = [
     "__version__",
     "agg",
     "aggregate",
+    "band_join",
+    "band_join_batches",
     "default_threads",
     "explain",
     "interval_join",

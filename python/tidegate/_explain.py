@@ -19,6 +19,8 @@ def _explain_online_aggregate(schema: ArrowSource, **arguments: Any) -> str:  # 
 
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _tidegate.explain_aggregate,
+    _tidegate.band_join: _tidegate.explain_band_join,
+    _tidegate.band_join_batches: _tidegate.explain_band_join,
     _tidegate.interval_join: _tidegate.explain_interval_join,
     _tidegate.interval_join_batches: _tidegate.explain_interval_join,
     _tidegate.IntervalJoin: _explain_online_join,
@@ -37,9 +39,8 @@ def explain(
     consumed by asking for it.
 
     Args:
-        function: `tidegate.interval_join`, `tidegate.interval_join_batches`,
-            `tidegate.IntervalJoin`, `tidegate.window_join`, `tidegate.window_join_batches`,
-            `tidegate.aggregate` or `tidegate.Aggregate`.
+        function: `tidegate.interval_join`, `tidegate.band_join`, `tidegate.window_join`, these with
+            `_batches`, `tidegate.IntervalJoin`, `tidegate.aggregate` or `tidegate.Aggregate`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
             aggregation or what has their schema.
         **arguments: As for the function.

@@ -34,6 +34,7 @@ from tidegate.types import (
     Parallelism,
     Streams,
     Window,
+    Within,
 )
 
 __all__ = [
@@ -52,8 +53,11 @@ __all__ = [
     "TidegateError",
     "__version__",
     "aggregate",
+    "band_join",
+    "band_join_batches",
     "default_threads",
     "explain_aggregate",
+    "explain_band_join",
     "explain_interval_join",
     "explain_window_join",
     "interval_join",
@@ -1175,6 +1179,134 @@ def default_threads() -> int:
         True
     """
 
+def band_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: str | Sequence[Names] | Mapping[str, str],
+    within: Within | list[Within] | Mapping[str, Within],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> pa.Table:
+    """Pair the rows of two inputs whose values are close.
+
+    `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
+    `where` holds (the band join of Shahvarani and Jacobsen, section 5, over whole tables). No pair
+    of rows that are far apart is looked at, so that nothing grows with the product of the inputs.
+
+    Example:
+        Trades and quotes of about one price:
+
+        >>> tg.band_join(trades, quotes, on=[("price", "bid")], within=4.5).to_pandas()
+           ts sym  price  ts_right sym_right  bid
+        0  20   B    2.0        31         C    6
+        1  30   A    3.0        29         A    7
+        2  30   A    3.0        31         C    6
+
+        In two columns, each with a band of its own; in the second the right value must not be
+        lower:
+
+        >>> tg.band_join(
+        ...     trades, quotes, on=["ts", ("price", "bid")], within=[2, (0, 8)],
+        ...     how="left", columns=["ts", "ts_right"],
+        ... ).to_pydict()
+        {'ts': [10, 10, 20, 30, 30], 'ts_right': [8, 10, None, 29, 31]}
+
+    Args:
+        left: As for `interval_join`.
+        right: As for `interval_join`.
+        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
+            to right names. Integers, floats, decimals, dates and timestamps; a float on either
+            side means that both are compared as floats.
+        within: How far the values of a pair may be apart: one for all columns, a list with one for
+            each, or a mapping from left names. A number, or for dates and timestamps a duration as
+            for `interval_join`. Or a pair `(below, above)`, which means
+            `l.on - below <= r.on <= l.on + above`; None is no bound.
+        by: As for `interval_join`.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        threads: As for `interval_join`.
+        max_rows: As for `interval_join`.
+
+    Returns:
+        As for `interval_join`: rows are in left row order, then right row order.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        MemoryLimitError: The result would have more than `max_rows` rows.
+        TidegateError: A distance is negative or NaN, another argument has no meaning, or the Arrow
+            data is malformed.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Null and NaN are close to nothing. Integers, decimals and times are compared exactly, also
+        where a value and the distance leave the range of 64 bits. Floats are subtracted and
+        compared as IEEE 754 says: 0.3 and 0.2 are not within 0.1, and two equal infinities are not
+        close, since their difference is NaN.
+
+        With several columns, the one in whose band the fewest pairs of a sample lie is indexed, and
+        the others are checked pair by pair.
+    """
+
+def band_join_batches(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: str | Sequence[Names] | Mapping[str, str],
+    within: Within | list[Within] | Mapping[str, Within],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Do as `band_join`, and return the rows batch by batch.
+
+    The reader is as that of `interval_join_batches`. With one band column the pairs are found
+    before the call returns; with several, the further ones are checked as batches are made.
+
+    Example:
+        >>> reader = tg.band_join_batches(
+        ...     trades, quotes, on=[("price", "bid")], within=4.5, batch_rows=2
+        ... )
+        >>> [batch.column("bid").to_pylist() for batch in reader]
+        [[6, 7], [6]]
+
+    Args:
+        left: As for `band_join`.
+        right: As for `band_join`.
+        on: As for `band_join`.
+        within: As for `band_join`.
+        by: As for `band_join`.
+        where: As for `band_join`.
+        how: As for `band_join`.
+        suffix: As for `band_join`.
+        columns: As for `band_join`.
+        threads: As for `band_join`.
+        max_rows: As for `band_join`; with `where` or several band columns, rows are counted as they
+            are made, so that batches may come before the error.
+        batch_rows: As for `interval_join_batches`.
+
+    Returns:
+        A reader of the batches. Joined together they are the table of `band_join`.
+
+    Raises:
+        SchemaError: As for `band_join`.
+        MemoryLimitError: As for `band_join`.
+        TidegateError: As for `band_join`.
+        TypeError: As for `band_join`.
+    """
+
 def interval_join(
     left: ArrowSource,
     right: ArrowSource,
@@ -1325,6 +1457,55 @@ def interval_join_batches(
     Note:
         Memory: the inputs, 12 bytes a left row and 8 a right row (up to 60 a row for rows out of
         time order), and the few batches that are made but not yet taken.
+    """
+
+def explain_band_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: str | Sequence[Names] | Mapping[str, str],
+    within: Within | list[Within] | Mapping[str, Within],
+    by: KeyNames | None = None,
+    where: Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> str:
+    """Say what `band_join` would do with these arguments; `tidegate.explain` calls it.
+
+    Only the schemas are read, and the arguments are checked as `band_join` checks them.
+
+    Example:
+        >>> print(tg.explain(tg.band_join, trades, quotes, on="ts", within=2, threads=2))
+        band_join (inner)
+          band       left.ts - 2 <= right.ts <= left.ts + 2, compared as Int64
+        ...
+
+    Args:
+        left: As for `band_join`.
+        right: As for `band_join`.
+        on: As for `band_join`.
+        within: As for `band_join`.
+        by: As for `band_join`.
+        where: As for `band_join`.
+        how: As for `band_join`.
+        suffix: As for `band_join`.
+        columns: As for `band_join`.
+        threads: As for `band_join`.
+        max_rows: As for `band_join`.
+        batch_rows: As for `band_join_batches`.
+
+    Returns:
+        A few lines of text: the bands, the keys, the algorithm, the index, the threads, the memory
+        bound and the columns.
+
+    Raises:
+        SchemaError: As for `band_join`.
+        TidegateError: As for `band_join`.
+        TypeError: As for `band_join`.
     """
 
 def explain_interval_join(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "ArrowStreamExportable",
     "Bound",
     "Closed",
+    "Distance",
     "How",
     "KeyNames",
     "Length",
@@ -23,6 +25,7 @@ __all__ = [
     "Parallelism",
     "Streams",
     "Window",
+    "Within",
 ]
 
 
@@ -69,6 +72,11 @@ Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
 """How an aggregation brings rows into windows."""
+Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Length
+"""How far values may be apart: a number, or a duration."""
+
+Within: TypeAlias = Distance | tuple[Distance | None, Distance | None]
+"""A distance to both sides, or one below and one above, of which one may be None for no bound."""
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid"]
 """Which threads of an incremental join have the rows of a key."""

@@ -4,6 +4,7 @@ import sys
 import traceback as tracebacks
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Annotated, NoReturn
 
 import typer
@@ -11,10 +12,31 @@ import typer
 import tidegate
 from tidegate.agg import Aggregate
 from tidegate.cli import INTERRUPTED, aggregating, doctor, following, joining, merging
+from tidegate.cli.options import (
+    By,
+    Columns,
+    CsvNull,
+    Explain,
+    Force,
+    Kept,
+    Left,
+    LeftFormat,
+    MaxRows,
+    Out,
+    OutFormat,
+    Progress,
+    Quiet,
+    Right,
+    RightFormat,
+    Suffix,
+    Threads,
+    Traceback,
+    Where,
+)
 from tidegate.cli.tables import Input, Output
-from tidegate.cli.texts import AGGREGATE_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
+from tidegate.cli.texts import AGGREGATE_HELP, BAND_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
 from tidegate.files import STANDARD_STREAM, Format, format_of
-from tidegate.types import Closed, How
+from tidegate.types import Closed, Within
 
 app = typer.Typer(
     help=HELP,
@@ -48,10 +70,8 @@ def _root(
 
 @app.command(help=JOIN_HELP, short_help="Join two files into a third.")
 def join(  # noqa: PLR0913 - a parameter for each option
-    left: Annotated[str, typer.Argument(metavar="LEFT", help="The file with the left rows, or -.")],
-    right: Annotated[
-        str, typer.Argument(metavar="RIGHT", help="The file with the right rows, or -.")
-    ],
+    left: Left,
+    right: Right,
     *,
     on: Annotated[
         str, typer.Option(metavar="COLUMN|LEFT=RIGHT", help="The time column of both sides.")
@@ -62,56 +82,22 @@ def join(  # noqa: PLR0913 - a parameter for each option
     upper: Annotated[
         str, typer.Option(metavar="DURATION", help="Latest right time, from the left row's on.")
     ],
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN|LEFT=RIGHT", help="A key column; repeat it for several columns."
-        ),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="CONDITION", help='Such as "left.price < right.bid".'),
-    ] = None,
-    how: Annotated[How, typer.Option(help="Which rows without a partner are kept.")] = "inner",
+    by: By = None,
+    where: Where = None,
+    how: Kept = "inner",
     closed: Annotated[
         Closed, typer.Option(help="Which ends of the interval belong to it.")
     ] = "both",
-    suffix: Annotated[
-        str, typer.Option(help="Added to a right column whose name the left side has, too.")
-    ] = "_right",
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME", help="Write these columns only, in this order."),
-    ] = None,
-    out: Annotated[
-        str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
-    ] = STANDARD_STREAM,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
-    left_format: Annotated[
-        Format | None, typer.Option(help="Format of LEFT.", show_default="by its ending")
-    ] = None,
-    right_format: Annotated[
-        Format | None, typer.Option(help="Format of RIGHT.", show_default="by its ending")
-    ] = None,
-    out_format: Annotated[
-        Format | None,
-        typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
-    ] = None,
-    csv_null: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Unquoted text that means null in CSV input; repeatable.",
-            show_default="the empty text",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
-    ] = None,
+    suffix: Suffix = "_right",
+    columns: Columns = None,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
+    left_format: LeftFormat = None,
+    right_format: RightFormat = None,
+    out_format: OutFormat = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    max_rows: MaxRows = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
     ] = False,
@@ -130,27 +116,14 @@ def join(  # noqa: PLR0913 - a parameter for each option
             help="With --follow: keep in FILE where Ctrl-C stopped, and go on from there.",
         ),
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Print the plan; join and write nothing.")
-    ] = False,
-    progress: Annotated[
-        bool | None,
-        typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")
-    ] = False,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the program an error arose.")
-    ] = False,
+    explain: Explain = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
-    if left == right == STANDARD_STREAM:
-        _misused("RIGHT", "only one of LEFT and RIGHT can be -")
-    nulls = tuple(csv_null) if csv_null else ("",)
     job = joining.Job(
-        left=Input(left, _format(left, left_format, "--left-format"), nulls),
-        right=Input(right, _format(right, right_format, "--right-format"), nulls),
+        *_inputs(left, right, left_format, right_format, csv_null),
         arguments=joining.Arguments(
             on=_pair(on, "--on"),
             by=_keys(by or []) or None,
@@ -187,6 +160,88 @@ def join(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
+@app.command("band", help=BAND_HELP, short_help="Join two files by values that are close.")
+def band(  # noqa: PLR0913 - a parameter for each option
+    left: Left,
+    right: Right,
+    *,
+    on: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN|LEFT=RIGHT", help="A band column; repeat it for several columns."
+        ),
+    ],
+    within: Annotated[
+        list[str],
+        typer.Option(
+            metavar="DISTANCE|BELOW,ABOVE",
+            help="How far apart its values may be; once for all columns, or once for each.",
+        ),
+    ],
+    by: By = None,
+    where: Where = None,
+    how: Kept = "inner",
+    suffix: Suffix = "_right",
+    columns: Columns = None,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
+    left_format: LeftFormat = None,
+    right_format: RightFormat = None,
+    out_format: OutFormat = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    max_rows: MaxRows = None,
+    explain: Explain = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Parse the options into a job and run it."""
+    widths = [_within(text) for text in within]
+    job = joining.Job(
+        *_inputs(left, right, left_format, right_format, csv_null),
+        arguments=joining.BandArguments(
+            on=[_pair(text, "--on") for text in on],
+            within=widths * len(on) if len(widths) == 1 else widths,
+            by=_keys(by or []) or None,
+            where=where,
+            how=how,
+            suffix=suffix,
+            columns=None if columns is None else columns.split(","),
+            threads=threads,
+            max_rows=max_rows,
+        ),
+    )
+    if explain:
+        with _failures_in_one_line(traceback=traceback):
+            typer.echo(joining.plan(job))
+        return
+    layout = _format(out, out_format, "--format")
+    _check_terminal(out, layout)
+    shown = sys.stderr.isatty() if progress is None else progress
+    with _failures_in_one_line(traceback=traceback):
+        output = Output(out, layout, force=force)
+        counts = joining.run(job, output, show_progress=shown and not quiet)
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+def _inputs(
+    left: str,
+    right: str,
+    left_format: Format | None,
+    right_format: Format | None,
+    csv_null: list[str] | None,
+) -> tuple[Input, Input]:
+    if left == right == STANDARD_STREAM:
+        _misused("RIGHT", "only one of LEFT and RIGHT can be -")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    return (
+        Input(left, _format(left, left_format, "--left-format"), nulls),
+        Input(right, _format(right, right_format, "--right-format"), nulls),
+    )
+
+
 def _check_following(layout: Format, max_rows: int | None) -> None:
     if max_rows is not None:
         _misused("--max-rows", "is not for --follow, whose result has no end")
@@ -207,39 +262,18 @@ def merge(  # noqa: PLR0913 - a parameter for each option
             show_default="not at all",
         ),
     ] = None,
-    out: Annotated[
-        str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
-    ] = STANDARD_STREAM,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
     in_format: Annotated[
         Format | None,
         typer.Option(help="Format of all FILEs.", show_default="by their endings"),
     ] = None,
-    out_format: Annotated[
-        Format | None,
-        typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
-    ] = None,
-    csv_null: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Unquoted text that means null in CSV input; repeatable.",
-            show_default="the empty text",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
-    ] = None,
-    progress: Annotated[
-        bool | None,
-        typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")
-    ] = False,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the program an error arose.")
-    ] = False,
+    out_format: OutFormat = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    progress: Progress = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
     if files.count(STANDARD_STREAM) > 1:
@@ -287,39 +321,20 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help='Such as "price > 10".')
     ] = None,
-    out: Annotated[
-        str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
-    ] = STANDARD_STREAM,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
     in_format: Annotated[
         Format | None, typer.Option(help="Format of STREAMS.", show_default="by their endings")
     ] = None,
-    out_format: Annotated[
-        Format | None,
-        typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
-    ] = None,
-    csv_null: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Unquoted text that means null in CSV input; repeatable.",
-            show_default="the empty text",
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
-    ] = None,
+    out_format: OutFormat = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    max_rows: MaxRows = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan; aggregate and write nothing.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where in the program an error arose.")
-    ] = False,
+    traceback: Traceback = False,
 ) -> None:
     """Parse the options into a job and run it."""
     if streams.count(STANDARD_STREAM) > 1:
@@ -413,6 +428,28 @@ def _duration(text: str) -> str | int:
         return int(text)
     except ValueError:
         return text
+
+
+def _within(text: str) -> Within:
+    """Read a distance, or one below and one above."""
+    below, comma, above = text.partition(",")
+    if comma:
+        return _distance(below), _distance(above)
+    distance = _distance(text)
+    if distance is None:
+        _misused("--within", f"expected DISTANCE or BELOW,ABOVE, found {text!r}")
+    return distance
+
+
+def _distance(text: str) -> int | Decimal | str | None:
+    """Read a number, a duration, or none for no bound."""
+    bound = _bound(text)
+    if isinstance(bound, str) and bound[-1:].isdigit():
+        try:
+            return Decimal(bound)
+        except ArithmeticError:
+            return bound
+    return bound
 
 
 def _misused(option: str, reason: str) -> NoReturn:

@@ -11,7 +11,7 @@ from types import FrameType
 import pyarrow as pa
 
 import tidegate
-from tidegate.cli.joining import Job, needed_columns
+from tidegate.cli.joining import Arguments, Job, needed_columns
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Output
 from tidegate.files import BatchWriter
@@ -92,7 +92,9 @@ class _Reading:
     stop: threading.Event
 
 
-def run(job: Job, output: Output, *, lateness: str | int | None, state: str | None) -> Counts:
+def run(
+    job: Job[Arguments], output: Output, *, lateness: str | int | None, state: str | None
+) -> Counts:
     """Join two files as they grow, until both have ended or Ctrl-C."""
     start = time.perf_counter()
     output.check()
@@ -156,7 +158,9 @@ def _feed_and_write(
                 feeder.join()
 
 
-def _save(state: str, job: Job, join: tidegate.IntervalJoin, feeders: list[_Feeder]) -> None:
+def _save(
+    state: str, job: Job[Arguments], join: tidegate.IntervalJoin, feeders: list[_Feeder]
+) -> None:
     """Save where a stopped join is; one that has ended cannot go on."""
     if all(source["closed"] for source in join.stats()["sources"]):
         Saved.remove(state)
@@ -166,7 +170,7 @@ def _save(state: str, job: Job, join: tidegate.IntervalJoin, feeders: list[_Feed
 
 
 def _join(
-    job: Job, left: Follower, right: Follower, lateness: str | int | None
+    job: Job[Arguments], left: Follower, right: Follower, lateness: str | int | None
 ) -> tuple[tidegate.IntervalJoin, tuple[list[str], list[str]]]:
     """The join of the columns that it needs, and their names on both sides."""
     arguments = job.arguments

@@ -1,8 +1,8 @@
-"""What `tidegate join` does with its options: read, join, write, count."""
+"""What `tidegate join` and `tidegate band` do with their options: read, join, write, count."""
 
 import time
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Generic, TypeAlias, TypedDict, TypeVar
 
 import pyarrow as pa
 from tqdm import tqdm
@@ -10,32 +10,50 @@ from tqdm import tqdm
 import tidegate
 from tidegate.cli.tables import Input, Output
 from tidegate.files import EventFile, batch_writer
-from tidegate.types import Closed, How
+from tidegate.types import Closed, How, Within
 
 
-class Arguments(TypedDict):
-    """The arguments of `tidegate.interval_join`, as the command line gives them."""
+class Options(TypedDict):
+    """The arguments that all joins have, as the command line gives them."""
 
-    on: tuple[str, str]
     by: dict[str, str] | None
-    lower: str | int | None
-    upper: str | int | None
     where: str | None
     how: How
-    closed: Closed
     suffix: str
     columns: list[str] | None
     threads: int | None
     max_rows: int | None
 
 
+class Arguments(Options):
+    """The arguments of `tidegate.interval_join`."""
+
+    on: tuple[str, str]
+    lower: str | int | None
+    upper: str | int | None
+    closed: Closed
+
+
+class BandArguments(Options):
+    """The arguments of `tidegate.band_join`."""
+
+    on: list[tuple[str, str]]
+    within: list[Within]
+
+
+ArgumentsT_co = TypeVar("ArgumentsT_co", bound=Options, covariant=True)
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[ArgumentsT_co]):
     """Two tables and how to join them."""
 
     left: Input
     right: Input
-    arguments: Arguments
+    arguments: ArgumentsT_co
+
+
+AnyJob: TypeAlias = Job[Arguments] | Job[BandArguments]
 
 
 @dataclass(frozen=True)
@@ -56,17 +74,26 @@ class Counts:
         )
 
 
-def plan(job: Job) -> str:
+def plan(job: AnyJob) -> str:
     """Tell how the join would be done; of files that say so, only the columns' types are read."""
     return _plan(job.left.open(), job.right.open(), job.arguments)
 
 
-def _plan(left: EventFile, right: EventFile, arguments: Arguments) -> str:
+def _plan(left: EventFile, right: EventFile, arguments: Arguments | BandArguments) -> str:
     columns = left.schema.empty_table(), right.schema.empty_table()
-    return tidegate.explain(tidegate.interval_join, *columns, **arguments)
+    function = tidegate.band_join if "within" in arguments else tidegate.interval_join
+    return tidegate.explain(function, *columns, **arguments)
 
 
-def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+def _start(
+    left: pa.Table, right: pa.Table, arguments: Arguments | BandArguments
+) -> tidegate.BatchReader:
+    if "within" in arguments:
+        return tidegate.band_join_batches(left, right, **arguments)
+    return tidegate.interval_join_batches(left, right, **arguments)
+
+
+def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
     """Join two files into a third, a batch at a time."""
     start = time.perf_counter()
     output.check()
@@ -74,7 +101,7 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     rows = 0
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
-        tidegate.interval_join_batches(left, right, **job.arguments) as batches,
+        _start(left, right, job.arguments) as batches,
         batch_writer(output.name, output.layout, batches.schema) as writer,
     ):
         for batch in batches:
@@ -87,7 +114,7 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     return Counts(left.num_rows, right.num_rows, rows, time.perf_counter() - start)
 
 
-def _tables(job: Job) -> tuple[pa.Table, pa.Table]:
+def _tables(job: AnyJob) -> tuple[pa.Table, pa.Table]:
     """Read the columns that the join needs, once its arguments are known to fit the files."""
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
@@ -99,7 +126,7 @@ def _tables(job: Job) -> tuple[pa.Table, pa.Table]:
 
 
 def needed_columns(
-    left: pa.Schema, right: pa.Schema, arguments: Arguments
+    left: pa.Schema, right: pa.Schema, arguments: Arguments | BandArguments
 ) -> tuple[list[str] | None, list[str] | None]:
     """Tell which columns of each side a join reads; None stands for all of them."""
     wanted = arguments["columns"]
@@ -110,8 +137,10 @@ def needed_columns(
     # without it the right one would not get its suffix.
     shared = {name for name in left.names if name in right.names and by.get(name) != name}
     renamed = {name for name in shared if name + suffix in wanted}
-    left_used = {arguments["on"][0], *by, *wanted, *renamed}
-    right_used = {arguments["on"][1], *by.values(), *(set(wanted) - shared), *renamed}
+    names = arguments["on"]
+    on = names if isinstance(names, list) else [names]
+    left_used = {*(name for name, _ in on), *by, *wanted, *renamed}
+    right_used = {*(name for _, name in on), *by.values(), *(set(wanted) - shared), *renamed}
     condition = (arguments["where"] or "").casefold()
     return (
         [name for name in left.names if name in left_used or _is_named(name, condition)],

@@ -9,7 +9,7 @@ from typing import IO
 import pyarrow as pa
 
 from tidegate import StateError
-from tidegate.cli.joining import Job
+from tidegate.cli.joining import Arguments, Job
 from tidegate.files import naming, replaced_whole
 from tidegate.growing import Place
 
@@ -22,7 +22,7 @@ class Saved:
     places: tuple[Place | None, Place | None]
 
     @classmethod
-    def load(cls, state: str, job: Job) -> "Saved | None":
+    def load(cls, state: str, job: Job[Arguments]) -> "Saved | None":
         """Read a state; there is none before the first stop.
 
         Raises:
@@ -46,7 +46,7 @@ class Saved:
             raise StateError(message)
         return cls(join, (left, right))
 
-    def save(self, state: str, job: Job) -> None:
+    def save(self, state: str, job: Job[Arguments]) -> None:
         """Write the state in the place of the one before it."""
         sides = {
             "names": [job.left.name, job.right.name],

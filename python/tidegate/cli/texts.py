@@ -16,6 +16,7 @@ HELP = f"""Join, aggregate and merge event tables by time: Parquet, CSV and Arro
 Examples:
   tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
       --lower -5s --upper 0s -o pairs.parquet
+  tidegate band trades.parquet quotes.parquet --on price=bid --within 0.5 -o near.csv
   tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
       --agg "close=last(price)" -o minutes.parquet
   tidegate merge monday.parquet tuesday.parquet --on ts -o week.parquet
@@ -77,6 +78,33 @@ Examples:
   # what would be done
   tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
       --how anti --explain
+
+{EXIT_CODES}"""
+
+BAND_HELP = f"""Write every pair of rows of LEFT and RIGHT whose values are close.
+
+A pair is written when abs(left.x - right.x) <= within for every --on column, its keys are equal,
+and WHERE, if given, is true. The order is that of LEFT's rows, then of RIGHT's. The result is
+written as it comes, so it may be larger than memory, and appears under its name only when it is
+whole. Files and their formats are those of `tidegate join`.
+
+A distance is a number, or for dates and timestamps a duration as in 1h30m or 250ms. BELOW,ABOVE
+means left.x - below <= right.x <= left.x + above; none is no bound.
+
+\b
+Examples:
+  # quotes of about a trade's price, in the same minute
+  tidegate band trades.parquet quotes.parquet --on price=bid --within 0.5 \\
+      --on ts --within 1m --by symbol -o pairs.parquet
+
+\b
+  # wind that is no less, and up to 5 more
+  tidegate band weather.csv weather.csv --on wind --within 0,5 \\
+      --format csv | head
+
+\b
+  # what would be done
+  tidegate band trades.parquet quotes.parquet --on price=bid --within 1 --explain
 
 {EXIT_CODES}"""
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod band_join;
 pub mod count_window;
 pub mod driver;
 pub mod handshake;

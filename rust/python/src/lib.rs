@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod aggregate;
+mod band_join;
 mod error;
 mod expression;
 mod input;
@@ -25,6 +26,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::aggregate::{aggregate, explain_aggregate};
+
+    #[pymodule_export]
+    use super::band_join::{band_join, band_join_batches, explain_band_join};
 
     #[pymodule_export]
     use super::interval_join::{explain_interval_join, interval_join, interval_join_batches};

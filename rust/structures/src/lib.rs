@@ -8,3 +8,4 @@ pub mod index;
 pub mod pages;
 pub mod partition;
 pub mod scan;
+pub mod select;

@@ -45,6 +45,17 @@ impl Condition {
         Ok(Condition { scan, rest, candidates: PAGE_PAIRS })
     }
 
+    /// A condition that is evaluated on all pairs, for [`evaluate`](Self::evaluate).
+    pub(crate) fn on_pairs(predicate: Predicate, left: &Table, right: &Table) -> Self {
+        Condition { scan: None, rest: Some(Filter::new(predicate, left, right)), candidates: PAGE_PAIRS }
+    }
+
+    /// Those of all pairs that stay.
+    pub(crate) fn evaluate(&self, matches: &Arc<Matches>, driver: &Driver) -> Result<Matches> {
+        let rest = self.rest.as_ref().expect("a condition without a scan is evaluated");
+        rest.filter(matches, 0..matches.left_rows(), driver)
+    }
+
     /// Left rows from `start` on, and those of their matches that stay.
     pub(crate) fn next_page(
         &mut self,

@@ -99,6 +99,7 @@ impl IntervalJoin {
         let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = interval_join(left_side, right_side, key_count, &plan.interval, &driver)?;
-        Join::new(&self.options, plan.join, left, right, keys.as_ref(), matches, driver)
+        let key_method = keys.as_ref().map_or("none", |keys| keys.method);
+        Join::new(&self.options, plan.join, left, right, key_method, (matches, Vec::new()), driver)
     }
 }

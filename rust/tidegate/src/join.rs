@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::matches::{BitSet, How, Matches, NO_ROW, Output};
+use tidegate_operators::matches::{BitSet, Check, How, Matches, NO_ROW, Output};
 use tidegate_sync::Stop;
 
 use crate::batches::Batches;
@@ -26,6 +26,12 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it is read.
 const STREAM_BYTES: usize = 4 << 20;
+
+/// Batches that are planned at a time: a result may have more of them than memory has bytes.
+const PIECES: usize = 1 << 16;
+
+/// How many pairs are checked at a time: they might all be in the result.
+const CHECKED_PAIRS: u64 = 1 << 26;
 
 /// What may be asked of any join, beside what decides its pairs.
 #[derive(Clone, Debug)]
@@ -130,6 +136,7 @@ pub struct Join {
     max_rows: Option<u64>,
     batch_rows: usize,
     gather: Gather,
+    checks: Vec<Check>,
     condition: Option<Condition>,
     matches: Arc<Matches>,
     /// Result rows numbered so far.
@@ -141,24 +148,29 @@ pub struct Join {
 }
 
 impl Join {
-    /// The join of two tables whose matches are these. `keys` says how keys were numbered.
+    /// The join of two tables whose matches are these, as far as `checks` leave them. `key_method` says how keys were
+    /// numbered.
     pub(crate) fn new(
         options: &JoinOptions,
         plan: JoinPlan,
         left: &Table,
         right: &Table,
-        keys: Option<&Keys>,
-        matches: Matches,
+        key_method: &'static str,
+        (matches, checks): (Matches, Vec<Check>),
         driver: Driver,
     ) -> Result<Self> {
         let matches = Arc::new(matches);
-        let condition = plan.predicate.map(|predicate| Condition::new(predicate, left, right, &matches)).transpose()?;
+        let condition = match plan.predicate {
+            None => None,
+            Some(predicate) if checks.is_empty() => Some(Condition::new(predicate, left, right, &matches)?),
+            Some(predicate) => Some(Condition::on_pairs(predicate, left, right)),
+        };
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
         let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
         let stats = Stats {
             left_rows: left.rows(),
             right_rows: right.rows(),
-            key_method: keys.map_or("none", |keys| keys.method),
+            key_method,
             threads: driver.threads(),
             rows: 0,
             left_rows_done: 0,
@@ -169,6 +181,7 @@ impl Join {
             max_rows: options.max_rows,
             batch_rows,
             gather,
+            checks,
             condition,
             matches,
             numbered: 0,
@@ -215,25 +228,22 @@ impl Join {
         let mut is_first = true;
         while is_first || left_rows < self.matches.left_rows() {
             is_first = false;
-            let (end, matches) = match &mut self.condition {
-                None => (self.matches.left_rows(), self.matches.clone()),
-                Some(condition) => {
-                    let (page, matches) = condition.next_page(&self.matches, left_rows, &self.driver)?;
-                    (page.end, Arc::new(matches))
-                }
-            };
+            let (end, matches) = self.next_page(left_rows)?;
             if let Some(matched) = &mut matched {
                 matches.mark_matched(matched);
             }
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
-            let pieces = output.cut(self.batch_rows);
-            let first = taken.len() as u64;
-            let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
-                let done = left_rows + output.left_row(rows.start);
-                take(number, done, piece(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))))
-            })?;
-            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+            let batch_rows = self.batch_rows as u64;
+            for rows in output.cut(self.batch_rows.saturating_mul(PIECES)) {
+                let pieces = rows.clone().step_by(self.batch_rows).map(|start| start..rows.end.min(start + batch_rows));
+                let first = taken.len() as u64;
+                let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
+                    let done = left_rows + output.left_row(rows.start);
+                    take(number, done, piece(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))))
+                })?;
+                taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+            }
             left_rows = end;
         }
         if let Some(matched) = matched {
@@ -249,12 +259,33 @@ impl Join {
         Ok(taken)
     }
 
+    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are in the result.
+    fn next_page(&mut self, start: usize) -> Result<(usize, Arc<Matches>)> {
+        let all = self.matches.left_rows();
+        match &mut self.condition {
+            None if self.checks.is_empty() => Ok((all, self.matches.clone())),
+            Some(condition) if self.checks.is_empty() => {
+                let (page, matches) = condition.next_page(&self.matches, start, &self.driver)?;
+                Ok((page.end, Arc::new(matches)))
+            }
+            condition => {
+                let page = self.matches.page(start, CHECKED_PAIRS);
+                let matches = Arc::new(self.matches.narrow(page.clone(), &self.checks, &self.driver)?);
+                let matches = match condition {
+                    None => matches,
+                    Some(condition) => Arc::new(condition.evaluate(&matches, &self.driver)?),
+                };
+                Ok((page.end, matches))
+            }
+        }
+    }
+
     /// Adds to the number of result rows, unless that makes too many.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
             Some(most) if self.numbered > most => Err(Error::memory(format!(
-                "the result has at least {} rows, more than max_rows = {most}; raise it, narrow the interval, or take \
+                "the result has at least {} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take \
                  the result in batches",
                 self.numbered
             ))),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod band_join;
 mod batches;
 mod condition;
 mod duration;
@@ -22,6 +23,7 @@ mod table;
 mod time;
 mod window_join;
 
+pub use band_join::{BandJoin, Distance, Within};
 pub use batches::{Batches, Next};
 pub use duration::parse_duration;
 pub use error::{Error, Result};

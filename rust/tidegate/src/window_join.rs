@@ -126,6 +126,7 @@ impl WindowJoin {
             }
             Windows::Rows(counts) => count_window_join(left_side, right_side, key_count, counts, &driver)?,
         };
-        Join::new(&self.options, plan.join, left, right, keys.as_ref(), matches, driver)
+        let key_method = keys.as_ref().map_or("none", |keys| keys.method);
+        Join::new(&self.options, plan.join, left, right, key_method, (matches, Vec::new()), driver)
     }
 }

@@ -1,15 +1,13 @@
 //! Rows of one side, grouped by key and in time order within a key.
 
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers};
 
 use super::Side;
+use super::sort::{sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
-
-/// Rows a task sorts or checks at a time, so that a stop is seen soon.
-const TASK_ROWS: usize = 1 << 18;
 
 /// The rows of a side by key, then time, then row number.
 #[derive(Debug)]
@@ -59,12 +57,9 @@ impl<'a> Groups<'a> {
         if sorted {
             return Ok(Groups { starts, ts: Times::Borrowed(ts), numbers: None, ascending: true });
         }
-        let mut sorted_ts = Pages::new(ts.len());
-        sorted_ts.copy_from_slice(ts);
-        let mut numbers = Pages::new(ts.len());
-        numbers.iter_mut().zip(0..).for_each(|(number, row)| *number = row);
-        let ascending = sort_groups(&starts, &mut sorted_ts, &mut numbers, driver)?;
-        Ok(Groups { starts, ts: Times::Owned(sorted_ts), numbers: Some(numbers), ascending })
+        let (mut sorted_ts, mut numbers) = (Pages::new(ts.len()), Pages::new(ts.len()));
+        sort_rows(ts, &mut sorted_ts, &mut numbers, driver)?;
+        Ok(Groups { starts, ts: Times::Owned(sorted_ts), numbers: Some(numbers), ascending: false })
     }
 
     /// The times, group by group.
@@ -99,7 +94,7 @@ pub(super) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
 }
 
 /// Partitions the rows by key, in one level or two, and returns where each key's rows start.
-fn partition(
+pub(super) fn partition(
     keys: &[u32],
     ts: &[i64],
     key_count: usize,
@@ -167,86 +162,4 @@ fn scatter<'a>(rows: Rows<'a>, buckets: Buckets, target: Target<'a>, driver: &Dr
     let (starts, writers) = writers(chunks, target);
     driver.map(writers, |writer| writer.run())?;
     Ok(starts)
-}
-
-/// Puts each group in time order, stably, and returns whether all were.
-fn sort_groups(starts: &[u32], ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bool, Stopped> {
-    let total = starts[starts.len() - 1] as usize;
-    let (mut large, mut small) = (Vec::new(), Vec::new());
-    let mut task = Vec::new();
-    let mut task_rows = 0;
-    let (ts, numbers) = (&mut ts[..total], &mut numbers[..total]);
-    for (ts, numbers) in split_buckets(ts, starts).into_iter().zip(split_buckets(numbers, starts)) {
-        if ts.len() > TASK_ROWS {
-            large.push((ts, numbers));
-            continue;
-        }
-        task_rows += ts.len();
-        task.push((ts, numbers));
-        if task_rows >= TASK_ROWS {
-            small.push(std::mem::take(&mut task));
-            task_rows = 0;
-        }
-    }
-    small.push(task);
-    let sorted =
-        driver.map(small, |groups| groups.into_iter().fold(true, |all, (ts, numbers)| sort(ts, numbers) & all))?;
-    let mut all = sorted.into_iter().all(|sorted| sorted);
-    for (ts, numbers) in large {
-        all &= sort_large(ts, numbers, driver)?;
-    }
-    Ok(all)
-}
-
-/// Puts rows in time order, stably, and returns whether they were.
-fn sort(ts: &mut [i64], numbers: &mut [u32]) -> bool {
-    if ts.is_sorted() {
-        return true;
-    }
-    let mut rows: Vec<(i64, u32)> = ts.iter().copied().zip(numbers.iter().copied()).collect();
-    rows.sort_by_key(|row| row.0);
-    unzip(&rows, ts, numbers);
-    false
-}
-
-/// As [`sort`], on all threads: runs of the rows are sorted each by itself, then merged pairwise.
-fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bool, Stopped> {
-    if are_sorted(&[ts], driver)? {
-        return Ok(true);
-    }
-    let cuts = ranges(ts.len(), ts.len().div_ceil(TASK_ROWS));
-    let mut runs = driver.map(cuts, |cut: Range<usize>| {
-        let mut rows: Vec<(i64, u32)> = ts[cut.clone()].iter().copied().zip(numbers[cut].iter().copied()).collect();
-        rows.sort_by_key(|row| row.0);
-        rows
-    })?;
-    while runs.len() > 1 {
-        let mut rest = runs.into_iter();
-        let pairs = std::iter::from_fn(|| rest.next().map(|first| (first, rest.next()))).collect();
-        runs = driver.map(pairs, |(first, second): (Vec<_>, Option<Vec<_>>)| match second {
-            Some(second) => merge(&first, &second),
-            None => first,
-        })?;
-    }
-    unzip(&runs[0], ts, numbers);
-    Ok(false)
-}
-
-/// Merges two sorted runs; equal times of the first come first.
-fn merge<'a>(mut first: &'a [(i64, u32)], mut second: &'a [(i64, u32)]) -> Vec<(i64, u32)> {
-    let mut merged = Vec::with_capacity(first.len() + second.len());
-    while let (Some(a), Some(b)) = (first.first(), second.first()) {
-        let run = if a.0 <= b.0 { &mut first } else { &mut second };
-        merged.push(run[0]);
-        *run = &run[1..];
-    }
-    merged.extend_from_slice(first);
-    merged.extend_from_slice(second);
-    merged
-}
-
-fn unzip(rows: &[(i64, u32)], ts: &mut [i64], numbers: &mut [u32]) {
-    for ((row, ts), number) in rows.iter().zip(ts).zip(numbers) {
-        (*ts, *number) = *row;
-    }
 }

@@ -26,17 +26,40 @@ pub struct Interval {
     pub closed: Closed,
 }
 
-/// Says which right rows a left row matches, as the first and the last of their times; neither falls while left rows of a
-/// key come in time order.
+/// Says which right rows a left row matches, as the first and the last of their times. Times may be other values, too:
+/// integers in the order of what they stand for.
 pub(crate) trait Reach: Sync {
+    /// Whether neither end falls while left rows of a key come in time order.
+    const RISING: bool = true;
+
     /// The ends for the left row with this number and time, or `None` when it matches nothing.
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
+
+    /// Two distances: a right row is too early for a left row if it is no more than the first one after it, and not too
+    /// late if it is no more than the second one after it. `None` when that does not hold, in 64 bits, for all left times
+    /// from `first` to `last`.
+    fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
+        None
+    }
 }
 
 impl Reach for Interval {
     #[inline]
     fn at(&self, _row: usize, ts: i64) -> Option<(i64, i64)> {
         Interval::at(self, ts)
+    }
+
+    fn distances(&self, first: i64, last: i64) -> Option<(i64, i64)> {
+        let early = match self.closed {
+            Closed::Both | Closed::Left => self.lower?.checked_sub(1)?,
+            Closed::Right | Closed::Neither => self.lower?,
+        };
+        let late = match self.closed {
+            Closed::Both | Closed::Right => self.upper?,
+            Closed::Left | Closed::Neither => self.upper?.checked_sub(1)?,
+        };
+        let adds_up = |distance: i64| first.checked_add(distance).is_some() && last.checked_add(distance).is_some();
+        (early <= late && adds_up(early) && adds_up(late)).then_some((early, late))
     }
 }
 
@@ -71,22 +94,6 @@ impl Interval {
             None if upper > 0 => Some(i64::MAX),
             None => None,
         }
-    }
-
-    /// Two distances: a right row is too early for a left row if it is no more than the first one after it, and not too
-    /// late if it is no more than the second one after it. `None` when that does not hold, in 64 bits, for all left times
-    /// from `first` to `last`.
-    pub(super) fn distances(&self, first: i64, last: i64) -> Option<(i64, i64)> {
-        let early = match self.closed {
-            Closed::Both | Closed::Left => self.lower?.checked_sub(1)?,
-            Closed::Right | Closed::Neither => self.lower?,
-        };
-        let late = match self.closed {
-            Closed::Both | Closed::Right => self.upper?,
-            Closed::Left | Closed::Neither => self.upper?.checked_sub(1)?,
-        };
-        let adds_up = |distance: i64| first.checked_add(distance).is_some() && last.checked_add(distance).is_some();
-        (early <= late && adds_up(early) && adds_up(late)).then_some((early, late))
     }
 }
 

@@ -10,25 +10,25 @@ use std::ops::Range;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
 
-use super::{Interval, Side};
+use super::{Reach, Side};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
 
 /// Parts a thread, so that threads finish together though parts differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// The ends of the interval, if they are distances for all left rows and counting every key in every part costs less than
+/// The ends of the reach, if they are distances for all left rows and counting every key in every part costs less than
 /// the rows do.
 pub(super) fn distances(
     left: Side<'_>,
     right: Side<'_>,
     key_count: usize,
-    interval: &Interval,
+    reach: &impl Reach,
     driver: &Driver,
 ) -> Option<(i64, i64)> {
     let counted = key_count.saturating_mul(driver.parts(left.ts.len(), PART_ROWS));
     let ([first, ..], [.., last]) = (left.ts, left.ts) else { return None };
-    interval.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
+    reach.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
 }
 
 /// The matches of all left rows, where the times of both sides never fall.

@@ -30,6 +30,7 @@
 mod group;
 mod interval;
 mod merge;
+mod sort;
 mod sweep;
 
 use crate::driver::{Driver, Stopped};
@@ -64,17 +65,28 @@ pub fn interval_join(
     interval: &Interval,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
+    find(left, right, key_count, interval, driver)
+}
+
+/// As [`interval_join`], for right rows within reach in any sense.
+pub(crate) fn find(
+    left: Side<'_>,
+    right: Side<'_>,
+    key_count: usize,
+    reach: &impl Reach,
+    driver: &Driver,
+) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
     let sorted = group::are_sorted(&[left.ts, right.ts], driver)?;
     if sorted
         && left.keys.is_some()
-        && let Some(distances) = merge::distances(left, right, key_count, interval, driver)
+        && let Some(distances) = merge::distances(left, right, key_count, reach, driver)
     {
         return merge::merge(left, right, key_count, distances, driver);
     }
     let groups = Groups::new(right, key_count, driver)?;
-    let runs = sweep(left, &groups, key_count, interval, driver)?;
+    let runs = sweep(left, &groups, key_count, reach, driver)?;
     let ascending = groups.ascending();
     Ok(Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()))
 }

@@ -15,11 +15,11 @@ const TASK_ROWS: usize = 1 << 16;
 const CURSORS: usize = 1 << 16;
 
 /// The matches of every left row, as runs of places in `right`.
-pub(crate) fn sweep(
+pub(crate) fn sweep<R: Reach>(
     left: Side<'_>,
     right: &Groups<'_>,
     key_count: usize,
-    reach: &impl Reach,
+    reach: &R,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
     let mut runs = Pages::new(left.ts.len());
@@ -42,11 +42,11 @@ struct Cursor {
 ///
 /// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor; the one that comes
 /// back then starts at the beginning of its group, from where galloping is a binary search.
-fn in_row_order(
+fn in_row_order<R: Reach>(
     left: Side<'_>,
     right: &Groups<'_>,
     key_count: usize,
-    reach: &impl Reach,
+    reach: &R,
     runs: &mut [Run],
     driver: &Driver,
 ) -> Result<(), Stopped> {
@@ -61,7 +61,7 @@ fn in_row_order(
             None => {
                 let cursor = &mut cursors[0];
                 for ((run, &ts), row) in runs.iter_mut().zip(ts).zip(first..) {
-                    *run = follow(cursor, 0, reach.at(row, ts), right);
+                    *run = follow::<R>(cursor, 0, reach.at(row, ts), right);
                 }
             }
             Some(keys) => {
@@ -69,7 +69,7 @@ fn in_row_order(
                     *run = if key == NO_KEY {
                         Run::default()
                     } else {
-                        follow(&mut cursors[key as usize & (slots - 1)], key, reach.at(row, ts), right)
+                        follow::<R>(&mut cursors[key as usize & (slots - 1)], key, reach.at(row, ts), right)
                     };
                 }
             }
@@ -79,10 +79,10 @@ fn in_row_order(
 }
 
 /// Sweeps left rows in any order: grouped as the right ones are, each group is followed from its start.
-fn by_group(
+fn by_group<R: Reach>(
     left: &Groups<'_>,
     right: &Groups<'_>,
-    reach: &impl Reach,
+    reach: &R,
     runs: &mut [Run],
     driver: &Driver,
 ) -> Result<(), Stopped> {
@@ -98,7 +98,7 @@ fn by_group(
                 key += 1;
             }
             let row = left.numbers().map_or(place, |numbers| numbers[place] as usize);
-            found.push(follow(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right));
+            found.push(follow::<R>(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right));
         }
         found
     })?;
@@ -112,13 +112,20 @@ fn by_group(
 
 /// The run of right rows of `key` whose times are from the first to the last of `ends`, not before the cursor's run.
 #[inline]
-fn follow(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, right: &Groups<'_>) -> Run {
+fn follow<R: Reach>(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, right: &Groups<'_>) -> Run {
     let (start, end) = (right.starts[key as usize], right.starts[key as usize + 1]);
     if cursor.key != key {
         *cursor = Cursor { key, run: Run { start, end: start } };
     }
     let Some((first, last)) = ends else { return Run { start, end: start } };
     let group = &right.ts()[..end as usize];
+    if !R::RISING {
+        let before = |place: u32| (place > start).then(|| group[place as usize - 1]);
+        if before(cursor.run.start).is_some_and(|ts| ts >= first) || before(cursor.run.end).is_some_and(|ts| ts > last)
+        {
+            cursor.run = Run { start, end: start };
+        }
+    }
     cursor.run.start = gallop(group, cursor.run.start, |ts| ts < first);
     cursor.run.end = gallop(group, cursor.run.end.max(cursor.run.start), |ts| ts <= last);
     cursor.run

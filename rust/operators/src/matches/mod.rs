@@ -2,12 +2,13 @@
 //!
 //! A join finds, for every left row, a *run* of neighbours in an array of right rows. What follows is the same for all:
 //!
-//! 1. *Filter* ([`Matches::scan`], [`Matches::filter`]), when there is a predicate: the runs are replaced by runs of what
-//!    is left of them. Comparisons and bands are scanned for, the rest is evaluated on the pairs that they leave.
+//! 1. *Narrow* ([`Matches::narrow`]), when a band join has further columns: the runs are replaced by runs of what is left
+//!    of them. *Filter* ([`Matches::scan`], [`Matches::filter`]), when there is a predicate: likewise. Comparisons and bands are scanned for, the rest is evaluated on the pairs that they leave.
 //! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them can be listed by
 //!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
 
 mod how;
+mod narrow;
 mod output;
 mod scan;
 
@@ -19,6 +20,7 @@ use tidegate_structures::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
 pub use how::How;
+pub use narrow::Check;
 pub use output::{NO_ROW, Output, Pairs};
 
 /// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`].
@@ -65,6 +67,21 @@ impl Matches {
     /// `ascending` says whether the numbers of each run ascend.
     pub(crate) fn new(runs: Pages<Run>, rows: Option<Pages<u32>>, ascending: bool, right_rows: usize) -> Self {
         Matches { runs, first_left: 0, rows, ascending, right_rows }
+    }
+
+    /// The right rows' numbers by place; `None` where a row's place is its number.
+    pub(crate) fn rows(&self) -> Option<&[u32]> {
+        self.rows.as_deref()
+    }
+
+    /// The number of places.
+    pub(crate) fn places(&self) -> usize {
+        self.rows.as_ref().map_or(self.right_rows, |rows| rows.len())
+    }
+
+    /// The right row at a place.
+    fn row(&self, place: u32) -> u32 {
+        self.rows.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
     /// The number of left rows.
@@ -132,12 +149,12 @@ impl Matches {
 
     /// Adds the right rows that have a match to `matched`.
     pub fn mark_matched(&self, matched: &mut BitSet) {
-        let mut places = BitSet::new(self.rows.as_ref().map_or(self.right_rows, |rows| rows.len()));
+        let mut places = BitSet::new(self.places());
         for run in self.runs.iter() {
             places.insert_range(run.start as usize, run.end as usize);
         }
         for place in places.present() {
-            matched.insert(self.rows.as_ref().map_or(place, |rows| rows[place] as usize));
+            matched.insert(self.row(place as u32) as usize);
         }
     }
 }

@@ -136,10 +136,14 @@ impl Output {
         // 2. Left row by left row; only the first and the last may be cut.
         let (runs, rows) = (&self.matches.runs[..], self.matches.rows.as_deref());
         let mut at = 0;
-        let plain = matches!(self.how, How::Inner | How::Right) && self.matches.ascending;
+        let plain = matches!(self.how, How::Inner | How::Right);
         while at < pairs.len {
             if let (true, Some(rows), 0) = (plain, rows, skip) {
-                let listed = list_short_runs(&runs[place..], self.matches.first_left + place as u32, rows, at, pairs);
+                let first = self.matches.first_left + place as u32;
+                let listed = match self.matches.ascending {
+                    true => list_short_runs::<true>(&runs[place..], first, rows, at, pairs),
+                    false => list_short_runs::<false>(&runs[place..], first, rows, at, pairs),
+                };
                 (place, at) = (place + listed.0, listed.1);
                 if at == pairs.len {
                     break;
@@ -188,7 +192,13 @@ impl Output {
 /// Lists whole runs from `at` on, as long as they are short and fit; their number, and the place reached.
 ///
 /// This is where nearly all pairs of most joins are listed: no branch depends on a run's length.
-fn list_short_runs(runs: &[Run], first: u32, rows: &[u32], mut at: usize, pairs: &mut Pairs) -> (usize, usize) {
+fn list_short_runs<const ASCENDING: bool>(
+    runs: &[Run],
+    first: u32,
+    rows: &[u32],
+    mut at: usize,
+    pairs: &mut Pairs,
+) -> (usize, usize) {
     let (left, right) = (&mut pairs.left[..], &mut pairs.right[..]);
     for (listed, (run, row)) in runs.iter().zip(first..).enumerate() {
         if let Some(later) = runs.get(listed + AHEAD) {
@@ -200,9 +210,46 @@ fn list_short_runs(runs: &[Run], first: u32, rows: &[u32], mut at: usize, pairs:
         let (true, Some(from)) = (whole, rows.get(start..start + SHORT)) else { return (listed, at) };
         left[at..at + SHORT].fill(row);
         right[at..at + SHORT].copy_from_slice(from);
+        if !ASCENDING && run.len() > 1 {
+            sort_short(&mut right[at..at + SHORT], run.len());
+        }
         at += run.len();
     }
     (runs.len(), at)
+}
+
+/// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
+///
+/// A network of comparisons whose order no value decides.
+#[inline]
+fn sort_short(numbers: &mut [u32], count: usize) {
+    const NETWORK: [(usize, usize); 19] = [
+        (0, 2),
+        (1, 3),
+        (4, 6),
+        (5, 7),
+        (0, 4),
+        (1, 5),
+        (2, 6),
+        (3, 7),
+        (0, 1),
+        (2, 3),
+        (4, 5),
+        (6, 7),
+        (2, 4),
+        (3, 5),
+        (1, 4),
+        (3, 6),
+        (1, 2),
+        (3, 4),
+        (5, 6),
+    ];
+    let mut sorted: [u32; SHORT] = numbers.try_into().expect("as many numbers");
+    sorted.iter_mut().zip(0..).for_each(|(number, at)| *number |= if at < count { 0 } else { u32::MAX });
+    for (a, b) in NETWORK {
+        (sorted[a], sorted[b]) = (sorted[a].min(sorted[b]), sorted[a].max(sorted[b]));
+    }
+    numbers.copy_from_slice(&sorted);
 }
 
 /// Writes `value` to the first `count` places of `out`, and arbitrary ones to some after them.

@@ -1,0 +1,73 @@
+"""The options that several commands have."""
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tidegate.files import Format
+from tidegate.types import How
+
+Left: TypeAlias = Annotated[
+    str, typer.Argument(metavar="LEFT", help="The file with the left rows, or -.")
+]
+Right: TypeAlias = Annotated[
+    str, typer.Argument(metavar="RIGHT", help="The file with the right rows, or -.")
+]
+By: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN|LEFT=RIGHT", help="A key column; repeat it for several columns."),
+]
+Where: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="CONDITION", help='Such as "left.price < right.bid".'),
+]
+Kept: TypeAlias = Annotated[How, typer.Option(help="Which rows without a partner are kept.")]
+Suffix: TypeAlias = Annotated[
+    str, typer.Option(help="Added to a right column whose name the left side has, too.")
+]
+Columns: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,NAME", help="Write these columns only, in this order."),
+]
+Out: TypeAlias = Annotated[
+    str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
+]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")]
+LeftFormat: TypeAlias = Annotated[
+    Format | None, typer.Option(help="Format of LEFT.", show_default="by its ending")
+]
+RightFormat: TypeAlias = Annotated[
+    Format | None, typer.Option(help="Format of RIGHT.", show_default="by its ending")
+]
+OutFormat: TypeAlias = Annotated[
+    Format | None,
+    typer.Option("--format", help="Format of OUT.", show_default="by its ending"),
+]
+CsvNull: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Unquoted text that means null in CSV input; repeatable.",
+        show_default="the empty text",
+    ),
+]
+Threads: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Threads to use.", show_default="all")
+]
+MaxRows: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
+]
+Explain: TypeAlias = Annotated[
+    bool, typer.Option("--explain", help="Print the plan; join and write nothing.")
+]
+Progress: TypeAlias = Annotated[
+    bool | None,
+    typer.Option(help="Show a progress bar.", show_default="if standard error is a terminal"),
+]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")
+]
+Traceback: TypeAlias = Annotated[
+    bool, typer.Option("--traceback", help="Show where in the program an error arose.")
+]

@@ -1,0 +1,224 @@
+//! Which values lie in a band around another.
+
+use crate::interval_join::Reach;
+
+/// How far below and above a left value the right one may be.
+///
+/// Values are given as codes: integers in the order of what they stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Band {
+    /// So many steps of codes that are whole numbers; `None` for no bound.
+    Steps {
+        /// How far below.
+        below: Option<u64>,
+        /// How far above.
+        above: Option<u64>,
+    },
+    /// Floating-point numbers ([`float_code`]): `left - right <= below` and `right - left <= above` as IEEE 754 computes
+    /// and compares them. `f64::INFINITY` for no bound.
+    Floats {
+        /// How far below.
+        below: f64,
+        /// How far above.
+        above: f64,
+    },
+}
+
+/// The code of a number: codes are in the order of the numbers, and both zeros have one. There is none for NaN, which is
+/// in no band.
+#[inline]
+pub fn float_code(value: f64) -> Option<i64> {
+    // Adding 0 makes a negative zero positive.
+    (!value.is_nan()).then(|| mirrored((value + 0.0).to_bits().cast_signed()))
+}
+
+/// The number of a code.
+#[inline]
+fn float_of(code: i64) -> f64 {
+    f64::from_bits(mirrored(code).cast_unsigned())
+}
+
+/// The bits of negative numbers rise with their distance from 0: all but the sign are turned round.
+#[inline]
+fn mirrored(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+impl Band {
+    /// The first and the last code that match a left one, or `None` when none does.
+    #[inline]
+    pub fn at(&self, value: i64) -> Option<(i64, i64)> {
+        match *self {
+            Band::Steps { below, above } => Steps { below, above }.at(0, value),
+            Band::Floats { below, above } => float_band(float_of(value), below, above),
+        }
+    }
+}
+
+/// [`Band::Steps`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps {
+    pub(super) below: Option<u64>,
+    pub(super) above: Option<u64>,
+}
+
+impl Reach for Steps {
+    #[inline]
+    fn at(&self, _row: usize, value: i64) -> Option<(i64, i64)> {
+        Some((
+            self.below.map_or(i64::MIN, |below| value.saturating_sub_unsigned(below)),
+            self.above.map_or(i64::MAX, |above| value.saturating_add_unsigned(above)),
+        ))
+    }
+
+    fn distances(&self, first: i64, last: i64) -> Option<(i64, i64)> {
+        let low = 0_i64.checked_sub_unsigned(self.below?)?.checked_sub(1)?;
+        let high = i64::try_from(self.above?).ok()?;
+        first.checked_add(low)?;
+        last.checked_add(high)?;
+        Some((low, high))
+    }
+}
+
+/// [`Band::Floats`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Floats {
+    pub(super) below: f64,
+    pub(super) above: f64,
+}
+
+impl Reach for Floats {
+    // Without a bound, all values match a number, and all but the last an infinity.
+    const RISING: bool = false;
+
+    #[inline]
+    fn at(&self, _row: usize, value: i64) -> Option<(i64, i64)> {
+        float_band(float_of(value), self.below, self.above)
+    }
+}
+
+/// The first and the last code in a band around `left`.
+///
+/// Subtraction rounds, yet keeps the order of its exact results. So each condition holds for all numbers on one side of
+/// some number, which is sought near where it would be without rounding.
+#[inline]
+fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
+    // The difference of two equal infinities is no number, and in no band.
+    let lowest = mirrored(f64::NEG_INFINITY.to_bits().cast_signed()) + i64::from(left == f64::NEG_INFINITY);
+    let highest = mirrored(f64::INFINITY.to_bits().cast_signed()) - i64::from(left == f64::INFINITY);
+    let near = |value: f64| float_code(value).map_or(0, |code| code.clamp(lowest, highest));
+    let first = first_code(near(left - below), lowest, highest, |code| left - float_of(code) <= below)?;
+    // Seen from above, the last code is the first.
+    let last = first_code(!near(left + above), !highest, !lowest, |code| float_of(!code) - left <= above)?;
+    (first <= !last).then_some((first, !last))
+}
+
+/// The first code, from `lowest` to `highest`, for which a condition holds that holds for all later ones, too. `near` is
+/// where the search begins; it takes the logarithm of the distance from there.
+#[inline]
+fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
+    let mut step = 1_i64;
+    let (mut low, mut high) = if holds(near) {
+        let mut high = near;
+        loop {
+            if high == lowest {
+                return Some(lowest);
+            }
+            let probe = high.saturating_sub(step).max(lowest);
+            if !holds(probe) {
+                break (probe + 1, high);
+            }
+            (high, step) = (probe, step.saturating_mul(2));
+        }
+    } else {
+        let mut low = near;
+        loop {
+            if low == highest {
+                return None;
+            }
+            let probe = low.saturating_add(step).min(highest);
+            if holds(probe) {
+                break (low + 1, probe);
+            }
+            (low, step) = (probe, step.saturating_mul(2));
+        }
+    };
+    while low < high {
+        let middle = low.wrapping_add_unsigned(low.abs_diff(high) / 2);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn floats() -> impl Strategy<Value = f64> {
+        let edges = [
+            0.0,
+            -0.0,
+            0.1,
+            0.2,
+            0.3,
+            1.0,
+            -1.0,
+            1e16,
+            -1e16,
+            1e300,
+            f64::MAX,
+            f64::MIN,
+            f64::MIN_POSITIVE,
+            5e-324,
+            f64::EPSILON,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ];
+        prop_oneof![
+            prop::sample::select(edges.to_vec()),
+            any::<f64>().prop_filter("a number", |value| !value.is_nan()),
+            -10.0..10.0,
+            (-100..100).prop_map(|tenth| f64::from(tenth) / 10.0),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn codes_are_in_the_order_of_the_numbers(a in floats(), b in floats()) {
+            let code = |value| float_code(value).unwrap();
+            prop_assert_eq!(a.partial_cmp(&b).unwrap(), code(a).cmp(&code(b)));
+            prop_assert_eq!(float_of(code(a)), a);
+        }
+
+        #[test]
+        fn oracle_a_band_of_floats_is_what_subtraction_says(left in floats(), right in floats(), below in floats(),
+                                                            above in floats(), ulps in -3_i64..4) {
+            let (below, above) = (below.abs(), above.abs());
+            let band = Band::Floats { below, above };
+            // Beside any number, those where the band ends, give or take a few.
+            let ends = [left - below, left + above].into_iter().filter_map(float_code).map(|code| float_of(code + ulps));
+            for right in ends.chain([right]).filter(|right| !right.is_nan()) {
+                let code = float_code(right).unwrap();
+                let found = band.at(float_code(left).unwrap()).is_some_and(|(first, last)| (first..=last).contains(&code));
+                prop_assert_eq!(found, left - right <= below && right - left <= above, "{} {}", left, right);
+            }
+        }
+
+        #[test]
+        fn oracle_a_band_of_steps_is_exact(left: i64, right: i64, near in -9_i64..9, below: Option<u64>, above: Option<u64>) {
+            for right in [right, left.saturating_add(near), i64::MIN, i64::MAX] {
+                let (first, last) = Band::Steps { below, above }.at(left).unwrap();
+                let distance = i128::from(right) - i128::from(left);
+                let inside = below.is_none_or(|below| -distance <= i128::from(below))
+                    && above.is_none_or(|above| distance <= i128::from(above));
+                prop_assert_eq!((first..=last).contains(&right), inside);
+            }
+        }
+    }
+}
