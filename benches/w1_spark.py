@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -208,7 +209,7 @@ def at_most(seconds: float, query: Callable[[], DataFrame], session: SparkSessio
     timer.start()
     try:
         return once(query)
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):
         wall = time.perf_counter() - begin
         if wall < seconds:
             raise

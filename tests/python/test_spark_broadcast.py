@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkAttributeError, PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import spark_session
 import tidegate
 import tidegate.spark
 from tidegate.spark import _whole
+from tidegate.spark._jobs import described
 from tidegate.spark._layout import LIMIT, Reach
 from tidegate.spark._pack import LEFT, RIGHT
 from tidegate.spark._whole import near
@@ -244,6 +245,19 @@ def test_a_size_that_spark_does_not_know_is_taken_as_large(spark, files):
         (unknown, unknown), on="ts", by="key", lower=0, upper=0, parallelism="broadcast"
     )
     assert "because    parallelism is 'broadcast'" in asked
+
+
+class Remote:
+    """What Spark Connect has in place of a DataFrame or a session: neither a plan nor a context."""
+
+    def __getattr__(self, name: str) -> None:
+        raise PySparkAttributeError(name)
+
+
+def test_spark_connect_tells_no_size_and_takes_no_description():
+    assert _whole._estimated_bytes(Remote()) == _whole._UNKNOWN
+    with described(Remote(), "anything"):
+        pass
 
 
 def test_nested_columns_are_not_counted(spark):
