@@ -32,6 +32,7 @@
 //! Pairs with equal keys and close times are found by [`online_join`](crate::online_join) without comparing others.
 #![doc = include_str!("README.md")]
 
+mod bands;
 mod collect;
 mod feed;
 mod finder;
@@ -53,6 +54,7 @@ use std::sync::Arc;
 
 use tidegate_sync::ring;
 
+pub use bands::{Bands, Column, Numbers};
 pub use collect::Collector;
 pub use feed::{Burst, Feed};
 pub use finder::Found;

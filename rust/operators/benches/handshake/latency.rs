@@ -1,0 +1,125 @@
+//! How long after its later row a pair comes out, while rows arrive at a steady rate.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_operators::driver::{Driver, Turn};
+use tidegate_operators::handshake::{Algorithm, Burst, Chain, Found, Window};
+use tidegate_sync::Stop;
+
+use crate::option;
+use crate::workload::{Rows, Test};
+
+/// Rows that are fed at once at most.
+const BURST: usize = 64;
+
+/// What is measured.
+struct Plan {
+    /// Rows a second, of both sides.
+    rate: f64,
+    /// The windows of both sides, in seconds.
+    window: f64,
+    /// Seconds of rows that are in the windows at the beginning, so that these are full and flow.
+    past: f64,
+    /// Seconds that are measured.
+    seconds: f64,
+    nodes: usize,
+}
+
+impl Plan {
+    /// The time of a row in nanoseconds from the beginning of what is measured.
+    fn ts(&self, row: usize) -> i64 {
+        ((row as f64 / self.rate - self.past) * 1e9) as i64
+    }
+
+    fn rows(&self) -> usize {
+        ((self.past + self.seconds) * self.rate) as usize / 2 * 2
+    }
+}
+
+/// Latencies in nanoseconds, in order, and the most results that waited.
+fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Vec<i64>, usize) {
+    let length = (plan.window * 1e9) as u64;
+    let window = Window::Time { left: length, right: length };
+    let mut chain = Chain::new(Arc::new(Test::Scan.predicate()), window, algorithm, plan.nodes, ordered);
+    let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");
+    let ts: Vec<i64> = (0..plan.rows()).map(|row| plan.ts(row)).collect();
+    let past = ts.partition_point(|&ts| ts < 0) / 2 * 2;
+    let (feed, collector) = (&mut chain.feed, &mut chain.collector);
+    let (mut fed, mut punctuated) = (0, true);
+    let mut found: Vec<Found> = Vec::new();
+    let mut latencies = Vec::new();
+    // Set when the past is through.
+    let mut begin: Option<Instant> = None;
+    let mut ends = || {
+        let now = begin.map(|begin| begin.elapsed().as_nanos() as i64);
+        let due = match now {
+            Some(now) => fed + ts[fed..].partition_point(|&ts| ts <= now),
+            None => past,
+        };
+        let mut worked = false;
+        if feed.has_room() && fed < due {
+            // Sides come in turn, so a burst begins with a left row.
+            let next = fed..(due - due % 2).min(fed + BURST);
+            let of_side = next.start / 2..next.end / 2;
+            if !next.is_empty() {
+                (fed, punctuated, worked) = (next.end, false, true);
+                let (ts, sides) = (&ts[next.clone()], &rows.sides[next]);
+                let (left, right) = (&rows.left, &rows.right);
+                feed.feed(&Burst { ts, sides, left, left_rows: of_side.clone(), right, right_rows: of_side });
+            }
+        } else if feed.has_room() && !punctuated && ordered {
+            punctuated = true;
+            feed.punctuate();
+        }
+        collector.collect(&mut found);
+        match begin {
+            None if fed == past && feed.is_through() => begin = Some(Instant::now()),
+            None => {}
+            Some(begin) => {
+                let now = begin.elapsed().as_nanos() as i64;
+                latencies.extend(found.iter().map(|found| now - ts[found.seq as usize]));
+                if now as f64 > plan.seconds * 1e9 {
+                    return Turn::Finished;
+                }
+            }
+        }
+        found.clear();
+        if worked { Turn::Worked } else { Turn::Waiting }
+    };
+    let mut steps: Vec<_> = chain.nodes.iter_mut().map(|node| || node.step()).collect();
+    let mut tasks: Vec<&mut (dyn FnMut() -> Turn + Send)> = vec![&mut ends];
+    tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
+    driver.take_turns(tasks).expect("nobody stops it");
+    latencies.sort_unstable();
+    (latencies, chain.collector.most_buffered())
+}
+
+/// Measures and prints a table.
+pub(crate) fn print() {
+    let window = option("--window", 8.0);
+    let nodes = option("--nodes", 2);
+    let rate = 2.0 * option("--rate", 10_000.0);
+    let plan = Plan { rate, window, past: window, seconds: option("--seconds", 2.0), nodes };
+    let rows = Rows::new(plan.rows() / 2, 10_000, Test::Scan);
+    println!("{rate} rows a second, windows of {window} s, {nodes} nodes, 2 threads.\n");
+    println!("| form | pairs | mean, ms | median, ms | p99, ms | most, ms | most results waiting |");
+    println!("| --- | --: | --: | --: | --: | --: | --: |");
+    let chosen: String = option("--form", String::new());
+    for (name, algorithm, ordered) in [
+        ("handshake", Algorithm::Original, false),
+        ("handshake, in order", Algorithm::Original, true),
+        ("low latency", Algorithm::LowLatency, false),
+        ("low latency, in order", Algorithm::LowLatency, true),
+    ] {
+        if !chosen.is_empty() && chosen != name {
+            continue;
+        }
+        let (latencies, most_waiting) = measure(&plan, algorithm, ordered, &rows);
+        let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e6;
+        let mean = latencies.iter().sum::<i64>() as f64 / latencies.len() as f64 / 1e6;
+        let [median, p99, most] = [0.5, 0.99, 1.0].map(quantile);
+        let pairs = latencies.len();
+        println!("| {name} | {pairs} | {mean:.3} | {median:.3} | {p99:.3} | {most:.3} | {most_waiting} |");
+    }
+}

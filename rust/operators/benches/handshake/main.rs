@@ -1,0 +1,39 @@
+//! The handshake joins under workload W3, a band in two dimensions over sliding windows, on two threads:
+//!
+//! ```sh
+//! cargo bench -p tidegate-operators --bench handshake                  # rates, and the sorter's buffer
+//! cargo bench -p tidegate-operators --bench handshake -- latency      # latencies while rows arrive on time
+//! ```
+//!
+//! Rates are those of windows that are full. Latencies are from a pair's later row until the pair comes out, in a
+//! steady state: the windows are filled with rows of the past first. `--nodes`, `--rows`, `--rate` (rows a second and
+//! side), `--window` and `--seconds` change what is measured. All forms' pairs are compared before anything is timed.
+
+mod latency;
+mod rates;
+mod workload;
+
+use std::str::FromStr;
+
+/// The value of an option, or what it is by default.
+pub(crate) fn option<T: FromStr>(name: &str, default: T) -> T {
+    let mut arguments = std::env::args().skip_while(|argument| argument != name).skip(1);
+    match arguments.next() {
+        Some(text) => text.parse().unwrap_or_else(|_| panic!("{name}: not a number: {text}")),
+        None => default,
+    }
+}
+
+fn main() {
+    // What `cargo test --benches` asks for: that it runs.
+    let is_test = std::env::args().all(|argument| argument != "--bench");
+    rates::check(if is_test { 500 } else { 5000 });
+    if is_test {
+        return;
+    }
+    if std::env::args().any(|argument| argument == "latency") {
+        latency::print();
+    } else {
+        rates::print();
+    }
+}

@@ -1,0 +1,133 @@
+//! How many rows a second each form takes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_operators::driver::Driver;
+use tidegate_operators::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers, Window};
+use tidegate_operators::online_join::Results;
+use tidegate_sync::Stop;
+
+use crate::option;
+use crate::workload::{Rows, Test};
+
+/// Rows of an epoch.
+const EPOCH: usize = 4096;
+
+/// What is compared: its name, the condition, the algorithm, and whether results are ordered, which takes punctuations.
+type Form = (&'static str, Test, Algorithm, bool);
+
+const FORMS: [Form; 7] = [
+    ("handshake", Test::Scan, Algorithm::Original, false),
+    ("handshake, in order", Test::Scan, Algorithm::Original, true),
+    ("low latency", Test::Scan, Algorithm::LowLatency, false),
+    ("low latency, in order", Test::Scan, Algorithm::LowLatency, true),
+    ("low latency, ordered index", Test::Ordered, Algorithm::LowLatency, true),
+    ("low latency, equal x", Test::EqualScan, Algorithm::LowLatency, true),
+    ("low latency, equal x, hash index", Test::Hash, Algorithm::LowLatency, true),
+];
+
+/// A join and the rows that it is fed.
+struct Run {
+    join: HandshakeJoin<Bands<u32>>,
+    driver: Driver,
+    rows: Rows,
+    fed: usize,
+}
+
+impl Run {
+    fn new((_, test, algorithm, ordered): Form, window: u64, nodes: usize, rows: Rows) -> Self {
+        let window = Window::Rows { left: window, right: window };
+        let join = HandshakeJoin::new(Arc::new(test.predicate()), window, algorithm, nodes, ordered);
+        let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");
+        Run { join, driver, rows, fed: 0 }
+    }
+
+    /// Feeds the next rows of both sides.
+    fn feed(&mut self, rows: usize, mut each: impl FnMut([u64; 2], Results)) {
+        let upto = self.fed + rows;
+        while self.fed < upto {
+            let next = self.fed..upto.min(self.fed + EPOCH);
+            self.fed = next.end;
+            let ts = next.clone().map(|row| row as i64).collect();
+            let (mut left, mut right) = (Numbers::default(), Numbers::default());
+            // Sides come in turn.
+            left.push_rows(&self.rows.left, next.start / 2..next.end / 2);
+            right.push_rows(&self.rows.right, next.start / 2..next.end / 2);
+            self.join.begin(ts, self.rows.sides[next.clone()].to_vec(), left, right);
+            self.drain(&mut each);
+            self.join.purge(Some(next.end as i64 - 1));
+        }
+    }
+
+    fn drain(&mut self, each: &mut impl FnMut([u64; 2], Results)) {
+        use tidegate_operators::online_join::Side::{Left, Right};
+        while !self.join.is_done() {
+            let firsts = [self.join.first(Left), self.join.first(Right)];
+            each(firsts, self.join.advance(&self.driver).expect("nobody stops it"));
+        }
+    }
+}
+
+/// Compares what all forms of a condition give with a nested loop.
+pub(crate) fn check(pairs: usize) {
+    for form in FORMS {
+        let window = pairs as u64 / 4;
+        let rows = Rows::new(pairs, 100, form.1);
+        let mut expected = Vec::new();
+        for later in 0..2 * pairs {
+            let (number, is_left) = (later / 2, later % 2 == 0);
+            let others = if is_left { number } else { number + 1 };
+            for earlier in others.saturating_sub(window as usize)..others {
+                let (l, r) = if is_left { (number, earlier) } else { (earlier, number) };
+                expected.extend(rows.matches(l, r, form.1).then_some((l as u64, r as u64)));
+            }
+        }
+        let mut run = Run::new(form, window, 3, rows);
+        let mut found = Vec::new();
+        let mut take = |[left, right]: [u64; 2], results: Results| {
+            let numbers = results.left.iter().zip(&results.right);
+            found.extend(numbers.map(|(&l, &r)| (left + u64::from(l), right + u64::from(r))));
+        };
+        run.feed(2 * pairs, &mut take);
+        run.join.end();
+        run.drain(&mut take);
+        if !form.3 {
+            found.sort_unstable();
+            expected.sort_unstable();
+        }
+        assert_eq!(found, expected, "{}", form.0);
+    }
+}
+
+/// Measures and prints a table.
+pub(crate) fn print() {
+    let window: u64 = option("--window", 1 << 16);
+    let nodes: usize = option("--nodes", 2);
+    let scanned: usize = option("--rows", 1 << 17);
+    println!("Windows of {window} rows, {nodes} nodes, 2 threads.\n");
+    println!("| form | rows a second | comparisons a second | work of nodes | most results waiting |");
+    println!("| --- | --: | --: | --: | --: |");
+    for form in FORMS {
+        // What is found by an index takes far less time a row.
+        let measured = if matches!(form.1, Test::Ordered | Test::Hash) { scanned * 8 } else { scanned };
+        let fill = 2 * window as usize;
+        let mut run = Run::new(form, window, nodes, Rows::new((fill + measured) / 2, 10_000, form.1));
+        let mut pairs = 0;
+        run.feed(fill, |_, results| pairs += results.left.len());
+        let before = run.join.comparisons();
+        let begin = Instant::now();
+        run.feed(measured, |_, results| pairs += results.left.len());
+        let seconds = begin.elapsed().as_secs_f64();
+        let work: Vec<u64> = run.join.comparisons().iter().zip(before).map(|(now, before)| now - before).collect();
+        let [least, most] = [work.iter().min(), work.iter().max()].map(|of| *of.expect("there are nodes") as f64);
+        println!(
+            "| {} | {:.0} | {:.2} G | {:.3} | {} |",
+            form.0,
+            measured as f64 / seconds,
+            work.iter().sum::<u64>() as f64 / seconds / 1e9,
+            least / most,
+            run.join.most_buffered(),
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in 1..10 000, the second
+//! ones floats.
+
+use tidegate_operators::handshake::{Bands, Column, Kind, Numbers};
+use tidegate_operators::online_join::Side;
+use tidegate_structures::scan::Span;
+
+/// How far matching values are apart.
+const BAND: i32 = 10;
+
+/// How the condition on `x` is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Test {
+    /// The band, all rows compared.
+    Scan,
+    /// The band, rows found in order of `x`.
+    Ordered,
+    /// `r.x = s.a` instead, all rows compared.
+    EqualScan,
+    /// `r.x = s.a` instead, rows found by hash.
+    Hash,
+}
+
+impl Test {
+    /// How far values of `x` may be apart.
+    fn x(self) -> i32 {
+        if matches!(self, Test::Scan | Test::Ordered) { BAND } else { 0 }
+    }
+
+    fn lookup(self) -> Option<Kind> {
+        match self {
+            Test::Scan | Test::EqualScan => None,
+            Test::Ordered => Some(Kind::Ordered),
+            Test::Hash => Some(Kind::Hash),
+        }
+    }
+
+    pub(crate) fn predicate(self) -> Bands<u32> {
+        Bands::new(self.lookup())
+    }
+}
+
+/// Rows of both sides in turn.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) sides: Vec<Side>,
+    pub(crate) left: Numbers<u32>,
+    pub(crate) right: Numbers<u32>,
+    /// The values of each side.
+    points: [Vec<(i32, i32)>; 2],
+}
+
+impl Rows {
+    /// `pairs` rows a side, their values below `range`.
+    pub(crate) fn new(pairs: usize, range: u64, test: Test) -> Self {
+        let mut state = 42u64;
+        let mut random = move || {
+            // The generator of Steele, Lea and Flood's SplitMix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            1 + ((z ^ (z >> 31)) % range) as i32
+        };
+        let points = [(); 2].map(|()| (0..pairs).map(|_| (random(), random())).collect::<Vec<_>>());
+        let [left, right] = [&points[0], &points[1]].map(|points| columns(points, test));
+        Rows { sides: [Side::Left, Side::Right].repeat(pairs), left, right, points }
+    }
+
+    /// Whether a left and a right row match, but for the windows.
+    pub(crate) fn matches(&self, left: usize, right: usize, test: Test) -> bool {
+        let (l, r) = (self.points[0][left], self.points[1][right]);
+        (l.0 - r.0).abs() <= test.x() && (l.1 as f32 - r.1 as f32).abs() <= BAND as f32
+    }
+}
+
+/// The two values of each row as unsigned integers of their order. The floats are whole numbers, so that it does not
+/// matter on which side of a condition the constant is added.
+fn columns(points: &[(i32, i32)], test: Test) -> Numbers<u32> {
+    let whole = |value: i32| (value ^ i32::MIN) as u32;
+    let float = |value: i32| {
+        let bits = (value as f32).to_bits();
+        if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+    };
+    let column = |value: &dyn Fn(&(i32, i32)) -> i32, code: &dyn Fn(i32) -> u32, within: i32| {
+        let span = |value: i32| Span { low: code(value - within), width: code(value + within) - code(value - within) };
+        let values = points.iter().map(value);
+        Column { values: values.clone().map(code).collect(), takes: values.map(span).collect() }
+    };
+    let columns = vec![column(&|point| point.0, &whole, test.x()), column(&|point| point.1, &float, BAND)];
+    Numbers::new(points.len(), columns, test.lookup().is_some())
+}
