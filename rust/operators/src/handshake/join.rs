@@ -10,6 +10,7 @@ use super::window::Window;
 use super::{Algorithm, Chain};
 use crate::driver::{Driver, Stopped, Turn};
 use crate::online_join::{Results, Side};
+use tidegate_sync::Stop;
 
 /// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its window, as in the paper.
 const BURST: usize = if cfg!(test) { 3 } else { 64 };
@@ -32,6 +33,8 @@ pub struct HandshakeJoin<P: Predicate> {
     found: Vec<Found>,
     /// Results before this place of the merged order were given.
     given: u64,
+    /// Results before this place were given by another join, see `restore`.
+    restored: u64,
     /// For places of the merged order, the first row of each side that results from there on may have.
     firsts: VecDeque<(u64, [u64; 2])>,
     /// The oldest rows that are kept.
@@ -76,6 +79,7 @@ impl<P: Predicate> HandshakeJoin<P> {
             epoch,
             found: Vec::new(),
             given: 0,
+            restored: 0,
             firsts: VecDeque::from([(0, [0; 2])]),
             first: [0; 2],
         }
@@ -92,6 +96,30 @@ impl<P: Predicate> HandshakeJoin<P> {
         assert_eq!((ts.len(), ts.len()), (sides.len(), left.len() + right.len()), "a side and columns for each row");
         let punctuations = usize::from(!ts.is_empty());
         self.epoch = Epoch { ts, sides, left, right, fed: (0, [0; 2]), punctuations, ended: false, through: false };
+    }
+
+    /// Takes in the rows of each side that a join of the same query has kept once all its results were given: their times,
+    /// and their columns. This one has no rows yet.
+    ///
+    /// What they give among themselves is found again and left out, on this thread.
+    ///
+    /// # Panics
+    ///
+    /// When there are rows already, or the algorithm is the original one: what that holds back depends on its threads.
+    pub fn restore(&mut self, ts: [&[i64]; 2], left: P::Left, right: P::Right) -> Result<(), Stopped> {
+        assert_eq!(self.algorithm, Algorithm::LowLatency, "the original algorithm holds results back");
+        assert_eq!(self.chain.feed.rows(), 0, "rows are restored before any come");
+        let of_side = |side: Side| ts[side as usize].iter().map(move |&ts| (ts, side));
+        let mut rows: Vec<(i64, Side)> = of_side(Side::Left).chain(of_side(Side::Right)).collect();
+        // Left sources are first in merged order.
+        rows.sort_by_key(|&(ts, side)| (ts, side as u8));
+        self.restored = rows.len() as u64;
+        let (ts, sides) = rows.into_iter().unzip();
+        self.begin(ts, sides, left, right);
+        while !self.is_done() {
+            self.advance(&Driver::new(1, Stop::default()))?;
+        }
+        Ok(())
     }
 
     /// No more rows will come: the original algorithm then lets the last ones flow past each other.
@@ -150,6 +178,8 @@ impl<P: Predicate> HandshakeJoin<P> {
     fn give(&mut self) -> Results {
         let mut results = Results::default();
         let [left, right] = self.first;
+        let restored = self.restored;
+        self.found.retain(|found| found.seq >= restored);
         results.left.extend(self.found.iter().map(|found| (found.left - left) as u32));
         results.right.extend(self.found.iter().map(|found| (found.right - right) as u32));
         self.found.clear();

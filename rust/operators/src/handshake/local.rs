@@ -67,13 +67,12 @@ impl<C: Columns> LocalWindow<C> {
             + self.index.as_ref().map_or(0, Index::memory)
     }
 
-    /// Adds the rows of a chunk that are numbered `from` or above.
-    pub(super) fn insert(&mut self, chunk: &Chunk<C>, from: u64, values: impl Fn(&C) -> &[i64]) {
+    /// Adds the rows of a chunk.
+    pub(super) fn insert(&mut self, chunk: &Chunk<C>, values: impl Fn(&C) -> &[i64]) {
         debug_assert!(self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number));
-        let rows = chunk.places.partition_point(|place| place.number < from)..chunk.places.len();
         let old = self.places.len();
-        self.places.extend_from_slice(&chunk.places[rows.clone()]);
-        self.columns.push_rows(&chunk.columns, rows);
+        self.places.extend_from_slice(&chunk.places);
+        self.columns.push_rows(&chunk.columns, 0..chunk.places.len());
         if let Some(index) = &mut self.index {
             index.insert(&values(&self.columns)[old..]);
         }

@@ -13,8 +13,6 @@ use super::predicate::Predicate;
 pub(super) struct LowLatency {
     /// The expedition of left rows numbered below this has ended.
     ended: u64,
-    /// Rows of each side numbered below this have expired.
-    expired: [u64; 2],
 }
 
 impl LowLatency {
@@ -33,10 +31,10 @@ impl LowLatency {
             // Line 8.
             core.finder.left_meets(&chunk, &core.right_window);
             core.meet_forwarded(&chunk);
-            // Lines 9 and 10. A row that expired on its way here has met all it could.
+            // Lines 9 and 10.
             if chunk.home == core.number {
                 let finder = &core.finder;
-                core.left_window.insert(&chunk, self.expired[0], |columns| finder.left_values(columns));
+                core.left_window.insert(&chunk, |columns| finder.left_values(columns));
             }
             // Lines 11 and 12, at once: see the README on why not by way of the queue.
             if core.is_last() {
@@ -44,7 +42,6 @@ impl LowLatency {
             }
         }
         // Lines 15 to 20.
-        self.expired[1] = opposite.first;
         let finder = &core.finder;
         core.right_window.expire(opposite.first, |columns| finder.right_values(columns));
     }
@@ -68,14 +65,13 @@ impl LowLatency {
             if chunk.home == core.number {
                 // Lines 12 and 13.
                 let finder = &core.finder;
-                core.right_window.insert(&chunk, self.expired[1], |columns| finder.right_values(columns));
+                core.right_window.insert(&chunk, |columns| finder.right_values(columns));
             } else if chunk.home < core.number {
                 // Lines 10 and 11: the rows are fresh.
                 core.forwarded.push_back(Arc::clone(&chunk));
             }
         }
         // Lines 21 to 26.
-        self.expired[0] = opposite.first;
         let finder = &core.finder;
         core.left_window.expire(opposite.first, |columns| finder.left_values(columns));
     }

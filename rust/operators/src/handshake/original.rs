@@ -29,7 +29,7 @@ impl Original {
         if let Some(chunk) = rows {
             core.finder.left_meets(&chunk, &core.right_window);
             core.meet_forwarded(&chunk);
-            core.left_window.insert(&chunk, 0, |_| &[]);
+            core.left_window.insert(&chunk, |_| &[]);
         }
         // Left rows rest at node 0 first.
         let moving = self.spans[0].oldest(core.nodes - 1 - core.number, core.nodes);
@@ -51,7 +51,7 @@ impl Original {
         if let Some(chunk) = rows {
             core.finder.right_meets(&chunk, &core.left_window, u64::MAX);
             core.right_arrived = chunk.end();
-            core.right_window.insert(&chunk, 0, |_| &[]);
+            core.right_window.insert(&chunk, |_| &[]);
         }
         let moving = self.spans[1].oldest(core.number, core.nodes);
         if core.is_first() {

@@ -70,8 +70,8 @@ fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<St
 
 const ANY: Near = Near { within: 100, kind: None };
 
-/// A chain into which rows were fed, one a message, each with its home.
-fn feed(rows: &[Row], homes: &[usize], mut chain: Chain<Near>) -> Chain<Near> {
+/// Feeds a chain with rows, one a message, each with its home, and then with messages that tell that all rows expired.
+fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) -> Chain<Near> {
     for (row, &home) in rows.iter().zip(homes) {
         let feed = &mut chain.feed;
         let place = feed.tracker.place(row.side, row.ts);
@@ -81,6 +81,10 @@ fn feed(rows: &[Row], homes: &[usize], mut chain: Chain<Near>) -> Chain<Near> {
             Side::Left => feed.send_right(Some(chunk)),
             Side::Right => feed.send_left(Some(chunk)),
         }
+    }
+    for _ in 0..expiries {
+        chain.feed.end();
+        chain.feed.punctuate();
     }
     chain
 }
@@ -111,11 +115,11 @@ fn drain(chain: &mut Chain<Near>, results: &mut Vec<Found>) {
 
 /// The results after steps in this order, and then what else there is to do.
 fn results(
-    (rows, homes): (&[Row], &[usize]),
+    (rows, homes, expiries): (&[Row], &[usize], usize),
     (window, algorithm, nodes): (Window, Algorithm, usize),
     steps: &[Step],
 ) -> Vec<(u64, u64)> {
-    let mut chain = feed(rows, homes, Chain::new(Arc::new(ANY), window, algorithm, nodes, true));
+    let mut chain = feed(rows, homes, expiries, Chain::new(Arc::new(ANY), window, algorithm, nodes, true));
     let mut results = Vec::new();
     take(&mut chain, steps, &mut results);
     drain(&mut chain, &mut results);
@@ -139,8 +143,8 @@ fn rows_of(sides: &[usize]) -> Vec<Row> {
     (0..).zip(sides).map(|(ts, &nth)| Row { ts, side: side(nth), value: 0 }).collect()
 }
 
-fn messages(rows: &[Row]) -> [usize; 2] {
-    [Side::Left, Side::Right].map(|side| rows.iter().filter(|row| row.side == side).count())
+fn messages(rows: &[Row], expiries: usize) -> [usize; 2] {
+    [Side::Left, Side::Right].map(|side| rows.iter().filter(|row| row.side == side).count() + expiries)
 }
 
 const WINDOWS: [Window; 5] = [
@@ -156,28 +160,41 @@ fn expected(rows: &[Row], window: Window) -> Vec<(u64, u64)> {
     three_steps(rows, window, |_, _| true)
 }
 
-#[test]
-fn every_schedule_finds_each_pair_once() {
+/// Tries every schedule of every such case, and gives their number.
+fn try_all(algorithm: Algorithm, nodes: usize, rows: usize, expiries: usize) -> usize {
     let mut schedules = 0;
-    for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
-        for (nodes, rows) in [(1, 4), (2, 4), (3, 3), (4, 2)] {
-            // In the original algorithm rows have no home.
-            let homes = if algorithm == Algorithm::LowLatency { nodes } else { 1 };
-            for sides in every(rows, 2) {
-                let rows = rows_of(&sides);
-                for window in WINDOWS {
-                    let expected = expected(&rows, window);
-                    for homes in every(rows.len(), homes) {
-                        for_each_schedule(nodes, messages(&rows), &mut |steps| {
-                            schedules += 1;
-                            let found = results((&rows, &homes), (window, algorithm, nodes), steps);
-                            assert_eq!(found, expected, "{algorithm:?} {sides:?} {window:?} {homes:?} {steps:?}");
-                        });
-                    }
-                }
+    // In the original algorithm rows have no home.
+    let homes = if algorithm == Algorithm::LowLatency { nodes } else { 1 };
+    for sides in every(rows, 2) {
+        let rows = rows_of(&sides);
+        for window in WINDOWS {
+            let expected = expected(&rows, window);
+            for homes in every(rows.len(), homes) {
+                for_each_schedule(nodes, messages(&rows, expiries), &mut |steps| {
+                    schedules += 1;
+                    let found = results((&rows, &homes, expiries), (window, algorithm, nodes), steps);
+                    assert_eq!(found, expected, "{algorithm:?} {sides:?} {window:?} {homes:?} {steps:?}");
+                });
             }
         }
     }
+    schedules
+}
+
+#[test]
+fn every_low_latency_schedule_finds_each_pair_once() {
+    let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (4, 2, 0), (2, 2, 1)];
+    let schedules: usize =
+        cases.iter().map(|&(nodes, rows, ends)| try_all(Algorithm::LowLatency, nodes, rows, ends)).sum();
+    assert!(schedules > 100_000, "{schedules} schedules");
+}
+
+#[test]
+fn every_original_schedule_finds_each_pair_once() {
+    // Rows move on only when others come, or when all have expired.
+    let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (3, 2, 1), (2, 2, 2)];
+    let schedules: usize =
+        cases.iter().map(|&(nodes, rows, ends)| try_all(Algorithm::Original, nodes, rows, ends)).sum();
     assert!(schedules > 100_000, "{schedules} schedules");
 }
 
@@ -189,13 +206,14 @@ proptest! {
         nodes in 2usize..=5,
         rows in prop::collection::vec((0usize..2, 0usize..5), 8),
         window in prop::sample::select(&WINDOWS[..]),
-        choices in prop::collection::vec(any::<u8>(), 40),
+        expiries in 0usize..4,
+        choices in prop::collection::vec(any::<u8>(), 80),
     ) {
         let (sides, homes): (Vec<_>, Vec<_>) = rows.into_iter().map(|(side, home)| (side, home % nodes)).unzip();
         let rows = rows_of(&sides);
-        let steps = chosen_schedule(nodes, messages(&rows), &choices);
+        let steps = chosen_schedule(nodes, messages(&rows, expiries), &choices);
         for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
-            let found = results((&rows, &homes), (window, algorithm, nodes), &steps);
+            let found = results((&rows, &homes, expiries), (window, algorithm, nodes), &steps);
             prop_assert_eq!(found, expected(&rows, window), "{:?} {:?}", algorithm, steps);
         }
     }
@@ -243,7 +261,7 @@ fn a_pair_is_found_where_table_1_says() {
                     let (case, expected) = table_1(nodes, &homes, steps);
                     cases.insert(case);
                     let chain = Chain::new(Arc::new(ANY), window, Algorithm::LowLatency, nodes, false);
-                    let mut chain = feed(&rows, &fed, chain);
+                    let mut chain = feed(&rows, &fed, 0, chain);
                     let mut found = Vec::new();
                     let mut finds = |step: &Step| {
                         let before = found.len();

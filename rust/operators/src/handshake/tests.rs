@@ -141,16 +141,8 @@ pub(super) fn three_steps(rows: &[Row], window: Window, matches: impl Fn(i64, i6
 }
 
 /// Feeds a join in epochs of these lengths, in turn, and gives the numbers of all pairs' rows.
-fn join(rows: &[Row], cuts: &[usize], end: bool, driver: &Driver, mut join: HandshakeJoin<Near>) -> Vec<(u64, u64)> {
+fn join_epochs(rows: &[Row], cuts: &[usize], driver: &Driver, join: &mut HandshakeJoin<Near>) -> Vec<(u64, u64)> {
     let mut pairs = Vec::new();
-    let mut drain = |join: &mut HandshakeJoin<Near>| {
-        while !join.is_done() {
-            let firsts = [join.first(Side::Left), join.first(Side::Right)];
-            let results = join.advance(driver).unwrap();
-            let numbers = results.left.iter().zip(&results.right);
-            pairs.extend(numbers.map(|(&left, &right)| (firsts[0] + u64::from(left), firsts[1] + u64::from(right))));
-        }
-    };
     let mut rest = rows;
     for cut in cuts.iter().cycle() {
         let (epoch, after) = rest.split_at(rest.len().min(*cut));
@@ -158,7 +150,7 @@ fn join(rows: &[Row], cuts: &[usize], end: bool, driver: &Driver, mut join: Hand
         let values = |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
         let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
         join.begin(ts, sides, values(Side::Left), values(Side::Right));
-        drain(&mut join);
+        drain(driver, join, &mut pairs);
         if let Some(last) = epoch.last() {
             join.purge(Some(last.ts));
         }
@@ -166,9 +158,25 @@ fn join(rows: &[Row], cuts: &[usize], end: bool, driver: &Driver, mut join: Hand
             break;
         }
     }
+    pairs
+}
+
+/// Takes the results that can be given.
+fn drain(driver: &Driver, join: &mut HandshakeJoin<Near>, pairs: &mut Vec<(u64, u64)>) {
+    while !join.is_done() {
+        let firsts = [join.first(Side::Left), join.first(Side::Right)];
+        let results = join.advance(driver).unwrap();
+        let numbers = results.left.iter().zip(&results.right);
+        pairs.extend(numbers.map(|(&left, &right)| (firsts[0] + u64::from(left), firsts[1] + u64::from(right))));
+    }
+}
+
+/// The same, and unless results are all there, the rest once no more rows come.
+fn join(rows: &[Row], cuts: &[usize], end: bool, driver: &Driver, mut join: HandshakeJoin<Near>) -> Vec<(u64, u64)> {
+    let mut pairs = join_epochs(rows, cuts, driver, &mut join);
     if end {
         join.end();
-        drain(&mut join);
+        drain(driver, &mut join, &mut pairs);
         join.purge(None);
         assert_eq!([join.rows(Side::Left), join.rows(Side::Right)], [0, 0]);
     }
@@ -238,6 +246,30 @@ proptest! {
         let made = HandshakeJoin::new(Arc::new(near), window, Algorithm::LowLatency, nodes, true);
         prop_assert_eq!(&join(&rows, &cuts, false, &driver, made), &expected);
     }
+
+    #[test]
+    fn a_restored_join_goes_on(rows in rows(), window in window(), near in near(), cut in 0usize..150, nodes in 1usize..5) {
+        let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
+        let driver = Driver::new(2, Stop::default());
+        let made = || HandshakeJoin::new(Arc::new(near), window, Algorithm::LowLatency, nodes, true);
+        let (before, after) = rows.split_at(cut.min(rows.len()));
+        let mut first = made();
+        let mut pairs = join_epochs(before, &[before.len().max(1)], &driver, &mut first);
+        // What it keeps, which is no more than the windows.
+        let kept = [Side::Left, Side::Right].map(|side| {
+            let of_side: Vec<Row> = before.iter().filter(|row| row.side == side).copied().collect();
+            assert_eq!(of_side.len(), first.first(side) as usize + first.rows(side));
+            of_side[first.first(side) as usize..].to_vec()
+        });
+        let firsts = [first.first(Side::Left), first.first(Side::Right)];
+        let mut second = made();
+        let ts = kept.each_ref().map(|rows| rows.iter().map(|row| row.ts).collect::<Vec<_>>());
+        let [left, right] = kept.each_ref().map(|rows| rows.iter().map(|row| row.value).collect::<Vec<_>>());
+        second.restore([&ts[0], &ts[1]], left, right).unwrap();
+        let later = join_epochs(after, &[7], &driver, &mut second);
+        pairs.extend(later.iter().map(|(left, right)| (left + firsts[0], right + firsts[1])));
+        prop_assert_eq!(pairs, expected);
+    }
 }
 
 /// Rows of both sides in turn, one a time step.
@@ -282,15 +314,9 @@ fn a_join_that_was_stopped_goes_on() {
         assert!(made.advance(&Driver::new(2, stop)).is_err());
         let driver = Driver::new(2, Stop::default());
         let mut pairs = Vec::new();
-        let mut take = |made: &mut HandshakeJoin<Near>| {
-            while !made.is_done() {
-                let results = made.advance(&driver).unwrap();
-                pairs.extend(results.left.iter().zip(&results.right).map(|(&l, &r)| (u64::from(l), u64::from(r))));
-            }
-        };
-        take(&mut made);
+        drain(&driver, &mut made, &mut pairs);
         made.end();
-        take(&mut made);
+        drain(&driver, &mut made, &mut pairs);
         assert_eq!(pairs, expected, "{algorithm:?}");
     }
 }
