@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::Pages;
-
 use super::Stream;
 use super::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};
@@ -25,8 +23,6 @@ pub(super) const NOWHERE: u32 = 0;
 pub(super) struct Part {
     /// The rows of each source.
     pub(super) rows: Vec<Range<usize>>,
-    /// The partial of each row, source after source; [`NOWHERE`] for a row that no window covers.
-    pub(super) partial_of: Pages<u32>,
     /// One more than the largest partial.
     pub(super) partials: usize,
     /// The sources' runs of partials, by slice, then source.
@@ -54,9 +50,12 @@ pub(super) struct SliceCells {
 }
 
 impl Part {
-    /// The rows of each source, with their partials.
-    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, Range<usize>, &[u32])> {
-        let mut rest = &self.partial_of[..];
+    /// The rows of each source, with their partials, which are given source after source.
+    pub(super) fn sources<'a>(
+        &'a self,
+        partial_of: &'a [u32],
+    ) -> impl Iterator<Item = (usize, Range<usize>, &'a [u32])> {
+        let mut rest = partial_of;
         self.rows.iter().enumerate().map(move |(source, rows)| {
             let (partials, others) = rest.split_at(rows.len());
             rest = others;
@@ -70,13 +69,15 @@ impl Part {
     }
 }
 
-/// Finds slices and cells of all rows, part by part.
-pub(super) fn parts(
+/// Finds slices and cells of all rows, part by part. `fold` gets each part, with the partial of each of its rows, source
+/// after source; [`NOWHERE`] for a row that no window covers.
+pub(super) fn parts<R: Send>(
     streams: &[Stream<'_>],
     key_count: usize,
     windows: &Windows,
     driver: &Driver,
-) -> Result<Vec<Part>, Stopped> {
+    fold: impl Fn(&Part, &[u32]) -> R + Sync,
+) -> Result<Vec<(Part, R)>, Stopped> {
     let cuts = cuts(streams, windows);
     // Where the parts end in each source.
     let ends: Vec<Vec<usize>> = streams
@@ -92,13 +93,15 @@ pub(super) fn parts(
     let rows = (0..=cuts.len()).map(|part| ends.iter().map(|ends| ends[part]..ends[part + 1]).collect()).collect();
     driver.map_with(
         rows,
-        || Slots::new(key_count),
-        |slots, rows: Vec<Range<usize>>| {
-            let mut part = Builder::new(&rows, windows, slots);
+        || (Slots::new(key_count), Vec::new()),
+        |(slots, partial_of), rows: Vec<Range<usize>>| {
+            let mut part = Builder::new(&rows, windows, slots, partial_of);
             for (stream, rows) in streams.iter().zip(&rows) {
                 part.add(&stream.ts[rows.clone()], stream.keys.map(|keys| &keys[rows.clone()]));
             }
-            part.finish(rows)
+            let part = part.finish(rows);
+            let folded = fold(&part, partial_of);
+            (part, folded)
         },
     )
 }
@@ -141,7 +144,7 @@ struct Builder<'a> {
     windows: &'a Windows,
     slots: &'a mut Slots,
     one_source: bool,
-    partial_of: Pages<u32>,
+    partial_of: &'a mut [u32],
     filled: usize,
     /// The key of each partial.
     keys: Vec<u32>,
@@ -150,8 +153,8 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(rows: &[Range<usize>], windows: &'a Windows, slots: &'a mut Slots) -> Self {
-        let partial_of = Pages::new(rows.iter().map(ExactSizeIterator::len).sum());
+    fn new(rows: &[Range<usize>], windows: &'a Windows, slots: &'a mut Slots, partial_of: &'a mut Vec<u32>) -> Self {
+        partial_of.resize(rows.iter().map(ExactSizeIterator::len).sum(), NOWHERE);
         let one_source = rows.len() == 1;
         // The key of the partial that is none.
         let keys = vec![0];
@@ -177,8 +180,8 @@ impl<'a> Builder<'a> {
         if self.one_source {
             let slices =
                 self.runs.iter().map(|run| SliceCells { slice: run.slice, cells: run.partials.clone() }).collect();
-            let Builder { partial_of, runs, keys, .. } = self;
-            return Part { rows, partial_of, partials, runs, cell_of: None, keys, slices };
+            let Builder { runs, keys, .. } = self;
+            return Part { rows, partials, runs, cell_of: None, keys, slices };
         }
         let mut cell_of = vec![NOWHERE; partials];
         let mut keys = vec![0];
@@ -192,8 +195,8 @@ impl<'a> Builder<'a> {
             slices.push(SliceCells { slice: runs[0].slice, cells: first..keys.len() });
         }
         clear(&mut self.slots.cells, &keys);
-        let Builder { partial_of, runs, .. } = self;
-        Part { rows, partial_of, partials, runs, cell_of: Some(cell_of), keys, slices }
+        let Builder { runs, .. } = self;
+        Part { rows, partials, runs, cell_of: Some(cell_of), keys, slices }
     }
 }
 

@@ -1,29 +1,47 @@
-//! The state of every cell: rows are added to partials, and the partials of a cell combined in source order.
+//! The state of every cell: rows are added to partials, and the partials of a cell combined in source order. All functions
+//! fold a part, one after the other, while what says where its rows belong is in the cache.
+
+use std::any::Any;
 
 use tidegate_structures::bits::BitSet;
 
 use super::cells::{NOWHERE, Part};
 use super::functions::{Edge, Function, NO_ROW};
+use super::slide::Folded;
 use super::{Column, Mask, Stream};
-use crate::driver::{Driver, Stopped};
 
 /// The states of one function's cells, part by part.
 pub(super) struct States<F: Function>(pub(super) Vec<Vec<F::State>>);
 
+/// The states of a function's cells in one part, whichever function it is.
+pub(super) type PartStates = Box<dyn Any + Send>;
+
+/// A function and what it is of.
+pub(super) trait Fold: Sync {
+    /// The states of the cells of a part, by the row's partials.
+    fn fold(&self, part: &Part, partial_of: &[u32]) -> PartStates;
+
+    /// What [`fold`](Self::fold) made of each part.
+    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded>;
+}
+
+fn put_together<F: Function>(parts: Vec<PartStates>) -> Box<dyn Folded> {
+    let states = |part: PartStates| *part.downcast::<Vec<F::State>>().expect("a function makes states of one type");
+    Box::new(States::<F>(parts.into_iter().map(states).collect()))
+}
+
 /// Adds up the rows that count.
-pub(super) fn fold<F: Function>(
-    parts: &[Part],
-    columns: &[Column<'_, F::Input>],
-    driver: &Driver,
-) -> Result<States<F>, Stopped> {
-    let states = driver.map(parts.iter().collect(), |part: &Part| {
+pub(super) struct Added<'a, F: Function>(pub(super) Vec<Column<'a, F::Input>>);
+
+impl<F: Function> Fold for Added<'_, F> {
+    fn fold(&self, part: &Part, partial_of: &[u32]) -> PartStates {
         let mut partials = vec![F::EMPTY; part.partials];
-        for (source, rows, partial_of) in part.sources() {
-            let Column { values, mask } = &columns[source];
+        for (source, rows, partial_of) in part.sources(partial_of) {
+            let Column { values, mask } = &self.0[source];
             let values = values[rows.clone()].iter().copied();
             each(mask, rows.start, partial_of, values, |partial, value| F::add(&mut partials[partial], value));
         }
-        let Some(cell_of) = &part.cell_of else { return partials };
+        let Some(cell_of) = &part.cell_of else { return Box::new(partials) };
         let mut cells = vec![F::EMPTY; part.cells()];
         for run in &part.runs {
             for partial in run.partials.clone() {
@@ -31,39 +49,39 @@ pub(super) fn fold<F: Function>(
                 *cell = F::combine(*cell, partials[partial]);
             }
         }
-        cells
-    })?;
-    Ok(States(states))
+        Box::new(cells)
+    }
+
+    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
+        put_together::<F>(parts)
+    }
 }
 
 /// Finds the first or the last row of every cell, in the order of time, source and position.
-pub(super) fn fold_rows<const LAST: bool>(
-    parts: &[Part],
-    streams: &[Stream<'_>],
-    masks: &[Mask<'_>],
-    driver: &Driver,
-) -> Result<States<Edge<LAST>>, Stopped> {
-    let starts: Vec<u32> = streams
-        .iter()
-        .scan(0, |start, stream| {
-            let first = *start;
-            *start += stream.ts.len() as u32;
-            Some(first)
-        })
-        .collect();
-    let states = driver.map(parts.iter().collect(), |part: &Part| {
+pub(super) struct Choice<'a, const LAST: bool> {
+    pub(super) streams: &'a [Stream<'a>],
+    pub(super) masks: &'a [Mask<'a>],
+}
+
+impl<const LAST: bool> Fold for Choice<'_, LAST> {
+    fn fold(&self, part: &Part, partial_of: &[u32]) -> PartStates {
         let mut partials = vec![Edge::<LAST>::EMPTY; part.partials];
-        for (source, rows, partial_of) in part.sources() {
+        for (source, rows, partial_of) in part.sources(partial_of) {
             // Numbers within the source, by which their times are found.
             let numbers = rows.start as u32..;
-            each(&masks[source], rows.start, partial_of, numbers, |partial, row| {
+            each(&self.masks[source], rows.start, partial_of, numbers, |partial, row| {
                 Edge::<LAST>::add(&mut partials[partial], row);
             });
         }
-        let Some(cell_of) = &part.cell_of else { return partials };
+        let Some(cell_of) = &part.cell_of else { return Box::new(partials) };
+        let starts: Vec<u32> = self
+            .streams
+            .iter()
+            .scan(0, |first, stream| Some(std::mem::replace(first, *first + stream.ts.len() as u32)))
+            .collect();
         let mut cells = vec![(0, NO_ROW); part.cells()];
         for run in &part.runs {
-            let (ts, start) = (streams[run.source].ts, starts[run.source]);
+            let (ts, start) = (self.streams[run.source].ts, starts[run.source]);
             for partial in run.partials.clone().filter(|partial| partials[*partial] != NO_ROW) {
                 let row = partials[partial];
                 let (time, cell) = (ts[row as usize], &mut cells[cell_of[partial] as usize]);
@@ -72,9 +90,12 @@ pub(super) fn fold_rows<const LAST: bool>(
                 *cell = (if better { time } else { cell.0 }, if better { start + row } else { cell.1 });
             }
         }
-        cells.into_iter().map(|(_, row)| row).collect()
-    })?;
-    Ok(States(states))
+        Box::new(cells.into_iter().map(|(_, row)| row).collect::<Vec<u32>>())
+    }
+
+    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
+        put_together::<Edge<LAST>>(parts)
+    }
 }
 
 /// Calls `add` with the partial and the value of each row that counts; rows that do not count go nowhere.

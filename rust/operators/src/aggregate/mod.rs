@@ -2,7 +2,8 @@
 //!
 //! 1. *Cells* ([`cells`]): time is cut into slices that all windows share ([`windows`]), and the rows of one key in one
 //!    slice are a cell. The sources are not merged: each has its own partials, which never meet before the cell.
-//! 2. *Fold* ([`fold`]): for each function, rows are added to partials, and partials combined to cells in source order.
+//! 2. *Fold* ([`fold`]): for each function, rows are added to partials, and partials combined to cells in source order; part
+//!    by part, so that where rows belong is read from a cache.
 //! 3. *Slide* ([`slide`]): cells are combined to windows, at one combination a result.
 //!
 //! A row is touched once a function, whatever the number of windows it falls in, and the work is O(rows + results). Each
@@ -13,8 +14,8 @@
 //!
 //! # Trade-offs
 //!
-//! Beside the inputs there are 4 bytes a row, and a state for each function and cell (4 to 24 bytes). Rows of one slice
-//! are one thread's work: with fewer slices than threads, some threads have none.
+//! Beside the inputs there is a state for each function and cell (4 to 24 bytes). Rows of one slice are one thread's work:
+//! with fewer slices than threads, some threads have none.
 //!
 //! The operator is that of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming
 //! multiway aggregation through concurrent algorithmic designs and new abstract data types", section 2, over streams
@@ -34,8 +35,8 @@ use tidegate_structures::bits::BitSet;
 use tidegate_structures::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use fold::{fold, fold_rows};
-use functions::{Count, Extreme, Mean, Sum, Variance};
+use fold::{Added, Choice, Fold, PartStates};
+use functions::{Count, Extreme, Function, Mean, Sum, Variance};
 pub use online::{Design, KeyOrder, OnlineAggregate, Saved};
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use windows::Windows;
@@ -143,9 +144,20 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let parts = cells::parts(streams, key_count, windows, driver)?;
-    let fold_one = |aggregate| folded(aggregate, &parts, streams, driver);
-    let folded = aggregates.iter().map(fold_one).collect::<Result<Vec<_>, Stopped>>()?;
+    let folds: Vec<Box<dyn Fold + '_>> = aggregates.iter().map(|aggregate| fold(aggregate, streams)).collect();
+    let fold_all = |part: &cells::Part, partial_of: &[u32]| -> Vec<PartStates> {
+        folds.iter().map(|fold| fold.fold(part, partial_of)).collect()
+    };
+    let (parts, states): (Vec<_>, Vec<_>) =
+        cells::parts(streams, key_count, windows, driver, fold_all)?.into_iter().unzip();
+    let mut states: Vec<_> = states.into_iter().map(Vec::into_iter).collect();
+    let folded: Vec<Box<dyn Folded>> = folds
+        .iter()
+        .map(|fold| {
+            let of_function = states.iter_mut().map(|part| part.next().expect("states of each function"));
+            fold.put_together(of_function.collect())
+        })
+        .collect();
     let slices = Slices::new(&parts);
     let made = driver.map_with(
         slices.tasks(windows, key_count),
@@ -204,30 +216,29 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
     }
 }
 
-fn folded(
-    aggregate: &Aggregate<'_>,
-    parts: &[cells::Part],
-    streams: &[Stream<'_>],
-    driver: &Driver,
-) -> Result<Box<dyn Folded>, Stopped> {
-    Ok(match aggregate {
+/// What an aggregate computes.
+fn fold<'a>(aggregate: &'a Aggregate<'a>, streams: &'a [Stream<'a>]) -> Box<dyn Fold + 'a> {
+    fn of<'a, F: Function>(columns: &[Column<'a, F::Input>]) -> Box<dyn Fold + 'a> {
+        Box::new(Added::<F>(columns.to_vec()))
+    }
+    match aggregate {
         Aggregate::Count(masks) => {
-            let rows: Vec<Vec<()>> = streams.iter().map(|stream| vec![(); stream.ts.len()]).collect();
-            let columns: Vec<_> =
-                rows.iter().zip(masks).map(|(values, &mask)| Column { values: &values[..], mask }).collect();
-            Box::new(fold::<Count>(parts, &columns, driver)?)
+            // Nothing is stored of values that are nothing.
+            let rows = |stream: &Stream<'a>| -> &'a [()] { vec![(); stream.ts.len()].leak() };
+            let column = |(stream, &mask)| Column { values: rows(stream), mask };
+            Box::new(Added::<Count>(streams.iter().zip(masks).map(column).collect()))
         }
-        Aggregate::Sum(Numbers::Integers(columns)) => Box::new(fold::<Sum<i64>>(parts, columns, driver)?),
-        Aggregate::Sum(Numbers::Wide(columns)) => Box::new(fold::<Sum<i128>>(parts, columns, driver)?),
-        Aggregate::Sum(Numbers::Floats(columns)) => Box::new(fold::<Sum<f64>>(parts, columns, driver)?),
-        Aggregate::Mean(Numbers::Integers(columns)) => Box::new(fold::<Mean<i64>>(parts, columns, driver)?),
-        Aggregate::Mean(Numbers::Wide(columns)) => Box::new(fold::<Mean<i128>>(parts, columns, driver)?),
-        Aggregate::Mean(Numbers::Floats(columns)) => Box::new(fold::<Mean<f64>>(parts, columns, driver)?),
-        Aggregate::Min(columns) => Box::new(fold::<Extreme<false>>(parts, columns, driver)?),
-        Aggregate::Max(columns) => Box::new(fold::<Extreme<true>>(parts, columns, driver)?),
-        Aggregate::Variance(columns) => Box::new(fold::<Variance<false>>(parts, columns, driver)?),
-        Aggregate::Deviation(columns) => Box::new(fold::<Variance<true>>(parts, columns, driver)?),
-        Aggregate::First(masks) => Box::new(fold_rows::<false>(parts, streams, masks, driver)?),
-        Aggregate::Last(masks) => Box::new(fold_rows::<true>(parts, streams, masks, driver)?),
-    })
+        Aggregate::Sum(Numbers::Integers(columns)) => of::<Sum<i64>>(columns),
+        Aggregate::Sum(Numbers::Wide(columns)) => of::<Sum<i128>>(columns),
+        Aggregate::Sum(Numbers::Floats(columns)) => of::<Sum<f64>>(columns),
+        Aggregate::Mean(Numbers::Integers(columns)) => of::<Mean<i64>>(columns),
+        Aggregate::Mean(Numbers::Wide(columns)) => of::<Mean<i128>>(columns),
+        Aggregate::Mean(Numbers::Floats(columns)) => of::<Mean<f64>>(columns),
+        Aggregate::Min(columns) => of::<Extreme<false>>(columns),
+        Aggregate::Max(columns) => of::<Extreme<true>>(columns),
+        Aggregate::Variance(columns) => of::<Variance<false>>(columns),
+        Aggregate::Deviation(columns) => of::<Variance<true>>(columns),
+        Aggregate::First(masks) => Box::new(Choice::<false> { streams, masks }),
+        Aggregate::Last(masks) => Box::new(Choice::<true> { streams, masks }),
+    }
 }

@@ -23,7 +23,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_structures::gate::{Next, Reader, Row, ScaleGate};
+use tidegate_structures::gate::{Next, Reader, Row, ScaleGate, Source};
 use tidegate_structures::hive::{Hive, HiveReader, HiveWriter};
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{AtomicI64, Ordering};
@@ -315,8 +315,7 @@ impl Queue for End {
 /// A reader of all rows in merged order, each source having put its own in.
 fn merged(epoch: &Epoch<'_>, driver: &Driver) -> Result<Reader<u32>, Stopped> {
     let (sources, mut readers) = ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
-    driver.map(sources.into_iter().zip(epoch.rows).collect(), |(mut source, rows): (_, &Stream<'_>)| {
-        let source: &mut tidegate_structures::gate::Source<u32> = &mut source;
+    driver.map(sources.into_iter().zip(epoch.rows).collect(), |(mut source, rows): (Source<u32>, &Stream<'_>)| {
         for (&ts, row) in rows.ts.iter().zip(0..) {
             source.push(ts, row).expect("rows are in order, and nothing limits the gate");
         }
