@@ -67,10 +67,7 @@ impl<I: WindowIndex> IndexJoin<I> {
                 *nth += 1;
                 let from = found.numbers.len();
                 found.numbers.extend(candidates[begin..end].iter().copied().filter(|&other| self.agrees(row, other)));
-                if self.ordered {
-                    let first = self.epoch.places[row].from;
-                    found.numbers[from..].sort_unstable_by_key(|number| number.wrapping_sub(first));
-                }
+                self.sort(row, &mut found.numbers[from..]);
                 found.ends.push(found.numbers.len() as u32);
             }
             // 3. What is left goes through the condition.
@@ -83,6 +80,39 @@ impl<I: WindowIndex> IndexJoin<I> {
         Ok(found)
     }
 
+    /// Brings the candidates of rows into order, and drops those that fail another band or the condition.
+    pub(super) fn refine<E>(&self, candidates: Found, filter: Option<&Filter<'_, E>>) -> Result<Found, E> {
+        let mut found =
+            Found { rows: candidates.rows.clone(), comparisons: candidates.comparisons, ..Found::default() };
+        for (row, numbers) in candidates.matches(candidates.rows.clone()) {
+            let from = found.numbers.len();
+            found.numbers.extend(numbers.iter().copied().filter(|&other| self.agrees(row, other)));
+            self.sort(row, &mut found.numbers[from..]);
+            found.ends.push(found.numbers.len() as u32);
+        }
+        if let Some(filter) = filter {
+            found.filter(&self.epoch, 0, candidates.rows, filter)?;
+        }
+        Ok(found)
+    }
+
+    /// Brings a row's matches into the order in which they came, if that is wanted.
+    #[inline]
+    fn sort(&self, row: usize, numbers: &mut [u32]) {
+        if self.ordered {
+            let first = self.epoch.places[row].from;
+            numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
+        }
+    }
+
+    /// What a row looks for; no numbers if it matches nothing.
+    #[inline]
+    pub(super) fn probe_of(&self, row: usize) -> Probe {
+        let place = self.epoch.places[row];
+        let (low, high) = self.epoch.ranges[row];
+        Probe { low, high, from: place.from, to: if self.epoch.joins[row] { place.upto } else { place.from } }
+    }
+
     /// Probes for rows of the epoch, those of the left side first; how many these are.
     fn probe(&self, rows: Range<usize>, candidates: &mut Vec<u32>, ends: &mut Vec<u32>) -> usize {
         let mut probes = [const { Probe { low: 0, high: -1, from: 0, to: 0 } }; MOST_ROWS];
@@ -90,11 +120,7 @@ impl<I: WindowIndex> IndexJoin<I> {
         for side in [Side::Left, Side::Right] {
             let mut count = 0;
             for row in rows.clone().filter(|&row| self.epoch.sides[row] == side) {
-                let place = self.epoch.places[row];
-                let (low, high) = self.epoch.ranges[row];
-                // A row that matches nothing has no numbers to look for.
-                let to = if self.epoch.joins[row] { place.upto } else { place.from };
-                probes[count] = Probe { low, high, from: place.from, to };
+                probes[count] = self.probe_of(row);
                 count += 1;
             }
             self.indexes[self.other(side)].find_all(&probes[..count], candidates, ends);

@@ -11,7 +11,8 @@
 //! insert it. They are done for many rows at a time, inserting first: a row that came later than the one that looks, or
 //! has left its window, is told by its number. So each row has, as the paper's parallel join records it, the numbers of
 //! the first and the last row of the other side that it may match; probes of many rows can wait for memory together, and
-//! threads take pieces of the rows without any lock.
+//! threads take pieces of the rows without any lock. The join of the paper's section 4, in which threads
+//! take tasks from a queue and share PIM-Trees, is [`IndexJoin::by_tasks`].
 //!
 //! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the range of codes of the
 //! other side's rows that it matches, for every column with a band. The first column is indexed; the others are compared.
@@ -32,6 +33,7 @@ mod find;
 mod kind;
 mod log;
 mod results;
+mod tasks;
 mod window;
 
 use std::fmt;
@@ -45,6 +47,7 @@ use crate::online_join::{Failed, Filter, Progress, Results, Side};
 use find::Found;
 pub use kind::IndexKind;
 use log::Log;
+pub use tasks::{TaskJoin, TaskOptions, TaskRow, Worker};
 use window::Edge;
 pub use window::Window;
 
@@ -110,7 +113,9 @@ pub struct IndexJoin<I> {
     ordered: bool,
     /// One a side, or a single one for a join of a stream with itself.
     logs: Vec<Log>,
+    /// As many, or none if threads take tasks, which have their own.
     indexes: Vec<I>,
+    tasks: Option<TaskJoin>,
     /// The oldest row of each side that a row of the epoch may match, and the oldest that is in the index.
     edges: Vec<Edge>,
     indexed: Vec<u64>,
@@ -162,6 +167,7 @@ impl<I: WindowIndex> IndexJoin<I> {
             ordered,
             logs,
             indexes: (0..sides).map(|_| index()).collect(),
+            tasks: None,
             edges: vec![Edge::default(); sides],
             indexed: vec![0; sides],
             epoch: Epoch { further: vec![Vec::new(); columns - 1], ..Epoch::default() },
@@ -170,6 +176,14 @@ impl<I: WindowIndex> IndexJoin<I> {
             found: Vec::new(),
             comparisons: 0,
         }
+    }
+
+    /// The same join by tasks that threads take from a queue, and PIM-Trees that they share, as published; instead of rows
+    /// that enter the indexes ahead, and pieces of them that threads look for.
+    pub fn by_tasks(mut self, options: TaskOptions) -> Self {
+        self.tasks = Some(TaskJoin::new(self.logs.len(), options));
+        self.indexes.clear();
+        self
     }
 
     /// The number of the side that rows of a side look at.
@@ -205,7 +219,8 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// Bytes held beside the rows themselves.
     pub fn memory(&self) -> usize {
-        self.logs.iter().map(Log::memory).sum::<usize>() + self.indexes.iter().map(I::memory).sum::<usize>()
+        let of_tasks = self.tasks.as_ref().map_or(0, TaskJoin::memory);
+        of_tasks + self.logs.iter().map(Log::memory).sum::<usize>() + self.indexes.iter().map(I::memory).sum::<usize>()
     }
 
     /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
@@ -240,10 +255,37 @@ impl<I: WindowIndex> IndexJoin<I> {
             }
         }
         (epoch.ts, epoch.sides) = (ts, sides);
+        if let Some(mut tasks) = self.tasks.take() {
+            tasks.begin((0..self.epoch_rows()).map(|row| self.task_row(row)).collect());
+            self.tasks = Some(tasks);
+        }
     }
 
-    /// Finds the results of as many rows of the epoch as the threads come to.
+    /// A row of the epoch as tasks see it.
+    fn task_row(&self, row: usize) -> TaskRow {
+        let (side, number) = (self.epoch.sides[row], self.epoch.places[row].number);
+        let key = self.epoch.joins[row].then(|| self.logs[side as usize].code(0, number));
+        TaskRow { side: side as usize, other: self.other(side), number, key, probe: self.probe_of(row) }
+    }
+
+    /// Finds the results of as many rows of the epoch as the threads come to. After an error the join is of no more use.
     pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
+        let from = self.next;
+        match self.tasks.is_some() {
+            true => self.run_tasks(driver, filter)?,
+            false => self.look_ahead(driver, filter)?,
+        }
+        let is_outer = self.logs.iter().any(Log::is_outer);
+        let pieces = self.found.iter().map(|found| found.rows.clone()).collect();
+        let progress = if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(pieces) };
+        if self.tasks.is_none() && self.next == self.entered {
+            self.leave();
+        }
+        Ok(progress)
+    }
+
+    /// Finds the matches of rows that enter the indexes ahead.
+    fn look_ahead<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<(), Failed<E>> {
         // 1. Some rows enter the indexes: few, if they are many beside those that are there.
         if self.next == self.entered {
             let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
@@ -256,24 +298,32 @@ impl<I: WindowIndex> IndexJoin<I> {
         let looked = driver.map(pieces, |rows| (rows.end, self.look(rows, filter))).map_err(Failed::Stopped)?;
         // 3. Results are taken up to the first row that was not looked for, since its piece has matches enough.
         self.found.clear();
-        let from = self.next;
         for (end, found) in looked {
             let found = found.map_err(Failed::Filter)?;
             self.comparisons += found.comparisons;
             self.next = found.rows.end;
-            let whole = found.rows.end == end;
+            let is_whole = found.rows.end == end;
             self.found.push(found);
-            if !whole {
+            if !is_whole {
                 break;
             }
         }
-        let is_outer = self.logs.iter().any(Log::is_outer);
-        let pieces = self.found.iter().map(|found| found.rows.clone()).collect();
-        let progress = if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(pieces) };
-        if self.next == self.entered {
-            self.leave();
-        }
-        Ok(progress)
+        Ok(())
+    }
+
+    /// Finds the matches of rows by tasks.
+    fn run_tasks<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<(), Failed<E>> {
+        let tasks = self.tasks.as_mut().expect("the join goes by tasks");
+        tasks.limit(find::MOST_MATCHES);
+        let workers = (0..driver.threads()).map(|_| tasks.worker());
+        let turns = workers.map(|mut worker| move || worker.step()).collect();
+        driver.take_turns(turns).map_err(Failed::Stopped)?;
+        let candidates = tasks.take();
+        let refined = driver.map(candidates, |found| self.refine(found, filter)).map_err(Failed::Stopped)?;
+        self.found = refined.into_iter().collect::<Result<_, E>>().map_err(Failed::Filter)?;
+        self.comparisons += self.found.iter().map(|found| found.comparisons).sum::<u64>();
+        self.next = self.found.last().map_or(self.next, |found| found.rows.end);
+        Ok(())
     }
 
     /// Inserts the rows of the epoch before `upto` into the indexes of their sides.
@@ -382,7 +432,10 @@ impl<I: WindowIndex> IndexJoin<I> {
                 Some(now) => self.edges[at].advance(self.window, side, &self.logs[at], end, now),
                 None => end,
             };
-            self.remove_before(at, first);
+            match &mut self.tasks {
+                Some(tasks) => tasks.expire(at, first as u32, now.is_none()),
+                None => self.remove_before(at, first),
+            }
             self.logs[at].drop_before(first);
         }
     }
@@ -394,11 +447,15 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// When this join has rows already, or columns differ in number or length.
     pub fn restore(&mut self, sides: &[Kept<'_>]) {
         assert!(sides.len() == self.logs.len() && self.logs.iter().all(|log| log.end() == 0), "a join without rows");
-        for ((log, index), kept) in self.logs.iter_mut().zip(&mut self.indexes).zip(sides) {
+        for (at, (log, kept)) in self.logs.iter_mut().zip(sides).enumerate() {
             log.extend(kept.ts.iter().copied(), kept.bands);
             log.restore(kept.matched, kept.settled);
             let rows = (0..kept.ts.len() as u32).filter(|&row| log.joins(row));
-            index.insert_all(&rows.map(|row| Entry { key: log.code(0, row), row }).collect::<Vec<_>>());
+            let rows: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
+            match &mut self.tasks {
+                Some(tasks) => tasks.restore(at, &rows),
+                None => self.indexes[at].insert_all(&rows),
+            }
         }
     }
 }

@@ -135,6 +135,8 @@ impl Columns {
 struct Manner {
     epochs: Vec<usize>,
     kind: IndexKind,
+    /// Whether threads take tasks instead.
+    tasks: Option<TaskOptions>,
     threads: usize,
     ordered: bool,
     /// After how many epochs another join goes on from what this one has kept.
@@ -200,7 +202,13 @@ fn run(
     manner: &Manner,
     keep: Keep<'_>,
 ) -> Vec<(u32, u32)> {
-    let make = || IndexJoin::new(window, how, columns, manner.ordered, || manner.kind.index());
+    let make = || {
+        let join = IndexJoin::new(window, how, columns, manner.ordered, || manner.kind.index());
+        match manner.tasks {
+            Some(tasks) => join.by_tasks(tasks),
+            None => join,
+        }
+    };
     let driver = Driver::new(manner.threads, Stop::default());
     let (mut join, mut base) = (make(), [0; 2]);
     let mut found = Vec::new();
@@ -284,8 +292,13 @@ fn within() -> impl Strategy<Value = Within> {
 
 fn manner() -> impl Strategy<Value = Manner> {
     let epochs = prop::collection::vec(1_usize..80, 1..8);
-    (epochs, kinds(), 1_usize..4, any::<bool>(), 1_usize..9)
-        .prop_map(|(epochs, kind, threads, ordered, restores)| Manner { epochs, kind, threads, ordered, restores })
+    let tasks =
+        (1_usize..9, prop_oneof![Just(1e-9), Just(0.5)], any::<bool>()).prop_map(|(rows, merge_ratio, is_blocking)| {
+            TaskOptions { rows, merge_ratio, insertion_depth: None, is_blocking }
+        });
+    (epochs, kinds(), prop::option::weighted(0.3, tasks), 1_usize..4, any::<bool>(), 1_usize..9).prop_map(
+        |(epochs, kind, tasks, threads, ordered, restores)| Manner { epochs, kind, tasks, threads, ordered, restores },
+    )
 }
 
 proptest! {
@@ -334,6 +347,9 @@ proptest! {
             }
         }
         let mut join: Join = IndexJoin::of_one_stream(window, columns, true, || manner.kind.index());
+        if let Some(tasks) = manner.tasks {
+            join = join.by_tasks(tasks);
+        }
         let driver = Driver::new(manner.threads, Stop::default());
         let (mut found, mut rest) = (Vec::new(), &rows[..]);
         for &len in manner.epochs.iter().cycle() {

@@ -53,6 +53,11 @@ impl CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }
 
+    /// The rows that are not before `first`, counted.
+    pub(super) fn live(&self, first: u32) -> usize {
+        self.rows[..self.len].iter().filter(|&&row| is_live(row, first)).count()
+    }
+
     fn merged(keys: &[i64], rows: &[u32], others: &[Entry], first: u32, len: usize) -> CssTree {
         // One more than the rows, so that there is room for one that is written over.
         let padded = (len + 1).next_multiple_of(FANOUT);

@@ -15,6 +15,7 @@
 //! - [`ChainedIndex`]: one index a stretch of time; the oldest is dropped as a whole.
 //! - [`ImTree`]: new rows in a B+-tree, all others in an immutable tree ([`CssTree`]) with which they are merged at times.
 //! - [`PimTree`]: the same with a B+-tree for every node of the immutable tree at some depth.
+//!   [`SharedPimTree`]: one that threads share.
 //! - [`BucketIndex`]: the block of a value is computed, not searched; many rows are looked for at the same time. The fastest.
 //!
 //! ```
@@ -44,6 +45,7 @@ mod im_tree;
 mod pim_tree;
 mod round_robin;
 mod search;
+mod shared_pim_tree;
 
 pub use bplus::BPlusTree;
 pub use bucket::BucketIndex;
@@ -52,6 +54,7 @@ pub use css::CssTree;
 pub use im_tree::ImTree;
 pub use pim_tree::PimTree;
 pub use round_robin::RoundRobin;
+pub use shared_pim_tree::SharedPimTree;
 
 /// What is looked for: rows with these keys and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

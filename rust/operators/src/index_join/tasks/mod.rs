@@ -1,0 +1,347 @@
+//! The parallel index-based window join as published: threads take tasks of a few rows from a shared queue.
+//!
+//! ```text
+//!            completed           active      available
+//! queue   │ 1 2 │ 3 4 │ 5 6 │ 7 8 │ 9 10 │ 11 12 │ 13 14 │
+//!           └──▶ results, in order          └──▶ the next thread that has time
+//!
+//! window  │ indexed: found by the index │ edge: searched one by one │ rows that came later
+//!         from                         edge                        upto
+//! ```
+//!
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), section 4. A task's steps:
+//!
+//! 1. *Acquire*: some rows become active, and the thread gets the indexes as they are.
+//! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows before it, and the rows from
+//!    it on are compared one by one.
+//! 3. *Index*: the rows enter their indexes and are marked; whoever can moves the edge on.
+//! 4. *Propagate*: whoever can takes the results of completed tasks, in order.
+//!
+//! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new ones begin; makes the new
+//! tree while others go on without indexing (first phase); lets the tasks end again, exchanges the trees, and inserts what
+//! was left out while others go on with indexing (second phase). Or it lets everybody wait: the blocking merge.
+//!
+//! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in the merged order, not
+//! when it is assigned; so they do not depend on threads. Results of a few tasks are put together, since they are handed on
+//! in pieces. What a thread does between two points where it may have to wait is a step, so that any scheduler can run it.
+
+mod merge;
+mod queue;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_structures::index::{Entry, Probe, SharedPimTree};
+use tidegate_sync::{Counter, Lock, Prefix, TryLock};
+
+use super::find::Found;
+use crate::driver::Turn;
+use merge::Merge;
+use queue::{Acquired, Queue, Task};
+
+/// Rows of a task: more of them gain little, as in the paper.
+const TASK_ROWS: usize = 8;
+
+/// How the tasks of a join are done.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskOptions {
+    /// Rows of a task.
+    pub rows: usize,
+    /// When an index is merged: as soon as so many times the rows of its immutable part were inserted.
+    pub merge_ratio: f64,
+    /// The depth at which an index has its subindexes; without one it chooses.
+    pub insertion_depth: Option<usize>,
+    /// Whether everybody waits for a merge.
+    pub is_blocking: bool,
+}
+
+impl Default for TaskOptions {
+    /// Few merges: with several threads they cost more than they save.
+    fn default() -> Self {
+        TaskOptions { rows: TASK_ROWS, merge_ratio: 1.0, insertion_depth: None, is_blocking: false }
+    }
+}
+
+/// A row that is looked for and indexed.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskRow {
+    /// Its side, and the side that it is looked for in.
+    pub side: usize,
+    /// The other side; the same one in a join of a stream with itself.
+    pub other: usize,
+    /// Its number within its side, modulo 2^32.
+    pub number: u32,
+    /// Its key; `None` if it can match nothing.
+    pub key: Option<i64>,
+    /// What it looks for.
+    pub probe: Probe,
+}
+
+/// The rows of one side in the queue.
+#[derive(Debug)]
+struct Side {
+    /// The number of the first one.
+    first: u32,
+    /// Their keys.
+    keys: Vec<Option<i64>>,
+    /// Which are in the index; the edge is the first that may not be.
+    indexed: Prefix,
+}
+
+/// The state of a join whose rows are tasks of threads.
+#[derive(Debug)]
+pub struct TaskJoin {
+    options: TaskOptions,
+    queue: Lock<Queue>,
+    rows: Vec<TaskRow>,
+    sides: Vec<Side>,
+    /// The results of each task, once it is completed.
+    results: Vec<Lock<Option<Results>>>,
+    /// Matches in results, about, and how many are enough.
+    matches: Counter,
+    enough: usize,
+    output: TryLock<Output>,
+}
+
+/// The matches of the rows of a task.
+#[derive(Debug, Default)]
+struct Results {
+    numbers: Vec<u32>,
+    ends: Vec<u32>,
+    comparisons: u64,
+}
+
+/// Results in order.
+#[derive(Debug, Default)]
+struct Output {
+    /// The next task whose results are wanted, and the next row.
+    task: usize,
+    row: usize,
+    pieces: Vec<Found>,
+}
+
+impl TaskJoin {
+    /// A join of so many sides, without rows.
+    pub fn new(sides: usize, options: TaskOptions) -> Self {
+        TaskJoin {
+            options,
+            queue: Lock::new(Queue::new(sides)),
+            rows: Vec::new(),
+            sides: Vec::new(),
+            results: Vec::new(),
+            matches: Counter::new(0),
+            enough: usize::MAX,
+            output: TryLock::new(Output::default()),
+        }
+    }
+
+    /// Puts rows into the queue, those of each side with rising numbers. All former ones are through.
+    pub fn begin(&mut self, rows: Vec<TaskRow>) {
+        let of_side = |side: usize| {
+            let mut own = rows.iter().filter(|row| row.side == side).peekable();
+            let first = own.peek().map_or(0, |row| row.number);
+            let keys: Vec<Option<i64>> = own.map(|row| row.key).collect();
+            Side { first, indexed: Prefix::new(keys.len()), keys }
+        };
+        self.sides = (0..self.queue.with(|queue| queue.sides.len())).map(of_side).collect();
+        self.results = (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
+        self.queue.with(|queue| queue.begin(rows.len()));
+        *self.output.get_mut() = Output::default();
+        self.rows = rows;
+    }
+
+    /// Stops handing out tasks once some `most` matches were found, until it is called again.
+    pub fn limit(&mut self, most: usize) {
+        self.matches.set(0);
+        self.enough = most;
+    }
+
+    /// What a thread does: as many of them as wished may take turns.
+    pub fn worker(&self) -> Worker<'_> {
+        Worker { join: self, merge: None }
+    }
+
+    /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker is left.
+    pub(super) fn take(&mut self) -> Vec<Found> {
+        self.propagate();
+        std::mem::take(&mut self.output.get_mut().pieces)
+    }
+
+    /// The matches so far that were not taken, by row and in the order of their numbers.
+    pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
+        let sorted = |numbers: &[u32], row: &TaskRow| {
+            let mut numbers = numbers.to_vec();
+            numbers.sort_unstable_by_key(|number| number.wrapping_sub(row.probe.from));
+            numbers
+        };
+        let pieces = self.take();
+        let matches = pieces.iter().flat_map(|found| found.matches(found.rows.clone()));
+        matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
+    }
+
+    /// Adds rows of a side that are not looked for themselves.
+    pub(super) fn restore(&mut self, side: usize, rows: &[Entry]) {
+        self.queue.with(|queue| rows.iter().for_each(|row| queue.sides[side].index.insert(row.key, row.row)));
+    }
+
+    /// Notes that no later row looks for those of a side before `first`; there are no others if it `is_all`.
+    pub(super) fn expire(&mut self, side: usize, first: u32, is_all: bool) {
+        self.queue.with(|queue| {
+            queue.sides[side].first = first;
+            if is_all {
+                queue.sides[side].index = Arc::default();
+            }
+        });
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        let indexes: Vec<Arc<SharedPimTree>> =
+            self.queue.with(|queue| queue.sides.iter().map(|side| side.index.clone()).collect());
+        indexes.iter().map(|index| index.memory()).sum()
+    }
+
+    /// The matches of a task's rows.
+    fn find(&self, task: &Task) -> Results {
+        let mut results = Results::default();
+        for row in &self.rows[task.rows.clone()] {
+            if row.key.is_some() {
+                self.find_row(row, &task.indexes[row.other], &mut results);
+            }
+            results.ends.push(results.numbers.len() as u32);
+        }
+        results
+    }
+
+    fn find_row(&self, row: &TaskRow, index: &SharedPimTree, results: &mut Results) {
+        let (probe, other) = (&row.probe, &self.sides[row.other]);
+        // The edge is read once, and first: what it speaks for is then in the index.
+        let edge = other.first.wrapping_add(other.indexed.edge() as u32);
+        let upto = other.first.wrapping_add(other.keys.len() as u32);
+        // Distances from the beginning of the row's window, in which numbers do not wrap.
+        let from_window = |number: u32| number.wrapping_sub(probe.from);
+        let window = from_window(probe.to);
+        let is_before = |number: u32| from_window(number).cast_signed() < 0;
+        let indexed = if other.keys.is_empty() {
+            window
+        } else if is_before(edge) {
+            0
+        } else {
+            from_window(edge).min(window)
+        };
+        // 1. Rows before the edge are in the index.
+        let before = results.numbers.len();
+        index.find(&Probe { to: probe.from.wrapping_add(indexed), ..*probe }, &mut results.numbers);
+        // 2. The others are looked at one by one.
+        results.comparisons += (results.numbers.len() - before) as u64 + u64::from(window - indexed);
+        debug_assert!(indexed == window || from_window(upto) >= window, "rows that are not indexed are in the queue");
+        for distance in indexed..window {
+            let number = probe.from.wrapping_add(distance);
+            let key = other.keys[number.wrapping_sub(other.first) as usize];
+            if key.is_some_and(|key| (probe.low..=probe.high).contains(&key)) {
+                results.numbers.push(number);
+            }
+        }
+    }
+
+    /// Inserts a row of the queue into an index, and marks it.
+    fn index(&self, row: usize, index: &SharedPimTree) {
+        let row = &self.rows[row];
+        let side = &self.sides[row.side];
+        if let Some(key) = row.key {
+            index.insert(key, row.number);
+        }
+        side.indexed.mark(row.number.wrapping_sub(side.first) as usize);
+    }
+
+    /// Takes the results of completed tasks in order, unless another thread is at it.
+    fn propagate(&self) {
+        self.output.try_with(|output| {
+            while let Some(results) = self.results.get(output.task).and_then(|slot| slot.with(Option::take)) {
+                output.push(results);
+            }
+        });
+    }
+
+    /// Whether all tasks that were handed out are through.
+    fn is_through(&self, rows: usize) -> bool {
+        self.output.try_with(|output| output.row == rows).unwrap_or(false)
+    }
+}
+
+impl Output {
+    fn push(&mut self, results: Results) {
+        let is_full =
+            |piece: &Found| piece.rows.len() >= super::PIECE || piece.numbers.len() >= super::find::MOST_MATCHES;
+        if self.pieces.last().is_none_or(is_full) {
+            self.pieces.push(Found { rows: self.row..self.row, ..Found::default() });
+        }
+        let piece = self.pieces.last_mut().expect("one was pushed");
+        let before = piece.numbers.len() as u32;
+        piece.numbers.extend_from_slice(&results.numbers);
+        piece.ends.extend(results.ends.iter().map(|end| before + end));
+        piece.comparisons += results.comparisons;
+        piece.rows.end += results.ends.len();
+        self.row = piece.rows.end;
+        self.task += 1;
+    }
+}
+
+/// What one thread does for a join: a step at a time, see [`step`](Self::step).
+#[derive(Debug)]
+pub struct Worker<'a> {
+    join: &'a TaskJoin,
+    /// The merge that this thread is at.
+    merge: Option<Merge>,
+}
+
+impl Worker<'_> {
+    /// Does a task or a part of a merge, if there is one.
+    pub fn step(&mut self) -> Turn {
+        let join = self.join;
+        if let Some(merge) = self.merge.take() {
+            let (merge, turn) = merge.step(join);
+            self.merge = merge;
+            return turn;
+        }
+        match join.acquire() {
+            Acquired::Task(task) => {
+                self.work(&task);
+                Turn::Worked
+            }
+            Acquired::Merge(side) => {
+                self.merge = Some(Merge::begin(side));
+                Turn::Worked
+            }
+            Acquired::Wait => {
+                join.propagate();
+                Turn::Waiting
+            }
+            Acquired::Nothing(rows) => {
+                join.propagate();
+                if join.is_through(rows) { Turn::Finished } else { Turn::Waiting }
+            }
+        }
+    }
+
+    fn work(&self, task: &Task) {
+        let join = self.join;
+        let results = join.find(task);
+        join.matches.add(results.numbers.len());
+        join.results[task.rows.start / join.options.rows].with(|slot| *slot = Some(results));
+        for row in task.rows.clone() {
+            let side = join.rows[row].side;
+            if task.is_indexing[side] {
+                join.index(row, &task.indexes[side]);
+            }
+        }
+        join.queue.with(|queue| queue.active -= 1);
+        join.propagate();
+    }
+}
+
+/// Rows of the queue.
+type Rows = Range<usize>;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,159 @@
+//! Tasks against a loop over all pairs: on threads, and step by step in orders that no scheduler would choose.
+
+use proptest::prelude::*;
+use tidegate_structures::index::Probe;
+use tidegate_sync::Stop;
+
+use super::*;
+use crate::driver::Driver;
+
+/// Rows of two sides, or one, in the order in which they come: side and key.
+type Rows = Vec<(usize, Option<i64>)>;
+
+/// The tasks for rows that come after `came` ones of each side; a row looks for keys `within` of its own.
+fn tasks(rows: &[(usize, Option<i64>)], sides: usize, came: &mut [u32], window: u32, within: i64) -> Vec<TaskRow> {
+    rows.iter()
+        .map(|&(side, key)| {
+            let other = if sides == 1 { 0 } else { 1 - side };
+            let number = came[side];
+            came[side] += 1;
+            let to = if sides == 1 { number } else { came[other] };
+            let middle = key.unwrap_or(0);
+            let probe = Probe {
+                low: middle.saturating_sub(within),
+                high: middle.saturating_add(within),
+                from: to.saturating_sub(window),
+                to,
+            };
+            TaskRow { side, other, number, key, probe }
+        })
+        .collect()
+}
+
+/// The matches of each row.
+fn oracle(rows: &[TaskRow]) -> Vec<Vec<u32>> {
+    let matches = |nth: usize, row: &TaskRow| {
+        let earlier = rows[..nth].iter().filter(|other| other.side == row.other && row.probe.takes(other.number));
+        let close = |key: &TaskRow| key.key.is_some_and(|key| (row.probe.low..=row.probe.high).contains(&key));
+        let numbers = earlier.filter(|other| close(other)).map(|other| other.number);
+        if row.key.is_some() { numbers.collect() } else { Vec::new() }
+    };
+    rows.iter().enumerate().map(|(nth, row)| matches(nth, row)).collect()
+}
+
+fn options() -> impl Strategy<Value = TaskOptions> {
+    let ratio = prop_oneof![Just(1e-9), Just(0.3), Just(1.0)];
+    let depth = prop_oneof![Just(None), Just(Some(0)), Just(Some(1)), Just(Some(2))];
+    (1_usize..9, ratio, depth, any::<bool>()).prop_map(|(rows, merge_ratio, insertion_depth, is_blocking)| {
+        TaskOptions { rows, merge_ratio, insertion_depth, is_blocking }
+    })
+}
+
+fn rows(sides: usize) -> impl Strategy<Value = Rows> {
+    let key = prop_oneof![9 => (-40_i64..40).prop_map(Some), 1 => Just(Some(i64::MAX)), 1 => Just(None)];
+    prop::collection::vec((0..sides, key), 0..400)
+}
+
+/// Gives the rows to a join in epochs of these lengths; `run` lets its workers work until all is done.
+fn matches(
+    rows: &[(usize, Option<i64>)],
+    sides: usize,
+    (window, within): (u32, i64),
+    options: TaskOptions,
+    epochs: &[usize],
+    mut run: impl FnMut(&TaskJoin),
+) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+    let (mut join, mut came) = (TaskJoin::new(sides, options), vec![0; sides]);
+    let (mut found, mut all, mut rest) = (Vec::new(), Vec::new(), rows);
+    for &len in epochs.iter().cycle() {
+        let (head, tail) = rest.split_at(len.min(rest.len()));
+        rest = tail;
+        let rows = tasks(head, sides, &mut came, window, within);
+        all.extend(rows.iter().copied());
+        join.begin(rows);
+        let upto = all.len();
+        while found.len() < upto {
+            // Some are taken before all are found.
+            join.limit(60);
+            run(&join);
+            found.extend(join.take_matches());
+        }
+        if rest.is_empty() {
+            break;
+        }
+    }
+    (found, oracle(&all))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn oracle_tasks_on_threads(
+        (sides, rows) in (1_usize..3).prop_flat_map(|sides| (Just(sides), rows(sides))),
+        options in options(),
+        window in 1_u32..200,
+        within in 0_i64..20,
+        epochs in prop::collection::vec(1_usize..200, 1..4),
+        threads in 1_usize..5,
+    ) {
+        let driver = Driver::new(threads, Stop::default());
+        let (found, expected) = matches(&rows, sides, (window, within), options, &epochs, |join| {
+            let workers = (0..threads).map(|_| join.worker());
+            driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
+        });
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn oracle_tasks_in_any_order_of_steps(
+        (sides, rows) in (1_usize..3).prop_flat_map(|sides| (Just(sides), rows(sides))),
+        options in options(),
+        window in 1_u32..200,
+        within in 0_i64..20,
+        epochs in prop::collection::vec(1_usize..200, 1..4),
+        turns in prop::collection::vec(0_usize..4, 1..60),
+    ) {
+        let mut turns = turns.into_iter().cycle();
+        let (found, expected) = matches(&rows, sides, (window, within), options, &epochs, |join| {
+            let mut workers: Vec<Worker<'_>> = (0..4).map(|_| join.worker()).collect();
+            // Whoever's turn it is; now and then everybody's, since one alone may have to wait for ever.
+            for (nth, turn) in turns.by_ref().enumerate() {
+                if workers[if nth % 50 < 40 { turn } else { nth % 4 }].step() == Turn::Finished {
+                    return;
+                }
+            }
+        });
+        prop_assert_eq!(found, expected);
+    }
+}
+
+/// More threads than cores, and merges all the time: what happens seldom happens often enough here.
+#[test]
+#[ignore = "takes some ten seconds"]
+fn stress_tasks_on_up_to_sixteen_threads() {
+    for (seed, threads) in [1, 2, 3, 4, 8, 16].into_iter().cycle().take(60).enumerate() {
+        let mut state = seed as u64 * 2 + 1;
+        let mut random = move |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let sides = 1 + seed % 2;
+        let key = |random: &mut dyn FnMut(u64) -> u64| if random(20) == 0 { None } else { Some(random(2000) as i64) };
+        let rows: Rows = (0..6000).map(|_| (random(sides as u64) as usize, key(&mut random))).collect();
+        let options = TaskOptions {
+            rows: 1 + seed % 8,
+            merge_ratio: [1e-9, 0.1, 1.0][seed % 3],
+            insertion_depth: [None, Some(1)][seed / 3 % 2],
+            is_blocking: seed % 5 == 0,
+        };
+        let driver = Driver::new(threads, Stop::default());
+        let (found, expected) = matches(&rows, sides, (500, 3), options, &[700, 1500], |join| {
+            let workers = (0..threads).map(|_| join.worker());
+            driver.take_turns(workers.map(|mut worker| move || worker.step()).collect()).unwrap();
+        });
+        assert!(found == expected, "seed {seed}, {options:?}, {threads} threads");
+    }
+}

@@ -1,0 +1,42 @@
+//! A value that one thread at a time may work on, while others wait.
+
+#[cfg(loom)]
+use loom::sync::Mutex;
+#[cfg(not(loom))]
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+/// A mutex that loom can step through. A panic of whoever had it does not keep others out: what they find was left as it
+/// was, and the panic reaches the caller by another way.
+#[derive(Debug, Default)]
+pub struct Lock<T>(Mutex<T>);
+
+impl<T> Lock<T> {
+    /// Holds `value`.
+    pub fn new(value: T) -> Self {
+        Lock(Mutex::new(value))
+    }
+
+    /// Calls `work` with the value, once nobody else has it.
+    pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_works_and_a_panic_does_not_keep_others_out() {
+        let lock = Lock::new(0);
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| {
+                scope.spawn(|| (0..1000).for_each(|_| lock.with(|value| *value += 1)));
+            });
+        });
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("work failed"))));
+        assert!(caught.is_err());
+        assert_eq!(lock.with(|value| *value), 4000);
+    }
+}
