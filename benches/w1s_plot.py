@@ -1,9 +1,10 @@
-"""Draw what `w1s.py` has measured: rates by number of keys, and balance by skew.
+"""Draw what `w1s.py` has measured: rates by keys, skew and interval, balance by replicas and skew.
 
-    python benches/w1s_plot.py benches/results/w1s-throughput.json \
-        benches/results/w1s-load.json benches/plots/w1s.svg
+    python benches/w1s_plot.py benches/results/w1s-throughput.json benches/results/w1s-skew.json \
+        benches/results/w1s-stock.json benches/results/w1s-load.json benches/plots/w1s.svg
 
-Both inputs are written by `w1s.py throughput` and `w1s.py load`.
+The inputs are written by `w1s.py`: `throughput`, `throughput --skew 0.2,0.3,0.4,0.5`, `stock` and
+`load --skew uniform,0.2,0.3,0.4,0.5`.
 """
 
 from __future__ import annotations
@@ -23,51 +24,65 @@ from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what dr
 
 Point = dict[str, Any]
 MODES = ("key", "hybrid", "data", "auto")
+THREADS = 2
+KEYS = 50
 
 
-def rates(axes: Any, points: list[Point], threads: int) -> None:  # noqa: ANN401 - untyped library
-    """Bars: millions of rows a second, for each number of keys and mode."""
-    keys = sorted({point["keys"] for point in points})
+def rate(point: Point) -> float:
+    """Millions of rows of both sides a second."""
+    return float(point["rows"] / statistics.median(point["seconds"]) / 1e6)
+
+
+def load_factor(point: Point) -> float:
+    """The comparisons of the busiest replica over their mean."""
+    return float(max(point["comparisons"]) / statistics.mean(point["comparisons"]))
+
+
+def bars(axes: Any, points: list[Point], what: str, label: str) -> None:  # noqa: ANN401 - untyped library
+    """A group of bars for each value of `what`, with the rate of each mode."""
+    points = [point for point in points if point["threads"] == THREADS]
+    values = list(dict.fromkeys(point[what] for point in points))
     for at, mode in enumerate(MODES):
-        heights = [
-            point["rows"] / statistics.median(point["seconds"]) / 1e6
-            for key in keys
-            for point in points
-            if (point["keys"], point["mode"], point["threads"]) == (key, mode, threads)
-        ]
-        places = [place + 0.2 * (at - 1.5) for place in range(len(keys))]
-        axes.bar(places, heights, 0.2, label=mode)
-    axes.set_xticks(range(len(keys)), [str(key) for key in keys])
-    axes.set_xlabel(f"keys (uniform, {threads} threads)")
+        of_mode = {point[what]: rate(point) for point in points if point["mode"] == mode}
+        places = [place + 0.2 * (at - 1.5) for place in range(len(values))]
+        axes.bar(places, [of_mode[value] for value in values], 0.2, label=mode)
+    axes.set_xticks(range(len(values)), [str(value) for value in values])
+    axes.set_xlabel(label)
     axes.set_ylabel("M rows/s of both sides")
-    axes.legend()
 
 
-def balance(axes: Any, points: list[Point], keys: int) -> None:  # noqa: ANN401 - untyped library
-    """Lines: the busiest replica over the mean, for each skew and mode, of most replicas."""
-    replicas = max(point["threads"] for point in points)
-    skews = sorted({point["skew"] for point in points} - {"uniform"}, key=float)
+def lines(axes: Any, points: list[Point], what: str, label: str) -> None:  # noqa: ANN401 - untyped library
+    """A line for each mode: balance by `what`."""
     for mode in MODES:
-        heights = [
-            max(point["comparisons"]) / statistics.mean(point["comparisons"])
-            for skew in skews
-            for point in points
-            if (point["skew"], point["keys"], point["mode"], point["threads"])
-            == (skew, keys, mode, replicas)
-        ]
-        axes.plot(skews, heights, marker="o", label=mode)
-    axes.set_xlabel(f"skew s ({keys} keys, {replicas} replicas)")
+        of_mode = [point for point in points if point["mode"] == mode]
+        axes.plot(
+            [str(point[what]) for point in of_mode],
+            [load_factor(point) for point in of_mode],
+            marker="o",
+            label=mode,
+        )
+    axes.set_xlabel(label)
     axes.set_ylabel("comparisons: busiest / mean")
     axes.set_ylim(bottom=0)
-    axes.legend()
 
 
 def main() -> None:
-    """Read both files and draw."""
-    throughput, load, out = map(Path, sys.argv[1:])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
-    rates(left, json.loads(throughput.read_text()), threads=2)
-    balance(right, json.loads(load.read_text()), keys=50)
+    """Read the files and draw."""
+    *inputs, out = map(Path, sys.argv[1:])
+    throughput, skewed, stock, load = (json.loads(path.read_text()) for path in inputs)
+    load = [point for point in load if point["keys"] == KEYS]
+    replicas = max(point["threads"] for point in load)
+    figure, axes = plt.subplots(2, 3, figsize=(12, 6), layout="constrained")
+    bars(axes[0][0], throughput, "keys", f"keys, uniform, {THREADS} threads")
+    of_keys = [point for point in skewed if point["keys"] == KEYS]
+    bars(axes[0][1], of_keys, "skew", f"skew s, {KEYS} keys, {THREADS} threads")
+    bars(axes[0][2], stock, "skew", f"stock data by interval, {THREADS} threads")
+    of_most = [point for point in load if point["threads"] == replicas]
+    lines(axes[1][0], of_most, "skew", f"skew s, {KEYS} keys, {replicas} replicas")
+    of_skew = [point for point in load if point["skew"] == "0.3"]
+    lines(axes[1][1], of_skew, "threads", f"replicas, {KEYS} keys, skew 0.3")
+    axes[1][2].axis("off")
+    axes[1][2].legend(*axes[0][0].get_legend_handles_labels(), loc="center", title="parallelism")
     out.parent.mkdir(exist_ok=True)
     figure.savefig(out, metadata={"Date": None})
 

@@ -617,7 +617,7 @@ class StreamJoin:
         """Hand out the next results that are final, if there are any.
 
         It does not wait, so that None means *not now*, or that all sources have closed and all
-        results were taken. A batch has some 16 thousand rows at most.
+        results were taken. A batch has some 33 thousand rows at most.
 
         Returns:
             The next results in order, or None.

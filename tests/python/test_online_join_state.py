@@ -109,6 +109,54 @@ def used() -> IntervalJoin:
     return join
 
 
+def test_codes_of_dictionaries_do_not_show_at_any_depth():
+    words = pa.array(["a", "b", None, "a"]).dictionary_encode()
+    struct = pa.StructArray.from_arrays([words, pa.array([1, 2, 3, 4])], ["w", "n"])
+    other = pa.DictionaryArray.from_arrays(pa.array([2, 1, None, 2], pa.int32()), ["x", "b", "a"])
+    other_struct = pa.StructArray.from_arrays([other, struct.field("n")], ["w", "n"])
+    found = []
+    for of in (struct, other_struct):
+        lists = pa.ListArray.from_arrays(pa.array([0, 1, 1, 4], pa.int32()), of)
+        table = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "lists": lists})
+        join = IntervalJoin(table.schema, RIGHT.schema, **QUERY)
+        join.left_sources[0].push(table)
+        join.right_sources[0].push(RIGHT[:1])
+        found.append(join.snapshot())
+        again = IntervalJoin(table.schema, RIGHT.schema, **QUERY)
+        again.restore(found[-1])
+        assert again.snapshot() == found[-1]
+        for source in again.sources:
+            source.close()
+        rows = {row["ts"]: row["lists"] for batch in again for row in batch.to_pylist()}
+        assert list(map(rows.get, [1, 2, 3])) == table["lists"].to_pylist()
+    assert found[0] == found[1]
+
+
+def test_results_without_columns_are_kept():
+    join = new(columns=[])
+    join.left_sources[0].push(LEFT)
+    join.right_sources[0].push(RIGHT)
+    for source in join.sources:
+        source.close()
+    again = new(columns=[])
+    again.restore(join.snapshot())
+    assert sum(batch.num_rows for batch in again) == sum(batch.num_rows for batch in join) == 3
+
+
+def test_threads_do_not_show_where_a_row_has_many_pairs():
+    rows = pa.table({"ts": [0] * 1200})
+    snapshots = set()
+    for threads in (1, 2, 3):
+        join = IntervalJoin(
+            rows.schema, rows.schema, on="ts", lower=0, upper=0, threads=threads, columns=["ts"]
+        )
+        for source in join.sources:
+            source.push(rows)
+            source.close()
+        snapshots.add(join.snapshot())
+    assert len(snapshots) == 1
+
+
 def test_damage_is_found_wherever_it_is():
     snapshot = used().snapshot()
     rng = random.Random(1)  # noqa: S311 - no secret

@@ -77,6 +77,23 @@ impl Driver {
         Ok(Driver { pool: Some(Arc::new(pool)), ..driver })
     }
 
+    /// Calls `work` on one of the threads that last, if there are any: what it shares out begins there at once, while the
+    /// caller waits only once.
+    pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    /// Calls both, at the same time if there are threads that last.
+    pub fn both<A: Send, B: Send>(&self, one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
+        match &self.pool {
+            Some(pool) => pool.install(|| rayon::join(one, other)),
+            None => (one(), other()),
+        }
+    }
+
     /// The number of threads.
     pub fn threads(&self) -> usize {
         self.threads
@@ -271,6 +288,19 @@ mod tests {
             // Neither gets past the barrier before the other has come to it.
             driver.map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
         }
+    }
+
+    #[test]
+    fn both_are_done_at_the_same_time() {
+        let driver = Driver::lasting(2, Stop::default(), false).unwrap();
+        let barrier = std::sync::Barrier::new(2);
+        let wait = || {
+            barrier.wait();
+            std::thread::current().id()
+        };
+        let (one, other) = driver.within(|| driver.both(wait, wait));
+        assert_ne!(one, other, "each has a thread of its own");
+        assert_eq!(Driver::new(2, Stop::default()).both(|| 1, || 2), (1, 2));
     }
 
     #[test]

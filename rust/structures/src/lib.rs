@@ -9,3 +9,4 @@ pub mod pages;
 pub mod partition;
 pub mod scan;
 pub mod select;
+pub mod wide;

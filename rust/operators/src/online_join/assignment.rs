@@ -3,7 +3,8 @@
 //! - **KP**: each key is at home on one replica.
 //! - **DP**: each key is on all replicas. All look at each row, one stores it.
 //! - **HP**: each key is on as many replicas as its frequency needs (Algorithm 1). The first rows calibrate it; from
-//!   then on frequencies are measured anew with every [`MEASURED_ROWS`] rows, older ones fading, and keys follow.
+//!   then on frequencies are measured anew with every [`MEASURED_ROWS`] rows, older ones fading, and keys follow. One row
+//!   in [`SAMPLED`] stands for the others.
 //! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`]; then HP.
 //!
 //! Mappings change between two epochs only, when no replica is at work. A replica that is taken off a key keeps the rows
@@ -30,17 +31,26 @@ pub enum Parallelism {
 /// The most loaded replica may have this much more than the mean: the θ of Algorithm 1.
 const THRESHOLD: f64 = 1.2;
 
-/// Rows between two looks at the frequencies.
-const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 17 };
+/// Rows between two looks at the frequencies: a few milliseconds of work.
+const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// Comparisons between two looks below which no load asks for anything.
-const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 20 };
+/// One row in so many is counted.
+const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
 
-/// In place of a replica in a row's route: the key is not on its home replica alone.
-const SPLIT: u16 = u16::MAX;
+/// Comparisons that are needed to say how they are spread.
+const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 14 };
+
+/// Rows of a key that fade into fewer are forgotten.
+const LEAST_FREQUENCY: f32 = 0.5;
+
+/// From here on a row's route is no replica, but a place among the splits: the key is not on its home replica alone.
+const SPLIT: u16 = 1 << 15;
 
 /// In place of a replica in a row's route: the row has no key.
-const NOWHERE: u16 = u16::MAX - 1;
+const NOWHERE: u16 = u16::MAX;
+
+/// In place of a key's route: it is at home.
+const HOME: u16 = 0;
 
 /// The replicas of a split key.
 #[derive(Clone, Debug, Default)]
@@ -117,28 +127,41 @@ pub(super) struct Assignment {
     parallelism: Parallelism,
     replicas: usize,
     divisor: Divisor,
-    splits: HashMap<u32, Split, foldhash::fast::FixedState>,
-    /// All replicas, for DP.
-    everywhere: Split,
+    /// The replicas of each split key; for DP, all replicas.
+    splits: Vec<Split>,
+    /// Places among those that no key has.
+    free: Vec<u16>,
+    /// The routes of keys up to the greatest that is split.
+    routes: Vec<u16>,
+    split_keys: Vec<u32>,
     /// Whether `Auto` has found a reason to split.
     is_splitting: bool,
-    /// Rows of each key, older ones fading.
-    frequencies: Vec<f32>,
+    /// Rows of keys, as far as they were counted, older ones fading.
+    frequencies: Frequencies,
+    /// Rows since the last look.
     rows: u64,
+    /// Comparisons up to a former look.
     comparisons: Vec<u64>,
 }
 
+type Frequencies = HashMap<u32, f32, foldhash::fast::FixedState>;
+
 impl Assignment {
     pub(super) fn new(parallelism: Parallelism, replicas: usize) -> Self {
-        assert!(replicas < usize::from(NOWHERE), "a route names a replica in 16 bits");
+        assert!(replicas < usize::from(SPLIT), "a route names a replica in 15 bits");
         Assignment {
             parallelism,
             replicas,
             divisor: Divisor::new(replicas),
-            splits: HashMap::default(),
-            everywhere: Split { active: (0..replicas as u16).collect(), draining: Vec::new() },
+            splits: match parallelism {
+                Parallelism::Data => vec![Split { active: (0..replicas as u16).collect(), draining: Vec::new() }],
+                _ => Vec::new(),
+            },
+            free: Vec::new(),
+            routes: Vec::new(),
+            split_keys: Vec::new(),
             is_splitting: parallelism == Parallelism::Hybrid,
-            frequencies: Vec::new(),
+            frequencies: Frequencies::default(),
             rows: 0,
             comparisons: vec![0; replicas],
         }
@@ -163,8 +186,10 @@ impl Assignment {
             NO_KEY => NOWHERE,
             _ if self.replicas == 1 => 0,
             _ if self.parallelism == Parallelism::Data => SPLIT,
-            _ if !self.splits.is_empty() && self.splits.contains_key(&key) => SPLIT,
-            _ => self.home(key),
+            _ => match self.routes.get(key as usize) {
+                Some(&route) if route != HOME => route,
+                _ => self.home(key),
+            },
         }
     }
 
@@ -173,8 +198,8 @@ impl Assignment {
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Share {
         if route == me {
             Share::All(self.divisor.divide(key).0)
-        } else if route == SPLIT {
-            self.part(key, me).map_or(Share::None, Share::Part)
+        } else if Self::is_split(route) {
+            self.part(route, key, me).map_or(Share::None, Share::Part)
         } else {
             Share::None
         }
@@ -183,14 +208,17 @@ impl Assignment {
     /// Whether replica `me` may have to do with a row that goes by `route`.
     #[inline]
     pub(super) fn may_concern(route: u16, me: u16) -> bool {
-        route == me || route == SPLIT
+        route == me || Self::is_split(route)
     }
 
-    fn part(&self, key: u32, me: u16) -> Option<Part> {
-        let split = match self.parallelism {
-            Parallelism::Data => &self.everywhere,
-            _ => self.splits.get(&key).expect("a split key has its replicas"),
-        };
+    #[inline]
+    fn is_split(route: u16) -> bool {
+        (SPLIT..NOWHERE).contains(&route)
+    }
+
+    #[inline]
+    fn part(&self, route: u16, key: u32, me: u16) -> Option<Part> {
+        let split = &self.splits[usize::from(route - SPLIT)];
         let place = split.active.iter().position(|&replica| replica == me).map(|place| place as u32);
         let home = self.home_of(key, me).map(|home| home as u32);
         let is_here = place.is_some() || split.draining.contains(&me);
@@ -202,7 +230,7 @@ impl Assignment {
     pub(super) fn looks(route: u16) -> Looks {
         match route {
             NOWHERE => Looks::None,
-            SPLIT => Looks::Several,
+            route if Self::is_split(route) => Looks::Several,
             replica => Looks::One(usize::from(replica)),
         }
     }
@@ -214,11 +242,8 @@ impl Assignment {
         if !measures {
             return;
         }
-        for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-            if self.frequencies.len() <= key as usize {
-                self.frequencies.resize((key as usize + 1).next_power_of_two(), 0.0);
-            }
-            self.frequencies[key as usize] += 1.0;
+        if self.is_splitting {
+            self.count(keys);
         }
         self.rows += keys.len() as u64;
         if self.rows < MEASURED_ROWS {
@@ -226,21 +251,36 @@ impl Assignment {
         }
         self.rows = 0;
         let made: Vec<u64> = comparisons.iter().zip(&self.comparisons).map(|(now, before)| now - before).collect();
-        self.comparisons.copy_from_slice(comparisons);
         let total = made.iter().sum::<u64>();
-        let mean = total as f64 / self.replicas as f64;
-        let most = made.iter().copied().max().unwrap_or(0) as f64;
-        self.is_splitting |= total > WORTH_SPLITTING && most > THRESHOLD * mean;
+        if total > WORTH_SPLITTING {
+            self.comparisons.copy_from_slice(comparisons);
+            let mean = total as f64 / self.replicas as f64;
+            let most = made.iter().copied().max().unwrap_or(0) as f64;
+            if !self.is_splitting && most > THRESHOLD * mean {
+                self.is_splitting = true;
+                self.count(keys);
+            }
+        }
         if self.is_splitting {
             self.assign(holds);
+            self.frequencies.retain(|_, frequency| {
+                *frequency /= 2.0;
+                *frequency >= LEAST_FREQUENCY
+            });
         }
-        self.frequencies.iter_mut().for_each(|frequency| *frequency /= 2.0);
+    }
+
+    /// Counts rows by key.
+    fn count(&mut self, keys: &[u32]) {
+        let passed = (self.rows % SAMPLED as u64) as usize;
+        let sampled = keys.iter().skip((SAMPLED - passed) % SAMPLED).step_by(SAMPLED);
+        sampled.filter(|&&key| key != NO_KEY).for_each(|&key| *self.frequencies.entry(key).or_insert(0.0) += 1.0);
     }
 
     /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among its replicas, so
     /// lines 4 to 10 are given.
     fn assign(&mut self, holds: impl Fn(u16, u32) -> bool) {
-        let total: f32 = self.frequencies.iter().sum();
+        let total: f32 = self.frequencies.values().sum();
         if total <= 0.0 {
             return;
         }
@@ -248,10 +288,10 @@ impl Assignment {
         // A key below this share of the mean load cannot put the balance out; it stays at home.
         let heavy = total / self.replicas as f32 / 16.0;
         let mut keys: Vec<(u32, f32)> = Vec::new();
-        for (key, &frequency) in self.frequencies.iter().enumerate() {
-            loads[usize::from(self.home(key as u32))] += frequency;
+        for (&key, &frequency) in &self.frequencies {
+            loads[usize::from(self.home(key))] += frequency;
             if frequency > heavy {
-                keys.push((key as u32, frequency));
+                keys.push((key, frequency));
             }
         }
         keys.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -281,40 +321,62 @@ impl Assignment {
     }
 
     /// Brings the wanted mapping about.
-    fn change(&mut self, wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, u32) -> bool) {
-        for (&key, replicas) in &wanted {
+    fn change(&mut self, mut wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, u32) -> bool) {
+        // 1. Keys that are split already.
+        for key in std::mem::take(&mut self.split_keys) {
             let home = self.home(key);
-            let split = self.splits.entry(key).or_insert_with(|| Split { active: vec![home], draining: Vec::new() });
-            let before = std::mem::replace(&mut split.active, replicas.clone());
+            let split = &mut self.splits[usize::from(self.routes[key as usize] - SPLIT)];
+            let before = std::mem::replace(&mut split.active, wanted.remove(&key).unwrap_or_else(|| vec![home]));
             split.draining.extend(before);
-        }
-        let divisor = self.divisor;
-        self.splits.retain(|&key, split| {
-            if !wanted.contains_key(&key) {
-                let home = divisor.divide(key).1;
-                let before = std::mem::replace(&mut split.active, vec![home]);
-                split.draining.extend(before);
-            }
             split.draining.sort_unstable();
             split.draining.dedup();
             split.draining.retain(|&replica| !split.active.contains(&replica) && holds(replica, key));
-            split.active.len() > 1 || !split.draining.is_empty()
-        });
+            let is_split = split.active.len() > 1 || !split.draining.is_empty();
+            if is_split { self.split_keys.push(key) } else { self.unite(key) }
+        }
+        // 2. Others; all that their home has of them stays there.
+        for (key, active) in wanted {
+            let split = Split { active, draining: Vec::new() };
+            let place = match self.free.pop() {
+                Some(place) => {
+                    self.splits[usize::from(place)] = split;
+                    place
+                }
+                // Of several thousand keys none is heavy.
+                None if self.splits.len() >= usize::from(NOWHERE - SPLIT) => continue,
+                None => {
+                    self.splits.push(split);
+                    (self.splits.len() - 1) as u16
+                }
+            };
+            if self.routes.len() <= key as usize {
+                self.routes.resize(key as usize + 1, HOME);
+            }
+            self.routes[key as usize] = SPLIT + place;
+            self.split_keys.push(key);
+        }
+    }
+
+    /// Leaves a split key to its home.
+    fn unite(&mut self, key: u32) {
+        let route = std::mem::replace(&mut self.routes[key as usize], HOME);
+        self.free.push(route - SPLIT);
     }
 
     /// Forgets keys without rows.
     pub(super) fn forget(&mut self, keys: &[u32]) {
-        for key in keys {
-            self.splits.remove(key);
-            if let Some(frequency) = self.frequencies.get_mut(*key as usize) {
-                *frequency = 0.0;
+        for &key in keys {
+            if self.routes.get(key as usize).is_some_and(|&route| route != HOME) {
+                self.unite(key);
+                self.split_keys.retain(|&split| split != key);
             }
+            self.frequencies.remove(&key);
         }
     }
 
     /// Keys on more than one replica.
     pub(super) fn split_keys(&self) -> usize {
-        self.splits.len()
+        self.split_keys.len()
     }
 }
 

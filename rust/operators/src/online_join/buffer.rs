@@ -1,158 +1,332 @@
-//! The stored rows of one key and one side.
+//! The stored rows of keys: for each key and side the numbers of its rows, neighbours in merged order.
+//!
+//! All buffers of a replica lie in one array of cells, each in a block of its own. Rows enter at a buffer's end. Rows
+//! that are too old are passed over when its front is looked at, so that nothing is done for them one by one. A full
+//! block is left for one that fits what is still of use, or its rows move to its start.
 
-/// A buffer's first size. So many matches are copied without a loop, as most rows have no more.
-const LEAST: usize = 8;
+/// So many numbers are read or written at once, whether all of them are wanted or not: most rows have no more matches.
+pub(super) const LANES: usize = 8;
 
-/// Numbers of rows in merged order, in a ring whose size is a power of two.
-///
-/// Rows enter at `tail` and leave at `head`; both only rise, and wrap. Their distance is the number of rows. The ring's
-/// first [`LEAST`] numbers stand behind its end once more, so that as many can be read from anywhere in one piece.
-#[derive(Clone, Debug, Default)]
+/// Free cells that a full block leaves behind it, at least.
+const LEAST_ROOM: usize = 4;
+
+/// Cells that may be in no block before it is worth moving all others.
+const WORTH_PACKING: usize = 1 << 10;
+
+/// Where the rows of one key and side lie among the cells.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buffer {
-    numbers: Box<[u32]>,
-    head: u32,
-    tail: u32,
-    /// Rows before it have been reached by an interval that ends before the present.
-    reached: u32,
+    /// The oldest row that may be of use.
+    begin: u32,
+    /// Behind the newest row.
+    end: u32,
+    /// The block.
+    start: u32,
+    limit: u32,
 }
 
 impl Buffer {
     #[inline]
-    fn at(&self, place: u32) -> usize {
-        place as usize & (self.size() - 1)
-    }
-
-    #[inline]
-    fn size(&self) -> usize {
-        self.numbers.len().saturating_sub(LEAST)
-    }
-
-    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.tail.wrapping_sub(self.head) as usize
+        (self.end - self.begin) as usize
     }
 
-    /// Stores a row.
-    #[inline]
-    pub(super) fn push(&mut self, number: u32) {
-        if self.len() == self.size() {
-            self.resize((2 * self.size()).max(LEAST));
-        }
-        let at = self.at(self.tail);
-        self.numbers[at] = number;
-        if at < LEAST {
-            let again = at + self.size();
-            self.numbers[again] = number;
-        }
-        self.tail = self.tail.wrapping_add(1);
+    fn size(&self) -> usize {
+        (self.limit - self.start) as usize
+    }
+}
+
+/// The blocks of all buffers. The low bits of a row's number stand for it; two that are compared are of rows less than
+/// 2^31 apart.
+#[derive(Debug)]
+pub(super) struct Cells {
+    /// As many more than blocks have as are read at once.
+    numbers: Vec<u32>,
+    /// Starts of blocks that no buffer has, by class of size.
+    free: Vec<Vec<u32>>,
+    /// Cells in those.
+    idle: usize,
+}
+
+impl Default for Cells {
+    fn default() -> Self {
+        Cells { numbers: vec![0; LANES], free: Vec::new(), idle: 0 }
+    }
+}
+
+/// Whether the row `number` came before the row `other`.
+#[inline]
+fn is_before(number: u32, other: u32) -> bool {
+    number.wrapping_sub(other).cast_signed() < 0
+}
+
+/// Sizes of blocks: four in each octave. The least class whose blocks have `cells` cells.
+fn class_of(cells: usize) -> usize {
+    let octave = (cells.max(4).ilog2() - 2) as usize;
+    octave * 4 + cells.max(4).div_ceil(1 << octave) - 4
+}
+
+/// The cells of a block.
+fn size_of_class(class: usize) -> usize {
+    (4 + class % 4) << (class / 4)
+}
+
+/// The class of a block for so many rows and some to come.
+fn class_with_room(rows: usize) -> usize {
+    class_of(rows + rows / 4 + LEAST_ROOM)
+}
+
+impl Cells {
+    #[inline(always)]
+    fn lanes(&self, from: u32) -> &[u32; LANES] {
+        let from = from as usize;
+        self.numbers[from..from + LANES].try_into().expect("so many lanes")
     }
 
-    /// Lets go of the oldest row.
+    /// How many of a buffer's rows from `from` on came before the row `number`. Without a branch on what they are, which
+    /// nothing could predict.
+    #[inline(always)]
+    fn count_before(&self, mut from: u32, end: u32, number: u32) -> u32 {
+        let start = from;
+        loop {
+            let left = (end - from).cast_signed();
+            let lanes = (0..LANES as i32).zip(self.lanes(from));
+            let before = lanes.map(|(lane, &row)| u32::from(is_before(row, number) & (lane < left))).sum::<u32>();
+            from += before;
+            if before < LANES as u32 {
+                return from - start;
+            }
+        }
+    }
+
+    /// Passes over the rows that came before the row `number`.
+    #[inline(always)]
+    pub(super) fn drop_before(&self, buffer: &mut Buffer, number: u32) {
+        buffer.begin += self.count_before(buffer.begin, buffer.end, number);
+    }
+
+    /// Stores a row; rows before `oldest` are of no use any more.
     #[inline]
-    pub(super) fn pop(&mut self) {
-        debug_assert!(self.len() > 0, "no row is let go of twice");
-        self.head = self.head.wrapping_add(1);
+    pub(super) fn push(&mut self, buffer: &mut Buffer, number: u32, oldest: u32) {
+        if buffer.end == buffer.limit {
+            self.make_room(buffer, oldest);
+        }
+        self.numbers[buffer.end as usize] = number;
+        buffer.end += 1;
+    }
+
+    /// Makes room in a full block or takes another one. A later call is as many rows away as a quarter of those that are
+    /// copied now.
+    #[inline(never)]
+    fn make_room(&mut self, buffer: &mut Buffer, oldest: u32) {
+        self.drop_before(buffer, oldest);
+        let (rows, from) = (buffer.len(), buffer.begin as usize);
+        let class = class_with_room(rows);
         // What a burst has taken is given back when it is over.
-        if self.len() < self.size() / 8 && self.size() > LEAST {
-            self.resize((self.size() / 4).max(LEAST));
+        let fits = (size_of_class(class)..=4 * size_of_class(class)).contains(&buffer.size());
+        let to = if fits { buffer.start } else { self.take(class) };
+        self.numbers.copy_within(from..from + rows, to as usize);
+        if !fits {
+            self.free(*buffer);
+            (buffer.start, buffer.limit) = (to, to + size_of_class(class) as u32);
+        }
+        (buffer.begin, buffer.end) = (to, to + rows as u32);
+    }
+
+    /// A block of a class, free or new.
+    fn take(&mut self, class: usize) -> u32 {
+        let size = size_of_class(class);
+        if let Some(start) = self.free.get_mut(class).and_then(Vec::pop) {
+            self.idle -= size;
+            return start;
+        }
+        let start = self.numbers.len() - LANES;
+        if self.numbers.len() + size > self.numbers.capacity() {
+            // By less than a vector would, since this is most of the state.
+            self.numbers.reserve_exact(size + start / 8);
+        }
+        self.numbers.resize(start + size + LANES, 0);
+        u32::try_from(start + size).expect("a replica has fewer than 2^32 cells");
+        start as u32
+    }
+
+    /// Gives the block of a buffer back.
+    pub(super) fn free(&mut self, buffer: Buffer) {
+        if buffer.size() > 0 {
+            let class = class_of(buffer.size());
+            if self.free.len() <= class {
+                self.free.resize_with(class + 1, Vec::new);
+            }
+            self.free[class].push(buffer.start);
+            self.idle += buffer.size();
         }
     }
 
-    /// Notes that the interval has reached one row more.
-    #[inline]
-    pub(super) fn reach(&mut self) {
-        self.reached = self.reached.wrapping_add(1);
+    /// Whether many cells are in no buffer's block.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.idle > WORTH_PACKING.max(self.numbers.len() / 4)
     }
 
-    #[cold]
-    fn resize(&mut self, size: usize) {
-        let mut numbers = vec![0; size + LEAST].into_boxed_slice();
-        for place in 0..self.len() as u32 {
-            let place = self.head.wrapping_add(place);
-            numbers[place as usize & (size - 1)] = self.numbers[self.at(place)];
+    /// Moves all buffers into as few cells as they need, without rows before the `oldest` of each side.
+    pub(super) fn pack<'a>(&mut self, buffers: impl Iterator<Item = (&'a mut Buffer, u32)>) {
+        let mut packed = Cells::default();
+        for (buffer, oldest) in buffers {
+            self.drop_before(buffer, oldest);
+            let (rows, from) = (buffer.len(), buffer.begin as usize);
+            *buffer = Buffer::default();
+            if rows > 0 {
+                let class = class_with_room(rows);
+                let start = packed.take(class);
+                let end = start + rows as u32;
+                packed.numbers[start as usize..end as usize].copy_from_slice(&self.numbers[from..from + rows]);
+                *buffer = Buffer { begin: start, end, start, limit: start + size_of_class(class) as u32 };
+            }
         }
-        numbers.copy_within(..LEAST, size);
-        self.numbers = numbers;
+        *self = packed;
     }
 
-    /// Adds the numbers of all rows to `found`.
-    #[inline]
-    pub(super) fn copy_all(&self, found: &mut Vec<u32>) {
-        self.copy(self.len(), found);
-    }
-
-    /// Adds the numbers of the rows that have been reached to `found`.
-    #[inline]
-    pub(super) fn copy_reached(&self, found: &mut Vec<u32>) {
-        let reached = self.reached.wrapping_sub(self.head);
-        // Rows may have left before they were reached; the difference is then negative.
-        self.copy(if reached.cast_signed() > 0 { reached as usize } else { 0 }, found);
-    }
-
-    #[inline]
-    fn copy(&self, rows: usize, found: &mut Vec<u32>) {
-        if self.numbers.is_empty() {
-            return;
+    /// Adds a buffer's rows to those found: all, or those before the row `upto`.
+    #[inline(always)]
+    pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut Found) {
+        let rows = match upto {
+            None => buffer.len(),
+            Some(upto) => self.count_before(buffer.begin, buffer.end, upto) as usize,
+        };
+        found.make_room(rows);
+        let (from, at) = (buffer.begin as usize, found.len);
+        found.numbers[at..at + LANES].copy_from_slice(self.lanes(buffer.begin));
+        if rows > LANES {
+            found.numbers[at + LANES..at + rows].copy_from_slice(&self.numbers[from + LANES..from + rows]);
         }
-        let (from, before) = (self.at(self.head), found.len());
-        if rows <= LEAST {
-            found.extend_from_slice(&self.numbers[from..from + LEAST]);
-            found.truncate(before + rows);
-        } else {
-            let to = self.size().min(from + rows);
-            found.extend_from_slice(&self.numbers[from..to]);
-            found.extend_from_slice(&self.numbers[..rows - (to - from)]);
-        }
+        found.len += rows;
     }
 
-    /// Bytes held beside itself.
+    /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        size_of_val(&*self.numbers)
+        let of_free: usize = self.free.iter().map(Vec::capacity).sum();
+        (self.numbers.capacity() + of_free) * size_of::<u32>()
+    }
+}
+
+/// Numbers of rows, behind which some more may be written.
+#[derive(Debug)]
+pub(super) struct Found {
+    numbers: Vec<u32>,
+    len: usize,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Found { numbers: vec![0; LANES], len: 0 }
+    }
+}
+
+impl Found {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The numbers, and some more.
+    #[inline]
+    pub(super) fn padded(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    pub(super) fn numbers_mut(&mut self) -> &mut [u32] {
+        &mut self.numbers[..self.len]
+    }
+
+    #[inline]
+    fn make_room(&mut self, rows: usize) {
+        let needed = self.len + rows.max(LANES) + LANES;
+        if self.numbers.len() < needed {
+            self.numbers.resize(needed.next_power_of_two(), 0);
+        }
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    pub(super) fn drop_front(&mut self, gone: usize) {
+        self.numbers.copy_within(gone..self.len, 0);
+        self.len -= gone;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn rows_leave_in_the_order_in_which_they_came() {
-        let mut buffer =
-            Buffer { head: u32::MAX - 20, tail: u32::MAX - 20, reached: u32::MAX - 20, ..Buffer::default() };
-        let all = |buffer: &Buffer| {
-            let mut found = vec![99];
-            buffer.copy_all(&mut found);
-            found.split_off(1)
-        };
-        let mut rows = std::collections::VecDeque::new();
-        for number in 0..500_u32 {
-            buffer.push(number);
-            rows.push_back(number);
-            // Grows to some 60 rows, then shrinks.
-            let kept = if number < 250 { number / 4 } else { (500 - number) / 4 };
-            while rows.len() as u32 > kept {
-                rows.pop_front();
-                buffer.pop();
-            }
-            assert_eq!(all(&buffer), rows.make_contiguous());
-        }
-        assert!(buffer.size() <= 2 * LEAST);
+    fn rows(cells: &Cells, buffer: &Buffer, upto: Option<u32>) -> Vec<u32> {
+        let mut found = Found::default();
+        cells.copy(buffer, upto, &mut found);
+        found.numbers[..found.len].to_vec()
     }
 
     #[test]
-    fn only_reached_rows_are_copied() {
-        let mut buffer = Buffer::default();
-        let reached = |buffer: &Buffer| {
-            let mut found = Vec::new();
-            buffer.copy_reached(&mut found);
-            found
-        };
-        assert!(reached(&buffer).is_empty());
-        (5..8).for_each(|number| buffer.push(number));
-        buffer.reach();
-        buffer.reach();
-        assert_eq!(reached(&buffer), [5, 6]);
-        buffer.pop();
-        assert_eq!(reached(&buffer), [6]);
+    fn a_class_has_blocks_that_are_large_enough_and_hardly_larger() {
+        for cells in 1..10_000 {
+            let size = size_of_class(class_of(cells));
+            assert!(size >= cells && size <= (cells + cells / 4 + 1).max(4), "{size} for {cells}");
+            assert_eq!(class_of(size), class_of(cells), "a block is of the class it was taken for");
+        }
+    }
+
+    proptest! {
+        /// Numbers are near where they wrap.
+        #[test]
+        fn oracle_queues(
+            steps in prop::collection::vec((0_usize..3, 0_u32..20, 0_u32..60, any::<bool>()), 1..400),
+            start in prop_oneof![Just(0_u32), Just(u32::MAX - 50)],
+        ) {
+            let (mut cells, mut buffers) = (Cells::default(), [Buffer::default(); 3]);
+            let mut expected = vec![VecDeque::new(); 3];
+            let mut oldest = start;
+            for (number, (at, leave, upto, packs)) in steps.into_iter().enumerate() {
+                let number = start.wrapping_add(number as u32);
+                let (buffer, queue): (&mut Buffer, &mut VecDeque<u32>) = (&mut buffers[at], &mut expected[at]);
+                cells.push(buffer, number, oldest);
+                queue.push_back(number);
+                if leave < 10 {
+                    let bound = number.wrapping_sub(leave);
+                    if is_before(oldest, bound) {
+                        oldest = bound;
+                    }
+                }
+                queue.retain(|&row| !is_before(row, oldest));
+                cells.drop_before(buffer, oldest);
+                prop_assert_eq!(&rows(&cells, buffer, None), queue.make_contiguous());
+                let upto = number.wrapping_sub(upto);
+                let reached: Vec<u32> = queue.iter().copied().filter(|&row| is_before(row, upto)).collect();
+                prop_assert_eq!(rows(&cells, buffer, Some(upto)), reached);
+                if packs && number.is_multiple_of(7) {
+                    cells.pack(buffers.iter_mut().map(|buffer| (buffer, oldest)));
+                }
+                prop_assert!(cells.numbers.len() < 3 * 64 + 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_that_were_given_back_are_used_again() {
+        let mut cells = Cells::default();
+        let mut all = 0;
+        for round in 0..100 {
+            let mut buffers = [Buffer::default(); 10];
+            for number in 0..100 {
+                buffers.iter_mut().for_each(|buffer| cells.push(buffer, number, 0));
+            }
+            buffers.into_iter().for_each(|buffer| cells.free(buffer));
+            all = if round == 0 { cells.numbers.len() } else { all };
+        }
+        assert_eq!(cells.numbers.len(), all);
+        assert!(cells.is_sparse());
+        cells.pack([].into_iter());
+        assert!(cells.memory() < 100 && !cells.is_sparse());
     }
 }

@@ -1,7 +1,15 @@
 //! The rows of one side that are still needed, in merged order.
 
+use std::collections::VecDeque;
+
 use super::reach::{Reach, Side};
 use crate::interval_join::NO_KEY;
+
+/// Rows of a chunk: few enough that what is kept behind the oldest row is little.
+const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
+
+/// Times that are compared at once.
+const LANES: usize = 4;
 
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
 /// oldest row still here, and a row's *place* its distance from that.
@@ -9,20 +17,75 @@ use crate::interval_join::NO_KEY;
 pub(super) struct Log {
     side: Side,
     first: u64,
-    /// How many of the values below stand for rows that have been let go of. They are moved out when they are many.
+    len: usize,
+    /// How many rows of the first chunk have been let go of.
     gone: usize,
-    ts: Vec<i64>,
-    keys: Vec<u32>,
-    /// For rows that come out without a match, or once: whether they have had one.
-    matched: Option<Vec<bool>>,
+    /// All of [`CHUNK_ROWS`] rows but the last.
+    chunks: VecDeque<Chunk>,
+    /// Whether it matters which rows have had a match: those that come out without one, or once.
+    is_outer: bool,
     /// How many rows from the first on have been looked at for having had no match.
     settled: usize,
 }
 
+#[derive(Debug, Default)]
+struct Chunk {
+    ts: Vec<i64>,
+    keys: Vec<u32>,
+    /// Which rows have had a match, where that matters.
+    matched: Vec<bool>,
+}
+
+/// Goes through the times of a log.
+#[derive(Debug)]
+pub(super) struct Mark<'a> {
+    log: &'a Log,
+    chunk: usize,
+    /// The times of that chunk.
+    times: &'a [i64],
+    at: usize,
+}
+
+impl Mark<'_> {
+    /// Passes the rows before `ts`; the low bits of the number of the row that it comes to.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, ts: i64) -> u32 {
+        // Without a branch on each time, which nothing could predict.
+        while let Some(lanes) = self.times.get(self.at..self.at + LANES) {
+            let before = lanes.iter().map(|&row| usize::from(row < ts)).sum::<usize>();
+            self.at += before;
+            if before < LANES {
+                return self.number() as u32;
+            }
+        }
+        self.pass_end(ts)
+    }
+
+    /// As [`pass`](Self::pass), near the end of a chunk.
+    #[inline(never)]
+    fn pass_end(&mut self, ts: i64) -> u32 {
+        loop {
+            while self.times.get(self.at).is_some_and(|&row| row < ts) {
+                self.at += 1;
+            }
+            if self.at < CHUNK_ROWS {
+                return self.number() as u32;
+            }
+            (self.chunk, self.at) = (self.chunk + 1, 0);
+            self.times = self.log.times(self.chunk);
+        }
+    }
+
+    /// The number of the row that it has come to.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.log.first - self.log.gone as u64 + (self.chunk * CHUNK_ROWS + self.at) as u64
+    }
+}
+
 impl Log {
     pub(super) fn new(side: Side, is_outer: bool) -> Self {
-        let matched = is_outer.then(Vec::new);
-        Log { side, first: 0, gone: 0, ts: Vec::new(), keys: Vec::new(), matched, settled: 0 }
+        Log { side, first: 0, len: 0, gone: 0, chunks: VecDeque::new(), is_outer, settled: 0 }
     }
 
     /// The number of the oldest row.
@@ -34,82 +97,112 @@ impl Log {
     /// One more than the number of the newest row.
     #[inline]
     pub(super) fn end(&self) -> u64 {
-        self.first + self.len() as u64
+        self.first + self.len as u64
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.ts.len() - self.gone
+        self.len
     }
 
-    /// The times of the rows, by place.
+    /// The chunk and the row in it of a place.
     #[inline]
-    pub(super) fn ts(&self) -> &[i64] {
-        &self.ts[self.gone..]
+    fn find(&self, place: usize) -> (usize, usize) {
+        ((place + self.gone) / CHUNK_ROWS, (place + self.gone) % CHUNK_ROWS)
     }
 
-    /// The keys of the rows, by place.
-    #[inline]
-    pub(super) fn keys(&self) -> &[u32] {
-        &self.keys[self.gone..]
+    /// The time at a place.
+    fn ts(&self, place: usize) -> Option<i64> {
+        let (chunk, at) = self.find(place);
+        self.chunks.get(chunk)?.ts.get(at).copied()
+    }
+
+    /// The keys of all rows, by place.
+    pub(super) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+        self.chunks.iter().flat_map(|chunk| &chunk.keys).copied().skip(self.gone)
+    }
+
+    fn times(&self, chunk: usize) -> &[i64] {
+        self.chunks.get(chunk).map_or(&[], |chunk| &chunk.ts)
+    }
+
+    /// A mark at the row of a number, or at the oldest row if that is younger.
+    pub(super) fn mark(&self, number: u64) -> Mark<'_> {
+        let (chunk, at) = self.find(number.saturating_sub(self.first) as usize);
+        Mark { log: self, chunk, times: self.times(chunk), at }
+    }
+
+    /// Adds rows behind the others: their times and keys.
+    pub(super) fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
+        debug_assert_eq!(ts.len(), keys.len(), "a key a row");
+        self.len += ts.len();
+        while !ts.is_empty() {
+            if self.chunks.back().is_none_or(|chunk| chunk.ts.len() == CHUNK_ROWS) {
+                self.chunks.push_back(Chunk::default());
+            }
+            let chunk = self.chunks.back_mut().expect("there is one");
+            let free = CHUNK_ROWS - chunk.ts.len();
+            let taken = ts.len().min(free);
+            if taken > free / 2 {
+                // No more than it will hold.
+                chunk.ts.reserve_exact(free);
+                chunk.keys.reserve_exact(free);
+            }
+            let (head, tail) = ts.split_at(taken);
+            chunk.ts.extend_from_slice(head);
+            ts = tail;
+            let (head, tail) = keys.split_at(taken);
+            chunk.keys.extend_from_slice(head);
+            keys = tail;
+            if self.is_outer {
+                chunk.matched.resize(chunk.ts.len(), false);
+            }
+        }
     }
 
     /// Takes in rows that were kept before, with which of them have had a match, and how many have been settled.
     pub(super) fn restore(&mut self, ts: &[i64], keys: &[u32], matched: &[bool], settled: usize) {
-        assert!(self.len() == 0 && ts.len() == keys.len(), "a log without rows takes in rows with their keys");
-        self.ts.extend_from_slice(ts);
-        self.keys.extend_from_slice(keys);
-        if let Some(own) = &mut self.matched {
-            own.extend_from_slice(matched);
-            own.resize(ts.len(), false);
-            self.settled = settled.min(ts.len());
+        assert!(self.len == 0 && ts.len() == keys.len(), "a log without rows takes in rows with their keys");
+        self.extend(ts, keys);
+        if self.is_outer {
+            matched.iter().take(self.len).enumerate().filter(|(_, matched)| **matched).for_each(|(place, _)| {
+                self.set_matched(place as u32);
+            });
+            self.settled = settled.min(self.len);
         }
     }
 
     /// Which rows have had a match, by place, where it matters; and how many have been settled.
-    pub(super) fn matched(&self) -> (&[bool], usize) {
-        (self.matched.as_ref().map_or(&[], |matched| &matched[self.gone..]), self.settled)
-    }
-
-    /// Adds the rows of this side behind the others: all rows' times and sides, and the keys of this side's.
-    pub(super) fn extend(&mut self, ts: &[i64], sides: &[Side], keys: &[u32]) {
-        // Without a branch on the side, which nothing could predict: others' times are written over.
-        let mut at = self.ts.len();
-        self.ts.resize(at + keys.len() + 1, 0);
-        for (&ts, &side) in ts.iter().zip(sides) {
-            self.ts[at] = ts;
-            at += usize::from(side == self.side);
-        }
-        self.ts.truncate(at);
-        self.keys.extend_from_slice(keys);
-        debug_assert_eq!(self.ts.len(), self.keys.len(), "a key a row");
-        if let Some(matched) = &mut self.matched {
-            matched.resize(self.keys.len(), false);
-        }
+    pub(super) fn matched(&self) -> (Vec<bool>, usize) {
+        (self.chunks.iter().flat_map(|chunk| &chunk.matched).copied().skip(self.gone).collect(), self.settled)
     }
 
     /// Notes that the row at `place` has a match; whether that is its first.
     #[inline]
     pub(super) fn set_matched(&mut self, place: u32) -> bool {
-        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
-        !std::mem::replace(&mut matched[self.gone + place as usize], true)
+        debug_assert!(self.is_outer, "rows that may come out once are told apart");
+        let (chunk, at) = self.find(place as usize);
+        !std::mem::replace(&mut self.chunks[chunk].matched[at], true)
     }
 
     /// Whether it matters which rows have had a match.
     pub(super) fn is_outer(&self) -> bool {
-        self.matched.is_some()
+        self.is_outer
     }
 
     /// The oldest row that was not settled and has had no match, if no row at `now` or later can match it: the time
     /// after which it comes out, its own time, and its place. `None` for `now` stands for the end of time.
     pub(super) fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
-        let matched = self.matched.as_ref()?;
-        while let Some(&ts) = self.ts.get(self.gone + self.settled) {
+        if !self.is_outer {
+            return None;
+        }
+        while let Some(ts) = self.ts(self.settled) {
             let last = reach.last_matchable(self.side, ts);
             if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
                 return None;
             }
-            if !matched[self.gone + self.settled] {
+            let (chunk, at) = self.find(self.settled);
+            if !self.chunks[chunk].matched[at] {
                 return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
             }
             self.settled += 1;
@@ -123,38 +216,36 @@ impl Log {
     }
 
     /// Drops rows that no row at `now` or later can match, and gives each one's key to `gone`.
-    pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>, gone: impl FnMut(u32)) {
-        let is_needed = self.is_outer() || reach.is_stored(self.side);
-        let over = |ts: &i64| now.is_none_or(|now| reach.last_matchable(self.side, *ts).is_some_and(|last| last < now));
-        let mut rows = if is_needed { self.ts().partition_point(over) } else { self.len() };
-        if self.is_outer() {
-            rows = rows.min(self.settled);
-        }
-        self.keys()[..rows].iter().copied().filter(|&key| key != NO_KEY).for_each(gone);
-        self.first += rows as u64;
-        self.gone += rows;
-        self.settled = self.settled.saturating_sub(rows);
-        if self.gone > self.ts.len() / 4 {
-            drop_front(&mut self.ts, self.gone);
-            drop_front(&mut self.keys, self.gone);
-            if let Some(matched) = &mut self.matched {
-                drop_front(matched, self.gone);
+    pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>, mut gone: impl FnMut(u32)) {
+        let is_needed = self.is_outer || reach.is_stored(self.side);
+        let most = if self.is_outer { self.settled } else { self.len };
+        let over = |ts: i64| now.is_none_or(|now| reach.last_matchable(self.side, ts).is_some_and(|last| last < now));
+        let mut left = most;
+        while let Some(chunk) = self.chunks.front() {
+            let ts = &chunk.ts[self.gone..];
+            let rows = if is_needed { ts.partition_point(|&ts| over(ts)) } else { ts.len() }.min(left);
+            let keys = &chunk.keys[self.gone..self.gone + rows];
+            keys.iter().copied().filter(|&key| key != NO_KEY).for_each(&mut gone);
+            left -= rows;
+            self.gone += rows;
+            if self.gone < chunk.ts.len() {
+                break;
             }
+            self.chunks.pop_front();
             self.gone = 0;
         }
+        let rows = most - left;
+        self.first += rows as u64;
+        self.len -= rows;
+        self.settled = self.settled.saturating_sub(rows);
     }
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        let of_matched = self.matched.as_ref().map_or(0, Vec::capacity);
-        self.ts.capacity() * size_of::<i64>() + self.keys.capacity() * size_of::<u32>() + of_matched
-    }
-}
-
-/// Removes the first `gone` values, and gives memory back that a burst has taken once it is over.
-fn drop_front<T>(values: &mut Vec<T>, gone: usize) {
-    values.drain(..gone);
-    if values.len() < values.capacity() / 4 {
-        values.shrink_to(values.capacity() / 2);
+        let of_chunk = |chunk: &Chunk| {
+            let Chunk { ts, keys, matched } = chunk;
+            ts.capacity() * size_of::<i64>() + keys.capacity() * size_of::<u32>() + matched.capacity()
+        };
+        self.chunks.capacity() * size_of::<Chunk>() + self.chunks.iter().map(of_chunk).sum::<usize>()
     }
 }

@@ -27,12 +27,14 @@ use std::ops::Range;
 
 pub use assignment::Parallelism;
 use assignment::{Assignment, Looks};
+use buffer::LANES;
 use epoch::Epoch;
 use log::Log;
 use reach::Reach;
 pub use reach::Side;
 pub use replica::Filter;
-use replica::{Cursor, Replica, Shared};
+use replica::{Cursor, Matches, Replica, Shared};
+use results::Pairs;
 pub use results::Results;
 
 use crate::driver::{Driver, Stopped};
@@ -42,12 +44,17 @@ use crate::matches::How;
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of work for one.
 pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
-/// Rows of an epoch whose results are made together: so few and so many that threads share an epoch's evenly.
-const LEAST_PIECE: usize = 2048;
-const MOST_PIECE: usize = 8192;
+/// Rows of an epoch whose results are made together: enough that little is done for a piece as such, and few enough that
+/// threads share an epoch out, two of them even a small one.
+const PIECE: usize = 8192;
+const LEAST_PIECE: usize = 1024;
 
 /// Pairs that a replica finds before it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
+
+/// Rows of a side after which buffers are freed of all that were let go of: the low bits of any two numbers there are
+/// those of rows less than 2^31 apart, as long as fewer than 2^30 rows are kept.
+const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// The rows of one side that a join has kept.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +91,8 @@ pub struct OnlineJoin {
     next: usize,
     /// Rows of each key that are kept, by its number.
     rows_of_key: Vec<u32>,
+    /// Rows of each side that had come when buffers were last freed of old rows.
+    packed: [u64; 2],
 }
 
 impl fmt::Debug for OnlineJoin {
@@ -115,6 +124,7 @@ impl OnlineJoin {
             epoch: Epoch::default(),
             next: 0,
             rows_of_key: Vec::new(),
+            packed: [0; 2],
         }
     }
 
@@ -164,28 +174,30 @@ impl OnlineJoin {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!((ts.len(), ts.len()), (sides.len(), keys[0].len() + keys[1].len()), "a side and a key a row");
         self.next = 0;
-        // 1. Rows are numbered, and interleaved with their keys.
-        let epoch = &mut self.epoch;
-        epoch.clear();
+        // 1. They go into the logs of their sides.
+        let times = split(&ts, &sides, [keys[0].len(), keys[1].len()]);
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
-        let mut next = [0; 2];
-        for &side in &sides {
-            let nth = &mut next[side as usize];
-            epoch.keys.push(keys[side as usize][*nth]);
-            epoch.numbers.push(firsts[side as usize].wrapping_add(*nth as u32));
-            *nth += 1;
-        }
-        epoch.routes.extend(epoch.keys.iter().map(|&key| self.assignment.route(key)));
-        for (me, replica) in self.replicas.iter_mut().enumerate() {
-            replica.begin(me as u16, &epoch.routes);
-        }
-        // 2. They go into the logs of their sides.
-        for (log, keys) in self.logs.iter_mut().zip(keys) {
-            log.extend(&ts, &sides, keys);
+        for ((log, times), keys) in self.logs.iter_mut().zip(&times).zip(keys) {
+            log.extend(times, keys);
             for &key in keys.iter().filter(|&&key| key != NO_KEY) {
                 count(&mut self.rows_of_key, key);
             }
         }
+        // 2. Keys and numbers are interleaved.
+        let epoch = &mut self.epoch;
+        epoch.clear();
+        epoch.keys.resize(sides.len(), NO_KEY);
+        epoch.numbers.resize(sides.len(), 0);
+        let mut next = [0; 2];
+        for ((&side, key), number) in sides.iter().zip(&mut epoch.keys).zip(&mut epoch.numbers) {
+            let side = side as usize;
+            let nth = next[side];
+            *key = keys[side][nth];
+            *number = firsts[side].wrapping_add(nth as u32);
+            next[side] = nth + 1;
+        }
+        epoch.routes.extend(epoch.keys.iter().map(|&key| self.assignment.route(key)));
+        self.replicas.iter_mut().for_each(Replica::begin);
         (epoch.ts, epoch.sides) = (ts, sides);
     }
 
@@ -193,7 +205,7 @@ impl OnlineJoin {
     pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
         // 1. The replicas look at rows.
         let (rows, from) = (self.epoch.len(), self.next);
-        let shared = Shared { epoch: &self.epoch, assignment: &self.assignment, reach: &self.reach };
+        let shared = Shared { epoch: &self.epoch, assignment: &self.assignment, reach: &self.reach, logs: &self.logs };
         let behind: Vec<(usize, &mut Replica)> =
             self.replicas.iter_mut().enumerate().filter(|(_, replica)| replica.next() < rows).collect();
         let run = |(me, replica): (usize, &mut Replica)| {
@@ -213,33 +225,40 @@ impl OnlineJoin {
         let progress =
             if is_outer { Progress::Results(self.collect(from..upto)) } else { Progress::Pieces(pieces(from..upto)) };
         if self.is_done() {
-            let comparisons = self.comparisons();
+            let (comparisons, oldest) = (self.comparisons(), self.oldest());
             let replicas = &self.replicas;
-            self.assignment.observe(&self.epoch.keys, &comparisons, |me, key| replicas[usize::from(me)].holds(key));
+            self.assignment
+                .observe(&self.epoch.keys, &comparisons, |me, key| replicas[usize::from(me)].holds(key, oldest));
         }
         Ok(progress)
     }
 
+    /// The low bits of the number of the oldest row of each side.
+    fn oldest(&self) -> [u32; 2] {
+        [self.logs[0].first() as u32, self.logs[1].first() as u32]
+    }
+
     /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
     pub fn assemble(&self, rows: Range<usize>) -> Results {
-        let mut results = Results::default();
-        let firsts = [self.logs[0].first() as u32, self.logs[1].first() as u32];
+        let pair = |row: usize| self.replicas.iter().map(|replica| replica.cursor(row).pair()).sum::<usize>();
+        let mut pairs = Pairs::new(pair(rows.end) - pair(rows.start));
+        let firsts = self.oldest();
         for_each_row(&self.replicas, &self.epoch, self.ordered, firsts, rows, |row, matches| {
             let side = self.epoch.sides[row];
-            let (first, others_first) = (firsts[side as usize], firsts[side.other() as usize]);
-            let place = self.epoch.numbers[row].wrapping_sub(first);
-            results.pair(side, place, matches.iter().map(|number| number.wrapping_sub(others_first)));
+            let place = self.epoch.numbers[row].wrapping_sub(firsts[side as usize]);
+            pairs.add(side, place, matches, firsts[side.other() as usize]);
         });
-        results
+        pairs.finish()
     }
 
     /// The results of rows of the epoch where it matters which rows have had a match.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let mut results = Results::default();
-        let firsts = [self.logs[0].first() as u32, self.logs[1].first() as u32];
+        let firsts = self.oldest();
         let (epoch, logs, ordered) = (&self.epoch, &mut self.logs, self.ordered);
         let mut places: Vec<u32> = Vec::new();
         for_each_row(&self.replicas, epoch, ordered, firsts, rows, |row, matches| {
+            let matches = matches.numbers();
             if matches.is_empty() {
                 return;
             }
@@ -266,7 +285,7 @@ impl OnlineJoin {
 
     /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
     /// settled whether they come out without one.
-    pub fn matched(&self, side: Side) -> (&[bool], usize) {
+    pub fn matched(&self, side: Side) -> (Vec<bool>, usize) {
         self.logs[side as usize].matched()
     }
 
@@ -292,13 +311,6 @@ impl OnlineJoin {
     /// may be given to other keys. `None` stands for the end of time. Places are counted anew from here on.
     pub fn purge(&mut self, now: Option<i64>) -> Vec<u32> {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
-        let shared = Shared { epoch: &self.epoch, assignment: &self.assignment, reach: &self.reach };
-        for (me, replica) in self.replicas.iter_mut().enumerate() {
-            match now {
-                Some(now) => replica.pass(me as u16, now, &shared),
-                None => replica.clear(),
-            }
-        }
         let mut silent = Vec::new();
         let rows_of_key = &mut self.rows_of_key;
         for log in &mut self.logs {
@@ -311,26 +323,62 @@ impl OnlineJoin {
             });
         }
         for (me, replica) in self.replicas.iter_mut().enumerate() {
-            replica.forget(me as u16, &self.assignment, &silent);
+            match now {
+                Some(_) => replica.forget(me as u16, &self.assignment, &silent),
+                None => replica.clear(),
+            }
         }
         self.assignment.forget(&silent);
+        self.tidy();
         silent
     }
+
+    /// Frees the buffers of rows that were let go of, now and then: they may still have some.
+    fn tidy(&mut self) {
+        let oldest = self.oldest();
+        let come = [self.logs[0].end(), self.logs[1].end()];
+        let is_due = come.iter().zip(self.packed).any(|(come, packed)| come - packed > PACKED_ROWS);
+        for replica in &mut self.replicas {
+            if is_due { replica.pack(oldest) } else { replica.tidy(oldest) }
+        }
+        if is_due {
+            self.packed = come;
+        }
+    }
+}
+
+/// The times of each side, of which there are so many. Without a branch on the side, which nothing could predict: the
+/// other's times are written over.
+fn split(ts: &[i64], sides: &[Side], rows: [usize; 2]) -> [Vec<i64>; 2] {
+    let mut times = rows.map(|rows| vec![0; rows + 1]);
+    let mut at = 0;
+    for (nth, (&ts, &side)) in ts.iter().zip(sides).enumerate() {
+        times[0][at] = ts;
+        times[1][nth - at] = ts;
+        at += usize::from(side == Side::Left);
+    }
+    times.iter_mut().zip(rows).for_each(|(times, rows)| times.truncate(rows));
+    times
 }
 
 /// Counts a row of a key.
 #[inline]
 fn count(rows_of_key: &mut Vec<u32>, key: u32) {
-    if rows_of_key.len() <= key as usize {
-        rows_of_key.resize((key as usize + 1).next_power_of_two(), 0);
+    let place = key as usize;
+    if rows_of_key.len() <= place {
+        if rows_of_key.capacity() <= place {
+            rows_of_key.reserve_exact(place + 1 + place / 8 - rows_of_key.len());
+        }
+        rows_of_key.resize(place + 1, 0);
     }
     rows_of_key[key as usize] += 1;
 }
 
 /// Cuts rows of an epoch into pieces for threads, in a way that no number of threads shows in.
 fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
-    let most = rows.len().div_ceil(4).clamp(LEAST_PIECE, MOST_PIECE);
-    rows.clone().step_by(most).map(|from| from..rows.end.min(from + most)).collect()
+    let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
+    let size = rows.len().div_ceil(pieces).max(1);
+    rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
 }
 
 /// Gives each row of the epoch that replicas have looked at, with the numbers of its matches, earliest first. Unless it
@@ -341,13 +389,13 @@ fn for_each_row(
     ordered: bool,
     firsts: [u32; 2],
     rows: Range<usize>,
-    mut each: impl FnMut(usize, &[u32]),
+    mut each: impl FnMut(usize, Matches<'_>),
 ) {
     let mut cursors: Vec<Cursor<'_>> = replicas.iter().map(|replica| replica.cursor(rows.start)).collect();
     if !ordered {
         for cursor in &mut cursors {
-            while let Some((row, pairs)) = cursor.next(rows.end) {
-                each(row, pairs);
+            while let Some((row, matches)) = cursor.next(rows.end) {
+                each(row, matches);
             }
         }
         return;
@@ -361,11 +409,12 @@ fn for_each_row(
                 // Each replica's matches are in order; together they are brought into one.
                 merged.clear();
                 cursors.iter_mut().filter(|cursor| cursor.peek() == Some(row)).for_each(|cursor| {
-                    merged.extend_from_slice(cursor.take(row));
+                    merged.extend_from_slice(cursor.take(row).numbers());
                 });
-                let first = firsts[epoch.sides[row].other() as usize];
+                let (first, len) = (firsts[epoch.sides[row].other() as usize], merged.len());
                 merged.sort_by_key(|number| number.wrapping_sub(first));
-                each(row, &merged);
+                merged.resize(len + LANES, 0);
+                each(row, Matches::new(&merged, len));
             }
         }
     }

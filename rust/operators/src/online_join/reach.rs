@@ -65,6 +65,13 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
+    /// The first time of the other side that is behind what matches a row of `side` at `ts`, where that is not after
+    /// `ts`; the first time there is if no time matches.
+    #[inline]
+    pub(super) fn end(&self, side: Side, ts: i64) -> i64 {
+        self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
+    }
+
     /// Whether later rows may match a row of `side` at all; they are not before it.
     #[inline]
     pub(super) fn is_stored(&self, side: Side) -> bool {

@@ -1,9 +1,11 @@
 //! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+
+use tidegate_structures::wide::wide;
 
 use super::assignment::{Assignment, Share};
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Cells, Found, LANES};
 use super::epoch::Epoch;
 use super::log::Log;
 use super::reach::{Reach, Side};
@@ -11,28 +13,14 @@ use super::reach::{Reach, Side};
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// The buffers of a key: left, right. One cache line.
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
+/// The buffers of a key: left, right.
 #[derive(Clone, Debug, Default)]
-#[repr(align(64))]
 struct KeyState([Buffer; 2]);
 
 /// Keys at home elsewhere.
 type SharedKeys = HashMap<u32, KeyState, foldhash::fast::FixedState>;
-
-/// A row in a buffer: its time, and its key.
-#[derive(Clone, Copy, Debug)]
-struct Stored {
-    ts: i64,
-    key: u32,
-}
-
-/// The rows of one side in the buffers here, in merged order: the order in which they leave.
-#[derive(Debug, Default)]
-struct Queue {
-    rows: VecDeque<Stored>,
-    /// How many of them the interval has reached, where it ends before the present.
-    reached: usize,
-}
 
 /// What one thread works on: its keys' buffers, and the matches it has found in the epoch.
 #[derive(Debug, Default)]
@@ -41,15 +29,21 @@ pub(super) struct Replica {
     home: Vec<KeyState>,
     /// Keys at home elsewhere, of which this replica has a part.
     shared: SharedKeys,
-    /// For each side, the rows in these buffers.
-    queues: [Queue; 2],
+    /// The rows in these buffers.
+    cells: Cells,
+    /// For rows of each side, the number of the first row of the other side that is not too old.
+    oldest: [u64; 2],
+    /// Likewise, of the first that no interval has reached, where intervals end before the present.
+    reached: [u64; 2],
+    /// Whether the epoch's rows to look at have not been picked.
+    is_new: bool,
     /// The rows of the epoch to look at here, and how many of them have been.
     mine: Vec<u32>,
     looked_at: usize,
     /// The first row of the epoch that has not been looked at, as far as it is to be.
     next: usize,
     /// Numbers of matching earlier rows, one row's after the other's.
-    pairs: Vec<u32>,
+    pairs: Found,
     /// For each row looked at here, its place in the epoch and where its pairs end.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
@@ -63,6 +57,7 @@ pub(super) struct Shared<'a> {
     pub(super) epoch: &'a Epoch,
     pub(super) assignment: &'a Assignment,
     pub(super) reach: &'a Reach,
+    pub(super) logs: &'a [Log; 2],
 }
 
 impl Replica {
@@ -74,11 +69,17 @@ impl Replica {
         self.comparisons
     }
 
-    /// Begins an epoch with rows that go by these routes.
-    pub(super) fn begin(&mut self, me: u16, routes: &[u16]) {
-        self.pairs.clear();
+    /// Begins an epoch.
+    pub(super) fn begin(&mut self) {
+        self.pairs.truncate(0);
         self.rows.clear();
-        (self.next, self.looked_at) = (0, 0);
+        self.mine.clear();
+        (self.next, self.looked_at, self.is_new) = (0, 0, true);
+    }
+
+    /// Picks the rows of the epoch to look at here.
+    fn pick(&mut self, me: u16, routes: &[u16]) {
+        self.is_new = false;
         // Without a branch on the route, which nothing could predict: others' rows are written over.
         self.mine.resize(routes.len() + 1, 0);
         let mut at = 0;
@@ -97,7 +98,25 @@ impl Replica {
         most: usize,
         filter: Option<&Filter<'_, E>>,
     ) -> Result<(), E> {
-        let Shared { epoch, reach, assignment } = *shared;
+        wide(|| self.look_at_rows(me, shared, most, filter))
+    }
+
+    #[inline(always)]
+    fn look_at_rows<E>(
+        &mut self,
+        me: u16,
+        shared: &Shared<'_>,
+        most: usize,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<(), E> {
+        let Shared { epoch, reach, assignment, logs } = *shared;
+        if self.is_new {
+            self.pick(me, &epoch.routes);
+        }
+        let first = logs.each_ref().map(|log| log.first() as u32);
+        let mark = |side: Side, number: [u64; 2]| logs[side.other() as usize].mark(number[side as usize]);
+        let mut oldest = SIDES.map(|side| mark(side, self.oldest));
+        let mut reached = SIDES.map(|side| mark(side, self.reached));
         let is_stored = [reach.is_stored(Side::Left), reach.is_stored(Side::Right)];
         let takes_all = [reach.takes_all(Side::Left), reach.takes_all(Side::Right)];
         // Candidates from here on have not been filtered.
@@ -105,26 +124,24 @@ impl Replica {
         while self.looked_at < self.mine.len() && self.pairs.len() < most {
             let row = self.mine[self.looked_at] as usize;
             self.looked_at += 1;
-            let (ts, side, key) = (epoch.ts[row], epoch.sides[row], epoch.keys[row]);
-            // 1. Rows that are too old for this one leave their buffers; later ones are no younger.
-            self.pass(me, ts, shared);
-            let number = epoch.numbers[row];
+            let (ts, side, key, number) = (epoch.ts[row], epoch.sides[row], epoch.keys[row], epoch.numbers[row]);
             let share = assignment.share(epoch.routes[row], key, me);
             let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, key, number) else { continue };
-            // 2. Those that match are neighbours in their buffer.
-            let [left, right] = &mut state.0;
-            let (own, others) = if side == Side::Left { (left, right) } else { (right, left) };
+            // 1. Rows that are too old for this one are for later ones, too.
+            let others = &mut state.0[side.other() as usize];
+            self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
+            // 2. Those that match are neighbours.
+            let upto = match takes_all[side as usize] {
+                true => None,
+                false => Some(reached[side as usize].pass(reach.end(side, ts))),
+            };
             let before = self.pairs.len();
-            match takes_all[side as usize] {
-                true => others.copy_all(&mut self.pairs),
-                false => others.copy_reached(&mut self.pairs),
-            }
+            self.cells.copy(others, upto, &mut self.pairs);
             self.comparisons += (self.pairs.len() - before) as u64;
             self.rows.push((row as u32, self.pairs.len() as u32));
             // 3. The row waits for later ones, unless another replica keeps it.
             if is_stored[side as usize] && stores {
-                own.push(number);
-                self.queues[side as usize].rows.push_back(Stored { ts, key });
+                self.cells.push(&mut state.0[side as usize], number, first[side as usize]);
             }
             if let Some(filter) = filter
                 && self.pairs.len() - unfiltered >= FILTER_PAIRS
@@ -133,46 +150,11 @@ impl Replica {
                 (unfiltered_rows, unfiltered) = (self.rows.len(), self.pairs.len());
             }
         }
+        (self.oldest, self.reached) = (oldest.map(|mark| mark.number()), reached.map(|mark| mark.number()));
         self.next = self.mine.get(self.looked_at).map_or(epoch.len(), |&row| row as usize);
         match filter {
             Some(filter) => self.filter(epoch, filter, unfiltered_rows, unfiltered),
             None => Ok(()),
-        }
-    }
-
-    /// Brings the buffers to the time `ts`: rows that an interval has reached by then are noted, and rows that no row
-    /// at `ts` or later can match leave.
-    #[inline]
-    pub(super) fn pass(&mut self, me: u16, ts: i64, shared: &Shared<'_>) {
-        let Shared { reach, assignment, .. } = *shared;
-        for side in [Side::Left, Side::Right] {
-            let other = side.other();
-            let Queue { rows, reached } = &mut self.queues[side as usize];
-            let mut buffer = |key: u32, change: fn(&mut Buffer)| {
-                let state = match assignment.home_of(key, me) {
-                    Some(home) => &mut self.home[home],
-                    None => self.shared.get_mut(&key).expect("the key of a row in a buffer has buffers"),
-                };
-                change(&mut state.0[side as usize]);
-            };
-            if !reach.takes_all(other)
-                && let Some(last) = reach.last(other, ts)
-            {
-                while let Some(row) = rows.get(*reached).filter(|row| row.ts <= last) {
-                    buffer(row.key, Buffer::reach);
-                    *reached += 1;
-                }
-            }
-            let first = reach.first(other, ts);
-            while let Some(&row) = rows.front().filter(|row| row.ts < first) {
-                buffer(row.key, Buffer::pop);
-                rows.pop_front();
-                *reached = reached.saturating_sub(1);
-            }
-            // What a burst has taken is given back when it is over.
-            if rows.len() < rows.capacity() / 8 {
-                rows.shrink_to(rows.capacity() / 4);
-            }
         }
     }
 
@@ -182,7 +164,7 @@ impl Replica {
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let mut begin = first;
         for &(row, end) in &self.rows[first_row..] {
-            let earlier = &self.pairs[begin..end as usize];
+            let earlier = &self.pairs.padded()[begin..end as usize];
             let later = std::iter::repeat_n(epoch.numbers[row as usize], earlier.len());
             match epoch.sides[row as usize] {
                 Side::Left => {
@@ -203,9 +185,10 @@ impl Replica {
         }
         // 3. The others go.
         let (mut at, mut kept) = (first, first);
+        let pairs = self.pairs.numbers_mut();
         for (_, end) in &mut self.rows[first_row..] {
             while at < *end as usize {
-                self.pairs[kept] = self.pairs[at];
+                pairs[kept] = pairs[at];
                 kept += usize::from(keep[at - first]);
                 at += 1;
             }
@@ -220,7 +203,7 @@ impl Replica {
         let Cursor { rows, pair, .. } = self.cursor(row);
         let dropped = self.rows.len() - rows.len();
         self.rows.drain(..dropped);
-        self.pairs.drain(..pair);
+        self.pairs.drop_front(pair);
         self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
@@ -229,55 +212,67 @@ impl Replica {
     pub(super) fn cursor(&self, from: usize) -> Cursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
         let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
-        Cursor { rows: &self.rows[next..], pairs: &self.pairs, pair }
+        Cursor { rows: &self.rows[next..], pairs: self.pairs.padded(), pair }
     }
 
     /// Forgets keys without rows.
     pub(super) fn forget(&mut self, me: u16, assignment: &Assignment, keys: &[u32]) {
         for &key in keys {
-            if let Some(state) = assignment.home_of(key, me).and_then(|home| self.home.get_mut(home)) {
-                debug_assert!(state.0.iter().all(|buffer| buffer.len() == 0), "the rows of a silent key have left");
-                *state = KeyState::default();
-            }
-            if !self.shared.is_empty() {
-                self.shared.remove(&key);
+            let at_home = assignment.home_of(key, me).and_then(|home| self.home.get_mut(home)).map(std::mem::take);
+            let shared = if self.shared.is_empty() { None } else { self.shared.remove(&key) };
+            for state in at_home.into_iter().chain(shared) {
+                state.0.into_iter().for_each(|buffer| self.cells.free(buffer));
             }
         }
     }
 
     /// Stores the rows of the logs, where none were stored before.
     pub(super) fn restore(&mut self, me: u16, logs: &[Log; 2], assignment: &Assignment, reach: &Reach) {
-        for side in [Side::Left, Side::Right].into_iter().filter(|&side| reach.is_stored(side)) {
+        for side in SIDES.into_iter().filter(|&side| reach.is_stored(side)) {
             let log = &logs[side as usize];
-            for (place, (&ts, &key)) in log.ts().iter().zip(log.keys()).enumerate() {
+            for (place, key) in log.keys().enumerate() {
                 let number = (log.first() as u32).wrapping_add(place as u32);
                 let share = assignment.share(assignment.route(key), key, me);
                 if let Some((state, true)) = buffers(&mut self.home, &mut self.shared, share, key, number) {
-                    state.0[side as usize].push(number);
-                    self.queues[side as usize].rows.push_back(Stored { ts, key });
+                    self.cells.push(&mut state.0[side as usize], number, log.first() as u32);
                 }
             }
         }
+    }
+
+    /// Gives memory back that a burst has taken; rows before the `oldest` of each side are of no use any more.
+    pub(super) fn tidy(&mut self, oldest: [u32; 2]) {
+        if self.cells.is_sparse() {
+            self.pack(oldest);
+        }
+    }
+
+    /// Forgets all rows before the `oldest` of each side, which is not needed but for the numbers to stay comparable.
+    pub(super) fn pack(&mut self, oldest: [u32; 2]) {
+        let states = self.home.iter_mut().chain(self.shared.values_mut());
+        self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
     }
 
     /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.home.clear();
         self.shared.clear();
-        self.queues = Default::default();
+        self.cells = Cells::default();
     }
 
-    /// Whether the replica holds rows of a key that is at home elsewhere.
-    pub(super) fn holds(&self, key: u32) -> bool {
-        self.shared.get(&key).is_some_and(|state| state.0.iter().any(|buffer| buffer.len() > 0))
+    /// Whether the replica holds rows of a key that is at home elsewhere, none of them before the `oldest` of its side.
+    pub(super) fn holds(&self, key: u32, oldest: [u32; 2]) -> bool {
+        let held = |(mut buffer, oldest): (Buffer, u32)| {
+            self.cells.drop_before(&mut buffer, oldest);
+            buffer.len() > 0
+        };
+        self.shared.get(&key).is_some_and(|state| state.0.into_iter().zip(oldest).any(held))
     }
 
     /// Bytes of the buffers.
     pub(super) fn memory(&self) -> usize {
-        let of_state = |state: &KeyState| state.0.iter().map(Buffer::memory).sum::<usize>();
-        let of_home = self.home.capacity() * size_of::<KeyState>() + self.home.iter().map(of_state).sum::<usize>();
-        let of_queues: usize = self.queues.iter().map(|queue| queue.rows.capacity() * size_of::<Stored>()).sum();
-        of_queues + of_home + self.shared.values().map(|state| size_of::<KeyState>() + of_state(state)).sum::<usize>()
+        let of_shared = self.shared.capacity() * size_of::<(u32, KeyState)>();
+        self.cells.memory() + self.home.capacity() * size_of::<KeyState>() + of_shared
     }
 }
 
@@ -309,7 +304,11 @@ fn buffers<'a>(
 fn at_home(home: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
     let place = place as usize;
     if home.len() <= place {
-        home.resize_with((place + 1).next_power_of_two(), KeyState::default);
+        // By less than a vector would, since this is most of the state where keys have few rows.
+        if home.capacity() <= place {
+            home.reserve_exact(place + 1 + place / 8 - home.len());
+        }
+        home.resize_with(place + 1, KeyState::default);
     }
     &mut home[place]
 }
@@ -331,19 +330,54 @@ impl<'a> Cursor<'a> {
 
     /// The next row before `end`, and its pairs.
     #[inline]
-    pub(super) fn next(&mut self, end: usize) -> Option<(usize, &'a [u32])> {
+    pub(super) fn next(&mut self, end: usize) -> Option<(usize, Matches<'a>)> {
         let row = self.peek().filter(|&row| row < end)?;
         Some((row, self.take(row)))
     }
 
     /// The pairs of `row`, which is the next.
     #[inline]
-    pub(super) fn take(&mut self, row: usize) -> &'a [u32] {
+    pub(super) fn take(&mut self, row: usize) -> Matches<'a> {
         let &(next, end) = self.rows.first().expect("the replica has looked at the row");
         debug_assert_eq!(next as usize, row, "rows are taken in order");
         self.rows = &self.rows[1..];
-        let pairs = &self.pairs[self.pair..end as usize];
+        let matches = Matches { padded: &self.pairs[self.pair..], len: end as usize - self.pair };
         self.pair = end as usize;
-        pairs
+        matches
+    }
+
+    /// Where the pairs of the next row begin.
+    pub(super) fn pair(&self) -> usize {
+        self.pair
+    }
+}
+
+/// Numbers of rows that match one, earliest first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matches<'a> {
+    padded: &'a [u32],
+    len: usize,
+}
+
+impl<'a> Matches<'a> {
+    /// The first `len` of these, of which there are at least [`LANES`] more.
+    pub(super) fn new(padded: &'a [u32], len: usize) -> Self {
+        Matches { padded, len }
+    }
+
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(super) fn numbers(self) -> &'a [u32] {
+        &self.padded[..self.len]
+    }
+
+    /// The first few, whether there are so many or not.
+    #[inline]
+    pub(super) fn first_lanes(self) -> &'a [u32; LANES] {
+        self.padded[..LANES].try_into().expect("so many lanes")
     }
 }

@@ -3,13 +3,12 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use tidegate_structures::gate::{BlockGate, BlockReader, Filler};
+use tidegate_structures::gate::{BlockGate, BlockReader};
 use tidegate_sync::Budget;
 
 use super::late::LateRows;
 use super::lock;
 use super::news::News;
-use super::ready::{Ready, Rest, plan};
 use super::snapshot::{Reader, Writer};
 use super::source::{ROW_BYTES, Shared, Source, SourceRun, SourceStats, Stream};
 use crate::{Error, Result};
@@ -21,7 +20,6 @@ pub(super) struct Intake {
     pub(super) shared: Shared,
     /// Until the operator is closed.
     reader: Option<BlockReader<SourceRun>>,
-    filler: Filler,
 }
 
 impl Intake {
@@ -46,14 +44,7 @@ impl Intake {
             BlockGate::new(streams.len(), 1).map_err(|error| Error::argument(format!("sources: {error}")))?;
         let source = |((name, stream), gate)| Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)));
         let sources = streams.into_iter().zip(gates).map(source).collect();
-        Ok(Intake { sources, reader: readers.pop(), filler: Filler::default(), shared })
-    }
-
-    /// The next rows that are ready, some `rows` at most.
-    pub(super) fn read(&mut self, rows: usize) -> (Ready, Rest) {
-        let Some(reader) = &mut self.reader else { return (Ready::default(), Rest::End) };
-        let (blocks, rest) = plan(reader, rows);
-        (Ready::new(blocks, &mut self.filler), rest)
+        Ok(Intake { sources, reader: readers.pop(), shared })
     }
 
     /// Whoever reads the gate; nobody once the operator is closed.

@@ -118,7 +118,7 @@ impl Engine for IntervalEngine {
     }
 
     fn memory(&self) -> usize {
-        self.join.memory()
+        self.join.memory() + self.keys.memory()
     }
 
     fn comparisons(&self) -> Vec<u64> {

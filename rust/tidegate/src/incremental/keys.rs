@@ -122,6 +122,19 @@ impl KeyNumbers {
         Ok(found)
     }
 
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        let of_numbers = match &self.numbers {
+            Numbers::One => 0,
+            Numbers::Words(table, keys) => table_bytes(table) + keys.capacity() * size_of::<i64>(),
+            Numbers::Bytes(table, keys) => {
+                let of_keys: usize = keys.iter().map(|(_, bytes)| bytes.len()).sum();
+                table_bytes(table) + keys.capacity() * size_of::<(u64, Box<[u8]>)>() + of_keys
+            }
+        };
+        of_numbers + self.free.capacity() * size_of::<u32>()
+    }
+
     /// Forgets keys that no row has.
     pub(super) fn release(&mut self, silent: &[u32]) {
         match &mut self.numbers {
@@ -145,6 +158,11 @@ impl KeyNumbers {
         }
         self.free.extend_from_slice(silent);
     }
+}
+
+/// Bytes that a hash table holds: of eight places it uses seven, and each has a byte beside its value.
+fn table_bytes<T>(table: &HashTable<T>) -> usize {
+    table.capacity() / 7 * 8 * (size_of::<T>() + 1)
 }
 
 /// Puts a new key where a former one was, or at the end; its number.

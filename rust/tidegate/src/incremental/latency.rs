@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-use super::ready::Ready;
+use super::ready::ReadyRuns;
 
 /// Microseconds, to two digits.
 #[derive(Debug)]
@@ -22,10 +22,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    pub(super) fn begin(&mut self, ready: &Ready) {
-        let mut rows = vec![0; ready.batches.len()];
-        ready.places.iter().for_each(|&(batch, _)| rows[batch as usize] += 1);
-        self.pending.extend(ready.pushed.iter().copied().zip(rows));
+    pub(super) fn begin(&mut self, ready: &ReadyRuns) {
+        self.pending.extend(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
     }
 
     /// The results of the rows at work have been made.

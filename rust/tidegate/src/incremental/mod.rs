@@ -22,6 +22,7 @@ mod late;
 mod latency;
 mod merge;
 mod news;
+mod plain;
 mod ready;
 mod snapshot;
 mod source;

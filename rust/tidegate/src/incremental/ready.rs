@@ -1,6 +1,7 @@
 //! Rows that the gate has given, and the batches in which they lie.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,10 +21,79 @@ pub(super) struct Ready {
     /// Where each row lies among `batches`.
     pub(super) places: Vec<Place>,
     pub(super) batches: Vec<RecordBatch>,
-    /// When the rows of each batch were pushed.
-    pub(super) pushed: Vec<Instant>,
-    /// What each batch has been charged.
-    pub(super) charges: Vec<Arc<Charge>>,
+}
+
+/// Ready rows in merged order, of which each source's are together.
+#[derive(Debug, Default)]
+pub(super) struct ReadyRuns {
+    pub(super) ts: Vec<i64>,
+    /// Each row's source.
+    pub(super) sources: Vec<u16>,
+    /// The rows of each source one after the other.
+    pub(super) runs: Vec<ReadyRun>,
+}
+
+/// Neighbours of one push.
+#[derive(Debug)]
+pub(super) struct ReadyRun {
+    pub(super) source: u16,
+    /// The position of the push's first row in its source.
+    first: u64,
+    push: SourceRun,
+    /// Which rows of the push they are.
+    range: Range<usize>,
+}
+
+impl ReadyRun {
+    pub(super) fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    pub(super) fn rows(&self) -> RecordBatch {
+        self.push.batch.slice(self.range.start, self.range.len())
+    }
+
+    pub(super) fn pushed(&self) -> Instant {
+        self.push.pushed
+    }
+
+    /// What the rows of the push have been charged.
+    pub(super) fn charge(&self) -> &Arc<Charge> {
+        &self.push.charge
+    }
+}
+
+impl ReadyRuns {
+    /// The rows of blocks that follow each other.
+    pub(super) fn new(blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> ReadyRuns {
+        let rows = blocks.iter().map(Planned::len).sum();
+        let (ts, sources) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let mut ready = ReadyRuns { ts, sources, runs: Vec::new() };
+        // The run of each source that is the last so far: it may go on in the next block.
+        let mut last = HashMap::new();
+        for block in blocks {
+            ready.add(block.filled(filler), &mut last);
+            block.recycle(filler);
+        }
+        // Each source's stay in order.
+        ready.runs.sort_by_key(|run| run.source);
+        ready
+    }
+
+    fn add(&mut self, block: &Block<SourceRun>, last: &mut HashMap<u16, usize>) {
+        self.ts.extend_from_slice(block.ts());
+        self.sources.extend(block.ids().iter().map(|id| id.source()));
+        for (pushed, range) in block.runs().zip(block.ranges()) {
+            let (source, first) = (pushed.first.source(), pushed.first.position());
+            match last.get(&source).map(|&last| &mut self.runs[last]).filter(|run| run.first == first) {
+                Some(run) => run.range.end = range.end,
+                None => {
+                    last.insert(source, self.runs.len());
+                    self.runs.push(ReadyRun { source, first, push: pushed.run.clone(), range });
+                }
+            }
+        }
+    }
 }
 
 /// How a reading ended.
@@ -81,8 +151,6 @@ impl Ready {
                 Some(&(known, batch)) if known == first => batch,
                 _ => {
                     self.batches.push(pushed.run.batch.clone());
-                    self.pushed.push(pushed.run.pushed);
-                    self.charges.push(pushed.run.charge.clone());
                     (self.batches.len() - 1) as u32
                 }
             };

@@ -9,14 +9,14 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
-use arrow_cast::cast;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use arrow_select::take::take_record_batch;
+use arrow_select::take::take;
 
+use super::plain::{from_plain, plain_type, to_plain};
 use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
@@ -53,20 +53,17 @@ impl Writer {
         self.0.extend(value);
     }
 
-    /// Writes rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and
-    /// dictionaries as their values, since which codes these have is an accident of how the rows came.
+    /// Writes rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and without
+    /// dictionaries.
     pub(super) fn table(&mut self, rows: &RecordBatch) -> Result<()> {
-        let rows = take_record_batch(rows, &UInt32Array::from_iter_values(0..rows.num_rows() as u32))?;
-        let plain = |column: &ArrayRef| match column.data_type() {
-            DataType::Dictionary(_, values) => cast(column, values),
-            _ => Ok(column.clone()),
-        };
-        let columns = rows.columns().iter().map(plain).collect::<Result<Vec<_>, _>>()?;
+        let all = UInt32Array::from_iter_values(0..rows.num_rows() as u32);
+        let columns = rows.columns().iter().map(|column| to_plain(&take(column, &all, None)?));
+        let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
         let schema = rows.schema();
-        let fields = schema.fields().iter().zip(&columns);
+        let fields = schema.fields().iter();
         let fields: Vec<Field> =
-            fields.map(|(field, column)| Field::clone(field).with_data_type(column.data_type().clone())).collect();
-        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+            fields.map(|field| Field::clone(field).with_data_type(plain_type(field.data_type()))).collect();
+        let rows = batch(&Arc::new(Schema::new(fields)), columns, rows.num_rows())?;
         let mut stream = StreamWriter::try_new(Vec::new(), &rows.schema())?;
         stream.write(&rows)?;
         stream.finish()?;
@@ -148,14 +145,20 @@ impl<'a> Reader<'a> {
         let damaged = |error| Error::state(format!("the snapshot is damaged: a table cannot be read: {error}"));
         let reader = StreamReader::try_new(Cursor::new(stream), None).map_err(damaged)?;
         let batches = reader.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-        let of_schema = |batch: RecordBatch| {
-            let columns = batch.columns().iter().zip(schema.fields());
-            let columns = columns.map(|(column, field)| cast(column, field.data_type())).collect::<Result<_, _>>()?;
-            RecordBatch::try_new(schema.clone(), columns)
+        let of_schema = |rows: RecordBatch| {
+            let columns = rows.columns().iter().zip(schema.fields());
+            let columns =
+                columns.map(|(column, field)| from_plain(column, field.data_type())).collect::<Result<_, _>>()?;
+            batch(schema, columns, rows.num_rows())
         };
         let batches = batches.into_iter().map(of_schema).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
         concat_batches(schema, &batches).map_err(damaged)
     }
+}
+
+/// A batch, which may be without columns.
+fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new_with_options(schema.clone(), columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
 }
 
 #[cfg(test)]
@@ -183,6 +186,15 @@ mod tests {
         assert_eq!(reader.time().unwrap(), i64::MIN);
         assert_eq!(reader.table(&rows.schema()).unwrap(), rows.slice(1, 1));
         assert!(reader.flag().unwrap_err().is_state());
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let rows = batch(&Arc::new(Schema::empty()), Vec::new(), 7).unwrap();
+        let mut writer = Writer::new("");
+        writer.table(&rows).unwrap();
+        let snapshot = writer.finish();
+        assert_eq!(Reader::new(&snapshot, "").unwrap().table(&rows.schema()).unwrap(), rows);
     }
 
     #[test]

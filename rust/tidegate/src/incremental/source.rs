@@ -26,7 +26,7 @@ use crate::{Error, Result};
 pub(super) const ROW_BYTES: usize = 40;
 
 /// Rows of one source in time order, in the gate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SourceRun {
     pub(super) ts: ScalarBuffer<i64>,
     pub(super) batch: RecordBatch,

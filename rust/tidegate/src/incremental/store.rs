@@ -3,24 +3,25 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
-use tidegate_operators::matches::NO_ROW;
 use tidegate_sync::Charge;
 
 use crate::Result;
-use crate::interleave::{NO_PLACE, Place, interleave};
+use crate::gather::Column;
 
-/// Neighbouring segments are put together while they have no more rows than this, so that many small pushes do not
-/// make a state of many small pieces.
-const SEGMENT_ROWS: usize = 1 << 14;
+/// Neighbouring segments are put together while they have no more rows than this: results are gathered from one segment
+/// far faster than from several, but each row is copied as often as its segment is put together with another.
+const SEGMENT_ROWS: usize = 1 << 16;
 
 /// Rows in merged order, numbered from the first ever.
 #[derive(Debug)]
 pub(super) struct Store {
     schema: SchemaRef,
     segments: VecDeque<Segment>,
+    /// The number of the oldest row that is needed.
+    first: u64,
     end: u64,
 }
 
@@ -29,8 +30,8 @@ struct Segment {
     /// The number of its first row.
     first: u64,
     rows: RecordBatch,
-    /// What the rows have been charged; shared with other rows pushed with them.
-    charges: Vec<Arc<Charge>>,
+    /// What the rows have been charged, shared with other rows pushed with them, each with the number behind its rows.
+    charges: Vec<(u64, Arc<Charge>)>,
 }
 
 impl Segment {
@@ -45,7 +46,7 @@ impl Segment {
 
 impl Store {
     pub(super) fn new(schema: SchemaRef) -> Self {
-        Store { schema, segments: VecDeque::new(), end: 0 }
+        Store { schema, segments: VecDeque::new(), first: 0, end: 0 }
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -59,64 +60,49 @@ impl Store {
         }
         let first = self.end;
         self.end += rows.num_rows() as u64;
+        let charges = charges.into_iter().map(|charge| (self.end, charge)).collect();
         self.segments.push_back(Segment { first, rows, charges });
         // A segment takes in the one before it when that is not much larger: a row is copied a few times at most.
         while let [.., before, last] = &*self.segments.make_contiguous()
-            && before.len() <= 2 * last.len()
-            && before.len() + last.len() <= SEGMENT_ROWS
+            && let gone = self.first.saturating_sub(before.first) as usize
+            && before.len() - gone <= 2 * last.len()
+            && before.len() - gone + last.len() <= SEGMENT_ROWS
         {
-            let rows = concat_batches(&self.schema, [&before.rows, &last.rows])?;
+            let rows = concat_batches(&self.schema, [&before.rows.slice(gone, before.len() - gone), &last.rows])?;
             let last = self.segments.pop_back().expect("the last");
             let before = self.segments.back_mut().expect("the one before");
+            before.first += gone as u64;
             before.rows = rows;
             before.charges.extend(last.charges);
-            before.charges.sort_by_key(Arc::as_ptr);
-            before.charges.dedup_by(|a, b| Arc::ptr_eq(a, b));
+            before.charges.retain(|(end, _)| *end > self.first);
         }
         Ok(())
     }
 
-    /// Drops segments whose rows all have smaller numbers.
+    /// Drops rows with smaller numbers, as far as they are in segments of their own.
     pub(super) fn drop_before(&mut self, number: u64) {
+        self.first = number;
         while self.segments.front().is_some_and(|segment| segment.end() <= number) {
             self.segments.pop_front();
         }
     }
 
-    /// The rows from `number` on.
-    pub(super) fn rows_from(&self, number: u64) -> Result<RecordBatch> {
-        let rows = self.segments.iter().filter(|segment| segment.end() > number).map(|segment| {
-            let skip = number.saturating_sub(segment.first) as usize;
-            segment.rows.slice(skip, segment.len() - skip)
-        });
-        Ok(concat_batches(&self.schema, &rows.collect::<Vec<_>>())?)
+    /// The rows that are needed.
+    pub(super) fn rows(&self) -> Result<RecordBatch> {
+        Ok(concat_batches(&self.schema, &self.kept().collect::<Vec<_>>())?)
     }
 
-    /// Where the rows are whose numbers are `first` plus an offset; [`NO_ROW`] is no row.
-    pub(super) fn places(&self, first: u64, offsets: &[u32]) -> Vec<Place> {
-        let mut last: (u64, u64, u32) = (1, 0, 0);
-        let place = |&offset: &u32| {
-            if offset == NO_ROW {
-                return NO_PLACE;
-            }
-            let number = first + u64::from(offset);
-            // Neighbouring results often lie in one segment.
-            if number < last.0 || number >= last.1 {
-                let at = self.segments.partition_point(|segment| segment.end() <= number);
-                last = (self.segments[at].first, self.segments[at].end(), at as u32);
-            }
-            (last.2, (number - last.0) as u32)
-        };
-        offsets.iter().map(place).collect()
+    /// The rows that are needed, in pieces.
+    fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
+        self.segments.iter().map(|segment| {
+            let gone = self.first.saturating_sub(segment.first) as usize;
+            segment.rows.slice(gone, segment.len() - gone)
+        })
     }
 
-    /// The values of a column at places.
-    pub(super) fn column(&self, column: usize, places: &[Place]) -> Result<ArrayRef, ArrowError> {
-        let chunks: Vec<ArrayRef> = self.segments.iter().map(|segment| segment.rows.column(column).clone()).collect();
-        interleave(self.data_type(column), &chunks, places)
-    }
-
-    pub(super) fn data_type(&self, column: usize) -> &DataType {
-        self.schema.field(column).data_type()
+    /// A column of the rows that are needed.
+    pub(super) fn column(&self, column: usize) -> Column {
+        let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
+        Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
     }
 }

@@ -94,6 +94,18 @@ impl<R: Run> Block<R> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
+    /// Which rows of each of the [runs](Self::runs) the block has: neighbours.
+    pub fn ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges = vec![0..0; self.plan.runs.len()];
+        for piece in &self.plan.pieces {
+            let range: &mut Range<usize> = &mut ranges[piece.run];
+            debug_assert!(range.end == 0 || range.end == piece.row, "a run's pieces follow each other");
+            let start = if range.end == 0 { piece.row } else { range.start };
+            *range = start..piece.row + piece.rows;
+        }
+        ranges
+    }
+
     /// The last row's place; none if there are no rows.
     pub(super) fn last(&self) -> Option<Key> {
         self.plan.last

@@ -3,16 +3,15 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::ArrowError;
+use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::online_join::{Progress, Results, Side};
 
 use crate::Result;
-use crate::expression;
+use crate::expression::{self, Predicate};
+use crate::gather::Column;
 use crate::incremental::snapshot::{Reader, Writer};
 use crate::incremental::store::Store;
-use crate::interleave::Place;
 use crate::join::JoinPlan;
 
 /// Finds which rows of two sides are in the result. All else of a join is done by [`StreamJoin`](super::StreamJoin).
@@ -82,42 +81,47 @@ pub(in crate::incremental) struct RestoredRows {
 }
 
 /// Reads the columns of kept rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(in crate::incremental) struct KeptRows<'a> {
-    pub(super) plan: &'a JoinPlan,
-    pub(super) stores: &'a [Store; 2],
-    /// The number of the row of each side that has place 0.
-    pub(super) first: [u64; 2],
+    condition: Option<Condition<'a>>,
+    /// The low bits of the number of the row of each side that has place 0.
+    first: [u32; 2],
 }
 
-impl KeptRows<'_> {
-    /// Where the rows of these places lie.
-    pub(super) fn places(&self, side: Side, places: &[u32]) -> Vec<Place> {
-        self.stores[side as usize].places(self.first[side as usize], places)
-    }
+#[derive(Debug)]
+struct Condition<'a> {
+    predicate: &'a Predicate,
+    /// The columns of each side that it reads.
+    columns: [Vec<Column>; 2],
+}
 
-    /// The values of a column, where [`places`](Self::places) says.
-    pub(super) fn column(&self, side: Side, column: usize, places: &[Place]) -> Result<ArrayRef, ArrowError> {
-        self.stores[side as usize].column(column, places)
+impl<'a> KeptRows<'a> {
+    pub(super) fn new(plan: &'a JoinPlan, stores: &[Store; 2], first: [u64; 2]) -> Self {
+        let columns = |store: &Store, columns: &[usize]| columns.iter().map(|&column| store.column(column)).collect();
+        let condition = plan.predicate.as_ref().map(|predicate| Condition {
+            predicate,
+            columns: [
+                columns(&stores[0], predicate.columns(expression::Side::Left)),
+                columns(&stores[1], predicate.columns(expression::Side::Right)),
+            ],
+        });
+        KeptRows { condition, first: first.map(|first| first as u32) }
     }
 
     /// Whether the join has a condition on pairs.
     pub(in crate::incremental) fn has_condition(&self) -> bool {
-        self.plan.predicate.is_some()
+        self.condition.is_some()
     }
 
     /// Which pairs meet the condition, given the low bits of the numbers of their left and right rows.
     pub(in crate::incremental) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
-        let Some(predicate) = &self.plan.predicate else { return Ok(vec![true; left.len()]) };
-        let columns = |side: Side, of: expression::Side, numbers: &[u32]| {
-            let first = self.first[side as usize] as u32;
-            let places = numbers.iter().map(|number| number.wrapping_sub(first)).collect::<Vec<_>>();
-            let places = self.places(side, &places);
-            let column = |&column: &usize| self.column(side, column, &places);
-            predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()
+        let Some(Condition { predicate, columns }) = &self.condition else { return Ok(vec![true; left.len()]) };
+        let gather = |side: Side, numbers: &[u32]| {
+            let places: Vec<u32> =
+                numbers.iter().map(|number| number.wrapping_sub(self.first[side as usize])).collect();
+            columns[side as usize].iter().map(|column| column.gather(&places)).collect::<Result<Vec<_>, _>>()
         };
-        let left_columns = columns(Side::Left, expression::Side::Left, left)?;
-        let right_columns = columns(Side::Right, expression::Side::Right, right)?;
+        let (left_columns, right_columns) = (gather(Side::Left, left)?, gather(Side::Right, right)?);
         Ok(predicate.evaluate(&left_columns, &right_columns, left.len())?.iter().collect())
     }
 }

@@ -8,7 +8,6 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::matches::How;
 
 use super::StreamJoin;
-use super::maker::as_type;
 use crate::Result;
 use crate::incremental::late::Late;
 use crate::schema::{OutputColumn, Shape};
@@ -63,7 +62,7 @@ impl StreamJoin {
                     _ => None,
                 };
                 arrays.push(match own {
-                    Some(at) => as_type(late.rows.column(at).clone(), field.data_type())?,
+                    Some(at) => cast(late.rows.column(at), field.data_type())?,
                     None => new_null_array(field.data_type(), rows),
                 });
             }

@@ -15,15 +15,18 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::How;
 use tidegate_operators::online_join::{Progress, Results, SMALL_EPOCH, Side};
+use tidegate_structures::gate::{Filler, Planned};
 use tidegate_sync::Stop;
 
 use super::Polled;
 use super::intake::Intake;
 use super::latency::Latency;
 use super::news::News;
-use super::ready::{Ready, Rest};
+use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
 use super::source::{Source, SourceStats, Stream, gather_batch};
 use super::store::Store;
 use crate::interleave::{NO_PLACE, Place};
@@ -34,7 +37,7 @@ use engine::{Engine, KeptRows, Rows};
 use maker::{Maker, cuts};
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
-const EPOCH_ROWS: usize = 1 << 17;
+const EPOCH_ROWS: usize = 1 << 16;
 
 /// What an incremental join is asked for, beside the query.
 #[derive(Clone, Debug)]
@@ -75,6 +78,7 @@ pub struct StreamJoin {
     times: (usize, usize),
     unit: Unit,
     plan: JoinPlan,
+    how: How,
     left_sources: usize,
     intake: Intake,
     stores: [Store; 2],
@@ -85,6 +89,7 @@ pub struct StreamJoin {
     driver: Driver,
     /// For work that is not worth waking other threads.
     alone: Driver,
+    filler: Filler,
     latency: Latency,
     rows_out: u64,
     /// Why the join cannot go on.
@@ -124,7 +129,7 @@ impl StreamJoin {
         options: &StreamOptions,
     ) -> Result<Self> {
         let text = state::describe(&query, &left, &right, options);
-        let Query { options: JoinOptions { threads, .. }, times, unit, plan, explanation, .. } = query;
+        let Query { options: JoinOptions { threads, how, .. }, times, unit, plan, explanation, .. } = query;
         let stream = |schema: &SchemaRef, on, lateness| {
             Ok::<_, Error>(Stream { schema: schema.clone(), on, unit, lateness: time::lateness(lateness, unit)? })
         };
@@ -141,6 +146,7 @@ impl StreamJoin {
             times,
             unit,
             plan,
+            how: *how,
             left_sources: options.sources.0,
             intake: Intake::new(streams, options.memory_limit)?,
             stores: [Store::new(left), Store::new(right)],
@@ -150,6 +156,7 @@ impl StreamJoin {
             driver: Driver::lasting(*threads, Stop::default(), options.pin)
                 .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
             alone: Driver::new(1, Stop::default()),
+            filler: Filler::default(),
             latency: Latency::default(),
             rows_out: 0,
             failed: None,
@@ -212,57 +219,78 @@ impl StreamJoin {
 
     fn try_step(&mut self) -> Result<Step> {
         // 1. An epoch is joined until all of its results are made.
-        if !self.engine.is_done() {
-            self.advance()?;
+        if self.epoch.is_some() {
+            self.within(self.engine.epoch_rows(), Self::go_on)?;
             return Ok(Step::Went);
         }
-        // 2. Its rows, and those before it, are let go of when no later row can match them.
-        if let Some(last) = self.epoch.take() {
-            self.settle(Some(last))?;
-            self.latency.settle();
-        }
-        // 3. The next epoch is what is ready now.
-        let (ready, rest) = self.intake.read(EPOCH_ROWS);
-        if !ready.ts.is_empty() {
-            self.begin(ready)?;
+        // 2. The next epoch is what is ready now.
+        let (blocks, rest) = self.intake.reader().map_or((Vec::new(), Rest::End), |reader| plan(reader, EPOCH_ROWS));
+        if !blocks.is_empty() {
+            let rows = blocks.iter().map(Planned::len).sum();
+            self.within(rows, |join| {
+                let ready = ReadyRuns::new(blocks, &mut join.filler);
+                join.begin(ready)?;
+                join.go_on()
+            })?;
             return Ok(Step::Went);
         }
-        // 4. Promises alone may settle that rows remain without a match.
+        // 3. Promises alone may settle that rows remain without a match.
         self.settle(if rest == Rest::End { None } else { self.intake.watermark() })?;
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
+    /// Does the work of so many rows: on the caller's thread, or on one of those that last, near the others.
+    fn within(&mut self, rows: usize, work: impl FnOnce(&mut Self) -> Result<()> + Send) -> Result<()> {
+        let driver = self.driver_for(rows).clone();
+        driver.within(|| work(self))
+    }
+
     /// Takes ready rows into the stores and begins to join them.
-    fn begin(&mut self, ready: Ready) -> Result<()> {
-        let side_of = |source: u16| if usize::from(source) < self.left_sources { Side::Left } else { Side::Right };
-        let mut batches = self.stores.each_ref().map(|store| RecordBatch::new_empty(store.schema().clone()));
-        for side in [Side::Left, Side::Right] {
-            let places = places_of(&ready, |source| side_of(source) == side);
-            if places.is_empty() {
-                continue;
-            }
-            let store = &mut self.stores[side as usize];
-            // The batches of the other side have other columns.
-            let (used, none) = (used_batches(&ready, &places), &batches[side as usize]);
-            let of_side: Vec<&RecordBatch> =
-                ready.batches.iter().zip(&used).map(|(batch, used)| if *used { batch } else { none }).collect();
-            let rows = gather_batch(store.schema(), &of_side, &places)?;
-            let charges = ready.charges.iter().zip(&used).filter(|(_, used)| **used);
-            store.push(rows.clone(), charges.map(|(charge, _)| charge.clone()).collect())?;
-            batches[side as usize] = rows;
-        }
+    fn begin(&mut self, ready: ReadyRuns) -> Result<()> {
         self.latency.begin(&ready);
         self.epoch = ready.ts.last().copied();
-        let sides = ready.sources.iter().map(|&source| side_of(source)).collect();
-        self.engine.begin(Rows { ts: ready.ts, sides, batches: &batches })
+        let ReadyRuns { ts, sources, runs } = ready;
+        let left_sources = self.left_sources;
+        let side_of = |source: u16| if usize::from(source) < left_sources { Side::Left } else { Side::Right };
+        let [left, right] = &self.stores;
+        let (left_runs, right_runs) = runs.split_at(runs.partition_point(|run| side_of(run.source) == Side::Left));
+        let left_rows = || side_rows(left.schema(), left_runs, &sources);
+        let right_rows = || side_rows(right.schema(), right_runs, &sources);
+        let driver = self.driver_for(ts.len()).clone();
+        let is_little = left_runs.len() <= 1 && right_runs.len() <= 1;
+        let (left_rows, right_rows) =
+            if is_little { (left_rows(), right_rows()) } else { driver.both(left_rows, right_rows) };
+        let batches = [left_rows?, right_rows?];
+        let sides = sources.iter().map(|&source| side_of(source)).collect();
+        let (engine, stores) = (&mut self.engine, &mut self.stores);
+        let store = || {
+            for ((store, rows), runs) in stores.iter_mut().zip(&batches).zip([left_runs, right_runs]) {
+                store.push(rows.clone(), runs.iter().map(|run| run.charge().clone()).collect())?;
+            }
+            Ok::<_, Error>(())
+        };
+        let (begun, stored) = driver.both(|| engine.begin(Rows { ts, sides, batches: &batches }), store);
+        begun.and(stored)
+    }
+
+    /// Joins more of the epoch. When all of its results are made, rows are let go of that no later row can match.
+    fn go_on(&mut self) -> Result<()> {
+        self.advance()?;
+        if self.engine.is_done()
+            && let Some(last) = self.epoch.take()
+        {
+            self.settle(Some(last))?;
+            self.latency.settle();
+        }
+        Ok(())
     }
 
     fn advance(&mut self) -> Result<()> {
-        let kept = KeptRows { plan: &self.plan, stores: &self.stores, first: first(&*self.engine) };
+        let kept = KeptRows::new(&self.plan, &self.stores, first(&*self.engine));
         match self.engine.advance(&self.driver, &kept)? {
             Progress::Results(results) => self.make(&results),
             Progress::Pieces(pieces) => {
-                let (engine, maker) = (&*self.engine, Maker(self.kept()));
+                let (engine, maker) = (&*self.engine, self.maker());
                 let work = |rows| maker.batches(&engine.assemble(rows));
                 let made = self.driver_for(engine.epoch_rows()).map(pieces, work)?;
                 self.keep(made)
@@ -283,7 +311,10 @@ impl StreamJoin {
 
     /// Makes the batches of results.
     fn make(&mut self, results: &Results) -> Result<()> {
-        let maker = Maker(self.kept());
+        if results.left.is_empty() {
+            return Ok(());
+        }
+        let maker = self.maker();
         let made = self
             .driver_for(results.left.len())
             .map(cuts(results), |rows| maker.batch(results, rows).map(|batch| vec![batch]))?;
@@ -295,8 +326,8 @@ impl StreamJoin {
         if rows < SMALL_EPOCH { &self.alone } else { &self.driver }
     }
 
-    fn kept(&self) -> KeptRows<'_> {
-        KeptRows { plan: &self.plan, stores: &self.stores, first: first(&*self.engine) }
+    fn maker(&self) -> Maker {
+        Maker::new(&self.plan, self.how, &self.stores)
     }
 
     fn keep(&mut self, made: Vec<Result<Vec<RecordBatch>>>) -> Result<()> {
@@ -342,22 +373,31 @@ enum Step {
     End,
 }
 
-/// The places of the rows of some sources.
-fn places_of(ready: &Ready, of: impl Fn(u16) -> bool) -> Vec<Place> {
-    // Without a branch on the source, which nothing could predict: others' places are written over.
-    let mut places = vec![NO_PLACE; ready.places.len() + 1];
-    let mut at = 0;
-    for (&place, &source) in ready.places.iter().zip(&ready.sources) {
-        places[at] = place;
-        at += usize::from(of(source));
+/// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of both sides.
+fn side_rows(schema: &SchemaRef, runs: &[ReadyRun], sources: &[u16]) -> Result<RecordBatch> {
+    let batches: Vec<RecordBatch> = runs.iter().map(ReadyRun::rows).collect();
+    let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
+        return Ok(RecordBatch::new_empty(schema.clone()));
+    };
+    if let [rows] = &batches[..] {
+        return Ok(rows.clone());
     }
-    places.truncate(at);
-    places
-}
-
-/// Which batches have rows at these places.
-fn used_batches(ready: &Ready, places: &[Place]) -> Vec<bool> {
-    let mut used = vec![false; ready.batches.len()];
-    places.iter().for_each(|&(batch, _)| used[batch as usize] = true);
-    used
+    if first.source == last.source {
+        return Ok(concat_batches(schema, &batches)?);
+    }
+    // Where the next row of each source lies.
+    let mut next: Vec<Place> = vec![NO_PLACE; usize::from(last.source - first.source) + 1];
+    for (number, run) in runs.iter().enumerate().rev() {
+        next[usize::from(run.source - first.source)] = (number as u32, 0);
+    }
+    let of_side = sources.iter().filter(|&source| (first.source..=last.source).contains(source));
+    let places = of_side.map(|source| {
+        let next = &mut next[usize::from(source - first.source)];
+        let place = *next;
+        let is_last = place.1 as usize + 1 == runs[place.0 as usize].len();
+        *next = if is_last { (place.0 + 1, 0) } else { (place.0, place.1 + 1) };
+        place
+    });
+    let places: Vec<Place> = places.collect();
+    gather_batch(schema, &batches.iter().collect::<Vec<_>>(), &places)
 }

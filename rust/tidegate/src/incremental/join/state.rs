@@ -4,13 +4,17 @@
 //! those that were late, and results that were not handed out. Nothing in it depends on threads: rows are written in
 //! merged order, and keys as the columns they are.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
 use tidegate_operators::online_join::Side;
 
 use super::engine::RestoredRows;
+use super::maker::BATCH_ROWS;
 use super::{Query, StreamJoin, StreamOptions, first};
 use crate::incremental::lock;
 use crate::incremental::snapshot::{Reader, Writer};
@@ -48,15 +52,31 @@ impl StreamJoin {
         let mut writer = Writer::new(&self.query);
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
-        for (store, first) in self.stores.iter().zip(first(&*self.engine)) {
-            writer.table(&store.rows_from(first)?)?;
-        }
+        self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
         self.engine.write(&mut writer);
         writer.number(self.rows_out);
-        // Batch by batch, so that the polls of whoever goes on give what they would have given.
+        self.ready = self.recut()?;
         writer.number(self.ready.len() as u64);
         self.ready.iter().try_for_each(|batch| writer.table(batch))?;
         Ok(writer.finish())
+    }
+
+    /// The results that were not handed out, cut such that it depends on nothing but their number: threads show in where
+    /// long results are cut. Both who goes on and who restores hand them out so.
+    fn recut(&self) -> Result<VecDeque<RecordBatch>> {
+        let rows = self.ready.iter().map(RecordBatch::num_rows).sum::<usize>();
+        let cut = |from: usize| {
+            let to = rows.min(from + BATCH_ROWS);
+            let mut start = 0;
+            let parts = self.ready.iter().filter_map(|batch| {
+                let (first, end) = (start, start + batch.num_rows());
+                start = end;
+                let part = from.max(first)..to.min(end);
+                (part.start < part.end).then(|| batch.slice(part.start - first, part.len()))
+            });
+            Ok(concat_batches(&self.plan.schema, &parts.collect::<Vec<_>>())?)
+        };
+        (0..rows).step_by(BATCH_ROWS).map(cut).collect()
     }
 
     /// Goes on from a snapshot of the same query; this join must not have been used. When this fails, make a new join.

@@ -1,0 +1,146 @@
+"""Workload W1s on stream processors: Spark Structured Streaming and Pathway, beside tidegate.
+
+The tables of W1 in pieces; pairs are kept by the system's sink and compared with the reference. The
+second of two runs in one process counts, so that neither starting nor compiling does. Prints
+Markdown, and writes every figure as JSON into benches/results/.
+
+    python benches/w1s_peers.py --systems tidegate,spark --rows 100000 --keys 10,1000
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import w1s
+import workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workload import Inputs
+
+HERE = Path(__file__).parent
+PIECE = 10_000
+THREADS = 2
+
+Run = tuple[float, list[pa.RecordBatch]]
+"""Seconds, and the pairs."""
+
+
+def tidegate(inputs: Inputs) -> Run:
+    """`IntervalJoin`, results taken after each piece."""
+    left, right = (w1s.pieces(table, PIECE) for table in (inputs.left, inputs.right))
+    joining = w1s.join(w1s.Streams(inputs, workload.Fingerprint(0, 0), 0), "auto", THREADS)
+    start = time.perf_counter()
+    batches = list(w1s.feed(joining, left, right))
+    return time.perf_counter() - start, batches
+
+
+def spark(inputs: Inputs) -> Run:
+    """A stream-stream join of files, one of each side in a micro-batch, into a table in memory."""
+    session: Any = (
+        importlib.import_module("pyspark.sql")
+        .SparkSession.builder.master(f"local[{THREADS}]")
+        .config("spark.sql.shuffle.partitions", str(THREADS))
+        .config("spark.driver.memory", "4g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory() as folder:
+        sides = []
+        for name, table, ts in (("left", inputs.left, "t"), ("right", inputs.right, "t2")):
+            path = Path(folder, name)
+            path.mkdir()
+            for number, piece in enumerate(w1s.pieces(table, PIECE)):
+                times = piece.column(1).cast(pa.timestamp("us", tz="UTC"))
+                piece = piece.set_column(1, ts, times)  # noqa: PLW2901 - the same, as Spark has it
+                pq.write_table(pa.table(piece), path / f"{number:05}.parquet")
+            schema = session.read.parquet(str(path)).schema
+            stream = session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+            sides.append(stream.parquet(str(path)).withWatermark(ts, "0 seconds"))
+        interval = f"INTERVAL {inputs.upper} MICROSECONDS"
+        condition = f"k = k2 AND t2 >= t - {interval} AND t2 <= t + {interval}"
+        functions: Any = importlib.import_module("pyspark.sql.functions")
+        pairs = sides[0].join(sides[1], functions.expr(condition))
+        writing = pairs.writeStream.format("memory").queryName("pairs").trigger(availableNow=True)
+        start = time.perf_counter()
+        writing.start().awaitTermination()
+        taken = time.perf_counter() - start
+    found: pa.Table = session.table("pairs").toArrow().select(workload.COLUMNS)
+    for at in (1, 5):
+        times = found.column(at).cast(pa.timestamp("us")).cast(pa.int64())
+        found = found.set_column(at, workload.COLUMNS[at], times)
+    return taken, found.to_batches()
+
+
+def pathway(inputs: Inputs) -> Run:
+    """An interval join of two tables, of which a piece comes at a time."""
+    pw: Any = importlib.import_module("pathway")
+    tables = []
+    for table in (inputs.left, inputs.right):
+        frame = table.to_pandas()
+        frame["__time__"] = 2 * (frame.index // PIECE)
+        tables.append(pw.debug.table_from_pandas(frame))
+    left, right = tables
+    pairs = left.interval_join(
+        right,
+        left.t,
+        right.t2,
+        pw.temporal.interval(-inputs.upper, inputs.upper),
+        left.k == right.k2,
+    ).select(
+        *(left[name] for name in workload.LEFT),
+        *(right[name] for name in workload.RIGHT),
+    )
+    start = time.perf_counter()
+    frame = pw.debug.table_to_pandas(pairs, include_id=False)
+    taken = time.perf_counter() - start
+    return taken, pa.Table.from_pandas(
+        frame[list(workload.COLUMNS)], preserve_index=False
+    ).to_batches()
+
+
+SYSTEMS: dict[str, Callable[[Inputs], Run]] = {
+    "tidegate": tidegate,
+    "spark": spark,
+    "pathway": pathway,
+}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="comma-separated")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows a side")
+    parser.add_argument("--keys", default="10,1000", help="numbers of keys, comma-separated")
+    options = parser.parse_args()
+    figures = []
+    for keys in map(int, options.keys.split(",")):
+        given = w1s.streams(options.rows, keys, "uniform", late=False)
+        for name in options.systems.split(","):
+            for _ in range(2):
+                taken, batches = SYSTEMS[name](given.inputs)
+                if (found := workload.checksum(iter(batches))) != given.expected:
+                    sys.exit(f"{name}, {keys} keys: expected {given.expected}, found {found}")
+            rate = 2 * options.rows / taken / 1e6
+            print(f"| {name} | {2 * options.rows:,} | {keys} | {rate:.3f} |", flush=True)
+            figures.append({"system": name, "rows": 2 * options.rows, "keys": keys, "s": taken})
+    folder = HERE / "results"
+    folder.mkdir(exist_ok=True)
+    (folder / "w1s-peers.json").write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
