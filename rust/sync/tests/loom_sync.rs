@@ -170,9 +170,10 @@ fn loom_high_water_shows_what_was_done_before() {
                 shared.0.raise(1);
             })
         };
-        if shared.0.get() == 1 {
-            assert_eq!(shared.1.get(), 7);
+        while shared.0.get() == 0 {
+            thread::yield_now();
         }
+        assert_eq!(shared.1.get(), 7);
         raiser.join().unwrap();
     });
 }
