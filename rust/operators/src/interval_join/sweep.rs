@@ -1,7 +1,7 @@
 //! Finds the run of right rows that matches each left row.
 
 use tidegate_structures::pages::Pages;
-use tidegate_structures::partition::{NO_KEY, ranges};
+use tidegate_structures::partition::NO_KEY;
 
 use super::group::{Groups, are_sorted};
 use super::{Reach, Side};
@@ -87,25 +87,28 @@ fn by_group<R: Reach>(
     driver: &Driver,
 ) -> Result<(), Stopped> {
     let total = left.starts[left.starts.len() - 1] as usize;
-    let tasks = ranges(total, total.div_ceil(TASK_ROWS));
-    let found = driver.map(tasks, |task| {
-        let mut found = Vec::with_capacity(task.len());
+    let mut found = Pages::<Run>::new(total);
+    let tasks = found.chunks_mut(TASK_ROWS).enumerate().collect();
+    driver.map(tasks, |(task, found): (usize, &mut [Run])| {
+        let first = task * TASK_ROWS;
         // The last group that starts at or before the task's first row, and is not empty.
-        let mut key = left.starts.partition_point(|&start| start as usize <= task.start) - 1;
+        let mut key = left.starts.partition_point(|&start| start as usize <= first) - 1;
         let mut cursor = Cursor { key: NO_KEY, run: Run::default() };
-        for place in task {
+        for (place, found) in (first..).zip(found) {
             while left.starts[key + 1] as usize <= place {
                 key += 1;
             }
             let row = left.numbers().map_or(place, |numbers| numbers[place] as usize);
-            found.push(follow::<R>(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right));
+            *found = follow::<R>(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right);
         }
-        found
     })?;
-    // Rows without a key are in no group and match nothing.
-    runs.fill(Run::default());
-    for (place, run) in found.into_iter().flatten().enumerate() {
-        runs[left.numbers().map_or(place, |numbers| numbers[place] as usize)] = run;
+    if total < runs.len() {
+        // Rows without a key are in no group and match nothing.
+        runs.fill(Run::default());
+    }
+    match left.numbers() {
+        None => runs[..total].copy_from_slice(&found),
+        Some(numbers) => found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize] = *run),
     }
     Ok(())
 }

@@ -220,10 +220,11 @@ fn list_short_runs<const ASCENDING: bool>(
 
 /// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
 ///
-/// A network of comparisons whose order no value decides.
+/// Networks of comparisons, whose order no value decides. Most runs that are sorted have few numbers.
 #[inline]
 fn sort_short(numbers: &mut [u32], count: usize) {
-    const NETWORK: [(usize, usize); 19] = [
+    const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
+    const OF_8: [(usize, usize); 19] = [
         (0, 2),
         (1, 3),
         (4, 6),
@@ -244,9 +245,17 @@ fn sort_short(numbers: &mut [u32], count: usize) {
         (3, 4),
         (5, 6),
     ];
+    match count {
+        0..=4 => sort_by(&OF_4, numbers, count),
+        _ => sort_by(&OF_8, numbers, count),
+    }
+}
+
+#[inline]
+fn sort_by<const COMPARISONS: usize>(network: &[(usize, usize); COMPARISONS], numbers: &mut [u32], count: usize) {
     let mut sorted: [u32; SHORT] = numbers.try_into().expect("as many numbers");
     sorted.iter_mut().zip(0..).for_each(|(number, at)| *number |= if at < count { 0 } else { u32::MAX });
-    for (a, b) in NETWORK {
+    for &(a, b) in network {
         (sorted[a], sorted[b]) = (sorted[a].min(sorted[b]), sorted[a].max(sorted[b]));
     }
     numbers.copy_from_slice(&sorted);
