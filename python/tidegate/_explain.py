@@ -7,9 +7,12 @@ from tidegate import _tidegate
 from tidegate.types import ArrowSource, Streams
 
 
-def _explain_online_join(left: ArrowSource, right: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
-    with _tidegate.IntervalJoin(left, right, **arguments) as join:
-        return join.explain()
+def _explain_online(join: Callable[..., _tidegate.StreamJoin]) -> Callable[..., str]:
+    def explain(left: ArrowSource, right: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
+        with join(left, right, **arguments) as joining:
+            return joining.explain()
+
+    return explain
 
 
 def _explain_online_aggregate(schema: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as above
@@ -23,7 +26,8 @@ _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.band_join_batches: _tidegate.explain_band_join,
     _tidegate.interval_join: _tidegate.explain_interval_join,
     _tidegate.interval_join_batches: _tidegate.explain_interval_join,
-    _tidegate.IntervalJoin: _explain_online_join,
+    _tidegate.IntervalJoin: _explain_online(_tidegate.IntervalJoin),
+    _tidegate.WindowJoin: _explain_online(_tidegate.WindowJoin),
     _tidegate.window_join: _tidegate.explain_window_join,
     _tidegate.window_join_batches: _tidegate.explain_window_join,
     _tidegate.Aggregate: _explain_online_aggregate,
@@ -40,7 +44,8 @@ def explain(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.band_join`, `tidegate.window_join`, these with
-            `_batches`, `tidegate.IntervalJoin`, `tidegate.aggregate` or `tidegate.Aggregate`.
+            `_batches`, `tidegate.IntervalJoin`, `tidegate.WindowJoin`, `tidegate.aggregate` or
+            `tidegate.Aggregate`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
             aggregation or what has their schema.
         **arguments: As for the function.

@@ -51,6 +51,7 @@ __all__ = [
     "StateError",
     "StreamJoin",
     "TidegateError",
+    "WindowJoin",
     "__version__",
     "aggregate",
     "band_join",
@@ -1167,6 +1168,96 @@ class Aggregate:
         _value: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None: ...
+
+@final
+class WindowJoin(StreamJoin):
+    """Join rows as they come, by sliding windows.
+
+    The window join of sources that are pushed to, a number of them on each side. Of the rows that
+    were not late, it finds those that `window_join` does. Every row is compared with the other
+    side's window, so that any condition will do; comparisons of numbers between the sides are
+    scanned for with the widest instructions of the processor.
+
+    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
+    pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
+    in *merged order* (by time, then source, left ones first, then position), then of its earlier
+    row. With windows of time, the place of a row without a pair is after all pairs of the last time
+    at which one could have come: its own time plus its side's window. With windows of rows, it is
+    before the pairs of the row that takes its place in the window; what is left in the windows at
+    the end comes in merged order.
+
+    How batches come, and how a join is fed, is as for `IntervalJoin`.
+
+    Example:
+        >>> near = abs(tg.left.price - tg.right.bid) <= 7
+        >>> join = tg.WindowJoin(trades.schema, quotes.schema, on="ts", window=2, where=near)
+        >>> for source, rows in zip(join.sources, [trades, quotes]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [(row["ts"], row["ts_right"]) for batch in join for row in batch.to_pylist()]
+        [(10, 10), (30, 29), (30, 31)]
+
+        The last two trades and quotes, from two feeds of quotes:
+
+        >>> join = tg.WindowJoin(
+        ...     trades.schema, quotes.schema, on="ts", window=tg.rows(2), sources=(1, 2)
+        ... )
+        >>> for source, rows in zip(join.sources, [trades, quotes[:2], quotes[2:]]):
+        ...     source.push(rows)
+        >>> join.poll()["ts_right"].to_pylist()  # the first feed may still bring rows before 20
+        [8, 10]
+
+    Args:
+        left: The columns of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: Likewise.
+        on: As for `window_join`.
+        window: As for `window_join`.
+        by: As for `window_join`. Keys are compared like other numbers, they are no index: where a
+            key has few rows and windows are of time, `IntervalJoin` compares far less.
+        where: As for `window_join`.
+        how: As for `window_join`.
+        suffix: As for `window_join`.
+        columns: As for `window_join`.
+        sources: As for `IntervalJoin`.
+        lateness: As for `IntervalJoin`.
+        algorithm: How threads share the comparisons. `scalejoin`, which `auto` is: each has a share
+            of the rows in its windows, round robin (ScaleJoin, Algorithm 1). `cell`: each row's
+            window is cut into a piece a thread (CellJoin). `three-step`: one thread compares
+            (Kang's procedure).
+        threads: As for `IntervalJoin`.
+        memory_limit: As for `IntervalJoin`.
+        ordered: As for `IntervalJoin`; these results are in order whatever it is.
+        pin: As for `IntervalJoin`.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        TidegateError: A window is negative, or another argument has no meaning.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        An error in `where`, such as a division by zero, stays, as for `IntervalJoin`.
+    """
+
+    def __new__(
+        cls,
+        left: pa.Schema | ArrowSource,
+        right: pa.Schema | ArrowSource,
+        *,
+        on: Names,
+        window: Window | tuple[Window, Window],
+        by: KeyNames | None = None,
+        where: Expr | str | None = None,
+        how: How = "inner",
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        sources: tuple[int, int] | None = None,
+        lateness: Bound | tuple[Bound, Bound] = None,
+        algorithm: Literal["auto", "scalejoin", "cell", "three-step"] = "auto",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        ordered: bool = True,
+        pin: bool = True,
+    ) -> Self: ...
 
 def default_threads() -> int:
     """Return the number of threads that a call uses when it does not say.

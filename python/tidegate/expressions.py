@@ -199,6 +199,39 @@ class Expr:
             return Expr("FALSE", _Level.ATOM)
         return Expr(f"{_at_least(self, _Level.SUM)} IN ({items})", _Level.PREDICATE)
 
+    def like(self, pattern: str) -> Expr:
+        """Whether the text is as in a pattern, in which `%` is any text and `_` any character.
+
+        Example:
+            >>> tidegate.left.name.like("Gate %")
+            left.name LIKE 'Gate %'
+        """
+        return _matched(self, "LIKE", pattern)
+
+    def matches(self, pattern: str) -> Expr:
+        """Whether a regular expression matches somewhere in the text.
+
+        It is written as for Rust's `regex`: much as for Python's `re`, but without back references
+        and look-around, so that the work is in proportion to the text.
+
+        Example:
+            >>> tidegate.left.name.matches("^Gate [0-9]+$")
+            left.name REGEXP '^Gate [0-9]+$'
+        """
+        return _matched(self, "REGEXP", pattern)
+
+    def starts_with(self, prefix: str) -> Expr:
+        """Whether the text begins with another.
+
+        Example:
+            >>> tidegate.left.name.starts_with("Gate")
+            left.name REGEXP '^Gate'
+        """
+        if not isinstance(prefix, str):
+            message = f"starts_with() takes text, got {prefix!r}"
+            raise TypeError(message)
+        return _matched(self, "REGEXP", "^" + re.escape(prefix))
+
 
 class Columns:
     """The columns of one side of a join: `left.price`, or `left["odd name"]` for any other name.
@@ -250,6 +283,15 @@ def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Ex
     first_text = _at_least(_expr(first), first_level)
     second_text = _at_least(_expr(second), _Level(level + 1))
     return Expr(f"{first_text} {operator} {second_text}", level)
+
+
+def _matched(value: Expr, word: str, pattern: str) -> Expr:
+    if not isinstance(pattern, str):
+        message = f"a pattern is text, got {pattern!r}"
+        raise TypeError(message)
+    return Expr(
+        f"{_at_least(value, _Level.SUM)} {word} {_literal(pattern)._text}", _Level.PREDICATE
+    )
 
 
 def _at_least(expr: Expr, level: _Level) -> str:

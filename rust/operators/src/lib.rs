@@ -14,3 +14,4 @@ pub mod matches;
 pub mod online_join;
 pub mod order;
 pub mod predicate;
+pub mod scale_join;

@@ -55,7 +55,7 @@ mod _tidegate {
     use super::stream_join::StreamJoin;
 
     #[pymodule_export]
-    use super::window_join::{explain_window_join, window_join, window_join_batches};
+    use super::window_join::{WindowJoin, explain_window_join, window_join, window_join_batches};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

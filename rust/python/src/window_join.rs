@@ -1,15 +1,17 @@
-//! `window_join` and the forms of it.
+//! `window_join` and the forms of it, and the class `WindowJoin`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
-use tidegate::{Window, WindowJoin};
+use tidegate::incremental::{self, Algorithm};
+use tidegate::{Window, WindowJoin as Query};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair, schema};
-use crate::join::{Options, to_reader, to_table};
+use crate::join::{Options, to_reader, to_table, word};
 use crate::reader::BatchReader;
+use crate::stream_join::{StreamJoin, options};
 
 /// Pair the rows of two inputs that are in each other's sliding windows.
 ///
@@ -94,8 +96,55 @@ pub(crate) fn explain_window_join<'py>(
     join.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
 }
 
-fn read(on: &Bound<'_, PyAny>, window: &Bound<'_, PyAny>, options: Options<'_, '_>) -> PyResult<WindowJoin> {
-    Ok(WindowJoin { on: name_pair("on", on)?, window: windows(window)?, options: options.read()? })
+const ALGORITHMS: [(&str, Algorithm); 4] = [
+    ("auto", Algorithm::ScaleJoin),
+    ("scalejoin", Algorithm::ScaleJoin),
+    ("cell", Algorithm::Cell),
+    ("three-step", Algorithm::ThreeStep),
+];
+
+/// Join rows as they come, by sliding windows.
+#[pyclass(frozen, extends = StreamJoin, module = "tidegate")]
+pub(crate) struct WindowJoin;
+
+#[pymethods]
+impl WindowJoin {
+    #[new]
+    #[pyo3(signature = (
+        left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, sources=None,
+        lateness=None, algorithm="auto", threads=None, memory_limit=None, ordered=true, pin=true
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    fn new<'py>(
+        left: &Bound<'py, PyAny>,
+        right: &Bound<'py, PyAny>,
+        on: &Bound<'py, PyAny>,
+        window: &Bound<'py, PyAny>,
+        by: Option<&Bound<'py, PyAny>>,
+        r#where: Option<&Bound<'py, PyAny>>,
+        how: &str,
+        suffix: &str,
+        columns: Option<&Bound<'py, PyAny>>,
+        sources: Option<&Bound<'py, PyAny>>,
+        lateness: Option<&Bound<'py, PyAny>>,
+        algorithm: &str,
+        threads: Option<&Bound<'py, PyAny>>,
+        memory_limit: Option<&Bound<'py, PyAny>>,
+        ordered: bool,
+        pin: bool,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let (max_rows, batch_rows) = (None, None);
+        let query = read(on, window, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+        let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
+        let options = options(sources, lateness, memory_limit, ordered, pin)?;
+        let (left, right) = (schema("left", left)?, schema("right", right)?);
+        let join = incremental::StreamJoin::window(&query, algorithm, left, right, &options).map_err(raise)?;
+        Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(WindowJoin))
+    }
+}
+
+fn read(on: &Bound<'_, PyAny>, window: &Bound<'_, PyAny>, options: Options<'_, '_>) -> PyResult<Query> {
+    Ok(Query { on: name_pair("on", on)?, window: windows(window)?, options: options.read()? })
 }
 
 /// A window for both sides, or a pair.

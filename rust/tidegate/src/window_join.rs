@@ -3,7 +3,8 @@
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::count_window::{Counts, count_window_join};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Closed, Interval, Side, interval_join};
+use tidegate_operators::interval_join::{Side, interval_join};
+use tidegate_operators::scale_join::{Windows, interval};
 use tidegate_sync::Stop;
 
 use crate::join::{Join, JoinOptions, JoinPlan};
@@ -37,18 +38,10 @@ pub struct WindowJoin {
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    times: (usize, usize),
-    unit: Unit,
-    windows: Windows,
-    join: JoinPlan,
-}
-
-/// Both windows, which are of one kind.
-#[derive(Clone, Copy, Debug)]
-enum Windows {
-    /// How long rows of the left and of the right side stay.
-    Time(i64, i64),
-    Rows(Counts),
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    pub(crate) windows: Windows,
+    pub(crate) join: JoinPlan,
 }
 
 impl WindowJoin {
@@ -59,7 +52,7 @@ impl WindowJoin {
             (Window::Time(left), Window::Time(right)) => {
                 Windows::Time(time::length("window", left, unit)?, time::length("window", right, unit)?)
             }
-            (Window::Rows(left), Window::Rows(right)) => Windows::Rows(Counts { left, right }),
+            (Window::Rows(left), Window::Rows(right)) => Windows::Rows(left, right),
             _ => {
                 return Err(Error::argument(
                     "window: one side has a time and the other a number of rows; give both the same kind",
@@ -77,23 +70,7 @@ impl WindowJoin {
     /// What the join of two tables of these schemas would do, for people.
     pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
         let plan = self.plan(left, right)?;
-        let window = match plan.windows {
-            Windows::Time(left, right) => {
-                let unit = plan.unit.name();
-                format!("  window     left rows stay {left}, right rows {right} ({unit})")
-            }
-            Windows::Rows(Counts { left, right }) => {
-                format!("  window     the last {left} left rows, the last {right} right rows")
-            }
-        };
-        let mut lines = vec![
-            format!("window_join ({:?})", self.options.how).to_lowercase(),
-            format!("  time       left.{}, right.{}", self.on.0, self.on.1),
-            window,
-            self.options.describe_keys(),
-        ];
-        lines.extend(self.options.describe_predicate());
-        lines.extend(plan.join.describe_scan());
+        let mut lines = self.describe(&plan);
         lines.extend([
             "  algorithm  group and sweep: each left row's window is a run of right rows in time order".to_owned(),
             "  index      right rows grouped by key, in time order".to_owned(),
@@ -106,6 +83,28 @@ impl WindowJoin {
             ),
         ]);
         Ok(lines.join("\n"))
+    }
+
+    /// The lines of an explanation that say which pairs there are.
+    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+        let window = match plan.windows {
+            Windows::Time(left, right) => {
+                let unit = plan.unit.name();
+                format!("  window     left rows stay {left}, right rows {right} ({unit})")
+            }
+            Windows::Rows(left, right) => {
+                format!("  window     the last {left} left rows, the last {right} right rows")
+            }
+        };
+        let mut lines = vec![
+            format!("window_join ({:?})", self.options.how).to_lowercase(),
+            format!("  time       left.{}, right.{}", self.on.0, self.on.1),
+            window,
+            self.options.describe_keys(),
+        ];
+        lines.extend(self.options.describe_predicate());
+        lines.extend(plan.join.describe_scan());
+        lines
     }
 
     /// Finds the pairs of two tables. The rows of the result are made when they are read.
@@ -121,10 +120,12 @@ impl WindowJoin {
         let matches = match plan.windows {
             // A right row comes at most so much after a left row as that one stays, and the reverse.
             Windows::Time(left, right) => {
-                let interval = Interval { lower: Some(-right), upper: Some(left), closed: Closed::Both };
-                interval_join(left_side, right_side, key_count, &interval, &driver)?
+                interval_join(left_side, right_side, key_count, &interval(left, right), &driver)?
             }
-            Windows::Rows(counts) => count_window_join(left_side, right_side, key_count, counts, &driver)?,
+            Windows::Rows(left, right) => {
+                let counts = Counts { left, right };
+                count_window_join(left_side, right_side, key_count, counts, &driver)?
+            }
         };
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);
         Join::new(&self.options, plan.join, left, right, key_method, (matches, Vec::new()), driver)

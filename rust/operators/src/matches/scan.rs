@@ -6,7 +6,8 @@ use tidegate_structures::pages::Pages;
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
-use crate::predicate::{Ranges, Side, Term, Window};
+use crate::online_join::Side;
+use crate::predicate::{Ranges, Term, Window};
 
 /// Pairs of a task, so that a stop is seen within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;

@@ -30,7 +30,7 @@ use assignment::{Assignment, Looks};
 use buffer::LANES;
 use epoch::Epoch;
 use log::Log;
-use reach::Reach;
+pub(crate) use reach::Reach;
 pub use reach::Side;
 pub use replica::Filter;
 use replica::{Cursor, Matches, Replica, Shared};

@@ -24,7 +24,7 @@ impl Side {
 
 /// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reach {
+pub(crate) struct Reach {
     /// For a row of each side, the least and the greatest `ts` of the other side less its own.
     offsets: [(i128, i128); 2],
     /// The least ones again, where they fit 64 bits: saturating addition is then exact where it matters.
@@ -35,7 +35,7 @@ pub(super) struct Reach {
 const FAR: i128 = 1 << 65;
 
 impl Reach {
-    pub(super) fn new(interval: &Interval) -> Self {
+    pub(crate) fn new(interval: &Interval) -> Self {
         let opened = |end: i64, open: bool, by: i128| i128::from(end) + if open { by } else { 0 };
         let closed = interval.closed;
         let open_below = matches!(closed, Closed::Right | Closed::Neither);
@@ -48,7 +48,7 @@ impl Reach {
 
     /// The first time of the other side that matches a row of `side` at `ts`, or the last time there is.
     #[inline]
-    pub(super) fn first(&self, side: Side, ts: i64) -> i64 {
+    pub(crate) fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {
             return ts.saturating_add(low);
         }
@@ -58,7 +58,7 @@ impl Reach {
 
     /// The last time of the other side that matches a row of `side` at `ts`; `None` if no time matches.
     #[inline]
-    pub(super) fn last(&self, side: Side, ts: i64) -> Option<i64> {
+    pub(crate) fn last(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
         let (low, high) = (i128::from(ts) + low, i128::from(ts) + high);
         let none = high < low || low > i64::MAX.into() || high < i64::MIN.into();
@@ -74,20 +74,20 @@ impl Reach {
 
     /// Whether later rows may match a row of `side` at all; they are not before it.
     #[inline]
-    pub(super) fn is_stored(&self, side: Side) -> bool {
+    pub(crate) fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];
         high >= 0 && low <= high
     }
 
     /// Whether a row of `side` matches all earlier rows of the other side that are not too old.
     #[inline]
-    pub(super) fn takes_all(&self, side: Side) -> bool {
+    pub(crate) fn takes_all(&self, side: Side) -> bool {
         self.offsets[side as usize].1 >= 0
     }
 
     /// The time after which no row can match a row of `side` at `ts` that came before; `None` for never.
     #[inline]
-    pub(super) fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
+    pub(crate) fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
         let last = if low <= high { (i128::from(ts) + high).max(ts.into()) } else { ts.into() };
         i64::try_from(last).ok()

@@ -49,6 +49,17 @@ impl Codes {
         })
     }
 
+    /// Adds codes of rows of the operand. Numbers beyond those that the codes were made for have the first or last code.
+    pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) {
+        with_values!(&operand.numbers, values => {
+            let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));
+            match &mut self.values {
+                Narrow::U8(all) => all.extend(codes.map(|code| code as u8)),
+                Narrow::U16(all) => all.extend(codes.map(|code| code as u16)),
+            }
+        });
+    }
+
     /// The codes that numbers in a range of the column may have.
     pub(super) fn span(&self, column: &Column, span: Span<u64>) -> Span<u16> {
         fn float<T: Number>(_: &[T], rank: u64) -> f64 {

@@ -25,8 +25,10 @@ mod tests;
 
 pub use numbers::{Numbers, Operand};
 pub use ranges::Ranges;
-pub use relation::{Constraint, Order, Relation, Side};
+pub use relation::{Constraint, Order, Relation};
 pub use window::Window;
+
+use crate::online_join::Side;
 
 /// A condition between a number of the left row and one of the right row.
 #[derive(Clone, Debug)]
@@ -40,27 +42,41 @@ impl Term {
     /// What must hold between a left number and a right number; `None` where a number could overflow, and the condition
     /// has to be computed pair by pair to find out which.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
-        let fits = match (left.extremes(), right.extremes()) {
-            (Some(of_left), Some(of_right)) => relation.fits((&left.numbers, of_left), (&right.numbers, of_right)),
-            _ => true,
-        };
-        fits.then_some(Term { left, right, relation })
+        let term = Term { left, right, relation };
+        term.fits().then_some(term)
     }
 
-    fn operand(&self, side: Side) -> &Operand {
+    /// Adds rows behind those of each side; whether no number can overflow. If one can, the term is of no more use.
+    ///
+    /// # Panics
+    ///
+    /// When their numbers are of another type.
+    pub fn append(&mut self, left: &Operand, right: &Operand) -> bool {
+        self.left.append(left);
+        self.right.append(right);
+        self.fits()
+    }
+
+    /// Removes rows from the front of a side.
+    pub fn drop_front(&mut self, side: Side, rows: usize) {
+        match side {
+            Side::Left => self.left.drop_front(rows),
+            Side::Right => self.right.drop_front(rows),
+        }
+    }
+
+    fn fits(&self) -> bool {
+        match (self.left.ends(), self.right.ends()) {
+            (Some(left), Some(right)) => self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right)),
+            _ => true,
+        }
+    }
+
+    /// The numbers of a side.
+    pub fn operand(&self, side: Side) -> &Operand {
         match side {
             Side::Left => &self.left,
             Side::Right => &self.right,
-        }
-    }
-}
-
-impl Side {
-    /// The side across.
-    pub fn other(self) -> Side {
-        match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
         }
     }
 }

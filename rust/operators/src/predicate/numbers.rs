@@ -1,7 +1,5 @@
 //! Numeric columns, and their values as unsigned integers of the same order.
 
-use tidegate_structures::bits::BitSet;
-
 /// The values of a numeric column.
 #[derive(Clone, Debug)]
 pub enum Numbers {
@@ -19,7 +17,10 @@ pub enum Numbers {
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub(super) numbers: Numbers,
-    pub(super) missing: Option<BitSet>,
+    /// Which rows have none, if any ever had.
+    missing: Option<Vec<bool>>,
+    /// The ranks of the smallest and the largest number that any row has had, or has.
+    ends: Option<(u64, u64)>,
 }
 
 /// Calls a generic function with the slice that a [`Numbers`] holds.
@@ -35,25 +36,78 @@ macro_rules! with_values {
 }
 pub(super) use with_values;
 
+impl Numbers {
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        with_values!(self, values => values.len())
+    }
+}
+
 impl Operand {
-    /// The numbers of rows of which those in `missing` have none.
-    pub fn new(numbers: Numbers, missing: Option<BitSet>) -> Self {
-        Operand { numbers, missing }
+    /// The numbers of rows, of which those in `missing` have none.
+    pub fn new(numbers: Numbers, missing: Option<Vec<bool>>) -> Self {
+        let mut operand = Operand { numbers, missing, ends: None };
+        operand.ends = operand.find_ends();
+        operand
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Adds rows behind the others.
+    ///
+    /// # Panics
+    ///
+    /// When their numbers are of another type.
+    pub(super) fn append(&mut self, rows: &Operand) {
+        let before = self.numbers.len();
+        match (&mut self.numbers, &rows.numbers) {
+            (Numbers::I32(all), Numbers::I32(more)) => all.extend_from_slice(more),
+            (Numbers::I64(all), Numbers::I64(more)) => all.extend_from_slice(more),
+            (Numbers::F32(all), Numbers::F32(more)) => all.extend_from_slice(more),
+            (Numbers::F64(all), Numbers::F64(more)) => all.extend_from_slice(more),
+            (all, more) => panic!("numbers of one type, got {all:?} and {more:?}"),
+        }
+        if self.missing.is_some() || rows.missing.is_some() {
+            let missing = self.missing.get_or_insert_with(|| vec![false; before]);
+            match &rows.missing {
+                Some(more) => missing.extend_from_slice(more),
+                None => missing.resize(before + rows.numbers.len(), false),
+            }
+        }
+        self.ends = match (self.ends, rows.ends) {
+            (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+            (own, other) => own.or(other),
+        };
+    }
+
+    /// Removes rows from the front.
+    pub(super) fn drop_front(&mut self, rows: usize) {
+        with_values!(&mut self.numbers, values => { values.drain(..rows); });
+        if let Some(missing) = &mut self.missing {
+            missing.drain(..rows);
+        }
     }
 
     /// Whether a row has no number. NaN is one, though it matches nothing either.
     pub fn has_missing(&self) -> bool {
-        self.missing.as_ref().is_some_and(|missing| missing.present().next().is_some())
+        self.missing.as_ref().is_some_and(|missing| missing.contains(&true))
     }
 
     /// Whether a row can be compared with anything.
     pub(super) fn compares(&self, row: usize) -> bool {
-        !self.missing.as_ref().is_some_and(|missing| missing.contains(row))
+        !self.missing.as_ref().is_some_and(|missing| missing[row])
             && !with_values!(&self.numbers, values => values[row].is_nan())
     }
 
-    /// The smallest and the largest of the values that compare, as ranks.
-    pub(super) fn extremes(&self) -> Option<(u64, u64)> {
+    /// The ranks between which the numbers of all rows are that compare.
+    pub(super) fn ends(&self) -> Option<(u64, u64)> {
+        self.ends
+    }
+
+    fn find_ends(&self) -> Option<(u64, u64)> {
         with_values!(&self.numbers, values => {
             let ranks = (0..values.len()).filter(|&row| self.compares(row)).map(|row| values[row].rank());
             ranks.fold(None, |ends, rank| match ends {

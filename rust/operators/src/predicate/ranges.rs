@@ -2,8 +2,9 @@
 
 use tidegate_structures::scan::Span;
 
+use super::Term;
 use super::window::{Column, Window};
-use super::{Side, Term};
+use crate::online_join::Side;
 
 /// For each of some new rows, the range that every column of a window must be in.
 #[derive(Debug)]

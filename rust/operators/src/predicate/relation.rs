@@ -6,15 +6,7 @@
 //! not what is at most `left.y + 0.1`, but what passes the test.
 
 use super::numbers::{Number, Numbers, Whole};
-
-/// Which side of a join a row is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The left side.
-    Left,
-    /// The right side.
-    Right,
-}
+use crate::online_join::Side;
 
 /// How two numbers compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,9 @@
 
 use std::ops::Range;
 
+use super::{Constraint, Numbers, Operand, Order, Ranges, Relation, Term, Window};
+use crate::online_join::Side;
 use proptest::prelude::*;
-use tidegate_structures::bits::BitSet;
-
-use super::{Constraint, Numbers, Operand, Order, Ranges, Relation, Side, Term, Window};
 
 /// Rows of either side; more than a tile, and than a group of new rows.
 const ROWS: usize = 150;
@@ -25,8 +24,8 @@ fn operand() -> impl Strategy<Value = Operand> {
     ];
     (numbers, prop::option::weighted(0.3, prop::collection::vec(0..ROWS, 0..20))).prop_map(|(numbers, missing)| {
         let set = |rows: Vec<usize>| {
-            let mut set = BitSet::new(ROWS);
-            rows.into_iter().for_each(|row| set.insert(row));
+            let mut set = vec![false; ROWS];
+            rows.into_iter().for_each(|row| set[row] = true);
             set
         };
         Operand::new(numbers, missing.map(set))
@@ -70,8 +69,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
             Order::GreaterOrEqual => a >= b,
         }
     }
-    let missing = |operand: &Operand, row| operand.missing.as_ref().is_some_and(|missing| missing.contains(row));
-    if missing(&term.left, left) || missing(&term.right, right) {
+    if !term.left.compares(left) || !term.right.compares(right) {
         return false;
     }
     let float = |operand: &Operand, row: usize| match &operand.numbers {
@@ -103,8 +101,71 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     }
 }
 
+/// The first rows of an operand, and the others.
+fn cut(operand: &Operand, at: usize) -> [Operand; 2] {
+    let part = |rows: Range<usize>| {
+        let numbers = match &operand.numbers {
+            Numbers::I32(values) => Numbers::I32(values[rows.clone()].to_vec()),
+            Numbers::I64(values) => Numbers::I64(values[rows.clone()].to_vec()),
+            Numbers::F32(values) => Numbers::F32(values[rows.clone()].to_vec()),
+            Numbers::F64(values) => Numbers::F64(values[rows.clone()].to_vec()),
+        };
+        let is_nan = |row: usize| {
+            matches!(&operand.numbers, Numbers::F32(values) if values[row].is_nan())
+                || matches!(&operand.numbers, Numbers::F64(values) if values[row].is_nan())
+        };
+        let missing: Vec<bool> = rows.map(|row| !operand.compares(row) && !is_nan(row)).collect();
+        Operand::new(numbers, missing.contains(&true).then_some(missing))
+    };
+    [part(0..at), part(at..ROWS)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn oracle_a_window_of_all_rows(
+        whole in prop::collection::vec(term(), 1..3),
+        at in 0..ROWS,
+        gone in 0..ROWS / 4,
+        new in prop::sample::select(vec![Side::Left, Side::Right]),
+        tuned in any::<bool>(),
+    ) {
+        // Rows that come later find their place in a window, whatever it was made for.
+        let cuts: Vec<_> = whole.iter().map(|term| (cut(&term.left, at), cut(&term.right, at))).collect();
+        let mut terms = Vec::new();
+        for (term, (left, right)) in whole.iter().zip(&cuts) {
+            let Some(term) = Term::new(left[0].clone(), right[0].clone(), term.relation.clone()) else { return Ok(()) };
+            terms.push(term);
+        }
+        let side = new.other();
+        let Some(mut window) = Window::new(&terms, side, None, at) else { return Ok(()) };
+        if tuned {
+            window.tune(&terms, side, None, at);
+        }
+        for (term, (left, right)) in terms.iter_mut().zip(&cuts) {
+            prop_assert!(term.append(&left[1], &right[1]), "the whole term fits");
+        }
+        let rows: Vec<u32> = (at as u32..ROWS as u32).collect();
+        if !window.append(&terms, side, &rows) {
+            let Some(anew) = Window::new(&terms, side, None, ROWS) else { return Ok(()) };
+            window = anew;
+        }
+        // The new rows' side loses some; it does not show.
+        let first = gone.min(at);
+        terms.iter_mut().for_each(|term| term.drop_front(new, first));
+        let ranges = Ranges::new(&window, &terms, new, 0..ROWS - first);
+        let mut found = vec![Vec::new(); ROWS - first];
+        window.find(&ranges, &vec![0..ROWS as u32; ROWS - first], &mut found);
+        for row in first..ROWS {
+            let matches = |&place: &u32| {
+                let (left, right) = if new == Side::Left { (row, place as usize) } else { (place as usize, row) };
+                whole.iter().all(|term| matches(term, left, right))
+            };
+            let expected: Vec<u32> = (0..ROWS as u32).filter(matches).collect();
+            prop_assert_eq!(&found[row - first], &expected, "row {} by {}", row, window.compared_by());
+        }
+    }
 
     #[test]
     fn oracle_every_pair(

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use tidegate_structures::scan::{Lane, Span, scan, scan_two};
 
+use super::Term;
 use super::codes::{Codes, Narrow, Width};
-use super::numbers::{Number, Numbers, with_values};
+use super::numbers::{Number, Numbers, Operand, with_values};
 use super::ranges::Ranges;
-use super::{Side, Term};
+use crate::online_join::Side;
 
 /// New rows that are compared with each part of a window while it is in a cache.
 const GROUP: usize = 64;
@@ -59,7 +60,10 @@ enum Ranks {
 impl Column {
     fn new(number: usize, term: &Term, side: Side, order: &dyn Fn(usize) -> usize, rows: usize) -> Option<Self> {
         let operand = term.operand(side);
-        let (base, last) = operand.extremes().unwrap_or((0, 0));
+        let (first, last) = operand.ends().unwrap_or((0, 0));
+        // Where 32 bits or 64 have room, it is left on both sides for numbers of rows to come.
+        let room = if last - first < u64::from(u32::MAX) { u64::from(u32::MAX) - 1 } else { u64::MAX - 1 };
+        let base = first.saturating_sub(room.saturating_sub(last - first) / 2);
         let reach = last - base;
         let all_compare = || (0..rows).all(|nth| operand.compares(order(nth)));
         with_values!(&operand.numbers, values => {
@@ -74,6 +78,31 @@ impl Column {
                 _ => return None,
             };
             Some(Column { term: number, base, reach, ranks })
+        })
+    }
+
+    /// Adds rows of the operand; whether all their numbers had room.
+    fn append(&mut self, operand: &Operand, rows: &[u32]) -> bool {
+        let most = match self.ranks {
+            Ranks::U32(_) => u64::from(u32::MAX) - 1,
+            Ranks::U64(_) => u64::MAX - 1,
+        };
+        with_values!(&operand.numbers, values => {
+            for row in rows.iter().map(|&row| row as usize) {
+                let rank = match operand.compares(row) {
+                    false => None,
+                    true => match values[row].rank().checked_sub(self.base) {
+                        Some(rank) if rank <= most => Some(rank),
+                        _ => return false,
+                    },
+                };
+                self.reach = self.reach.max(rank.unwrap_or(0));
+                match &mut self.ranks {
+                    Ranks::U32(ranks) => ranks.push(rank.map_or(u32::MAX, |rank| rank as u32)),
+                    Ranks::U64(ranks) => ranks.push(rank.unwrap_or(u64::MAX)),
+                }
+            }
+            self.reach <= most
         })
     }
 
@@ -107,6 +136,21 @@ impl Window {
         let column = |(number, term)| Column::new(number, term, side, &at, rows);
         let columns = terms.iter().enumerate().map(column).collect::<Option<_>>()?;
         Some(Window { rows, columns, codes: Vec::new() })
+    }
+
+    /// Adds rows, by their places among the numbers of the terms. If it returns false the window is of no more use, and has
+    /// to be made anew.
+    pub fn append(&mut self, terms: &[Term], side: Side, rows: &[u32]) -> bool {
+        self.rows += rows.len();
+        for (codes, column) in self.codes.iter_mut().zip(&self.columns) {
+            codes.append(terms[column.term].operand(side), rows);
+        }
+        self.columns.iter_mut().all(|column| column.append(terms[column.term].operand(side), rows))
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.rows * (self.columns.iter().map(Column::bytes).sum::<usize>() + 2 * self.codes.len())
     }
 
     pub(super) fn columns(&self) -> &[Column] {

@@ -10,10 +10,13 @@ use arrow_buffer::BooleanBuffer;
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{DataType, Schema, TimeUnit};
 
+use regex::Regex;
+
 use super::evaluate::{Rows, arithmetic_kernel};
+use super::pattern;
 use super::types::{
-    comparison_type, computed, hint, is_text_or_binary, leaf, literal_type, literal_type_beside, nanoseconds_of,
-    operand_types,
+    comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type, literal_type_beside,
+    nanoseconds_of, operand_types,
 };
 use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
 use crate::{Error, Result};
@@ -64,6 +67,7 @@ pub(super) enum Operation {
     Between(Box<[Bound; 3]>),
     /// The value and its items.
     In(Box<Bound>, Vec<Bound>),
+    Match(Box<Bound>, Regex),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +191,7 @@ impl Binder<'_> {
                 self.collect(value)?;
                 items.iter().try_for_each(|x| self.collect(x))
             }
+            Expr::Match { value, .. } => self.collect(value),
         }
     }
 
@@ -244,6 +249,15 @@ impl Binder<'_> {
                 let mut operands = self.comparable(&text, &operands)?.into_iter();
                 let value = operands.next().expect("the value is the first operand");
                 Ok(boolean(text, Operation::In(Box::new(value), operands.collect())))
+            }
+            Expr::Match { value, language, pattern } => {
+                let value = self.bind(value)?;
+                let regex = pattern::compile(&text, *language, pattern)?;
+                if !is_text(leaf(&value.data_type)) {
+                    let (shown, data_type) = (&value.text, &value.data_type);
+                    return Err(Error::schema(format!("where `{text}`: expected text, but `{shown}` is {data_type}")));
+                }
+                Ok(boolean(text, Operation::Match(Box::new(value), regex)))
             }
         }
     }
@@ -404,7 +418,7 @@ impl Bound {
 
 fn boolean(text: String, operation: Operation) -> Bound {
     let can_fail = match &operation {
-        Operation::Not(x) | Operation::IsNull(x) | Operation::IsNotNull(x) => x.can_fail,
+        Operation::Not(x) | Operation::IsNull(x) | Operation::IsNotNull(x) | Operation::Match(x, _) => x.can_fail,
         Operation::Compare(_, operands) | Operation::And(operands) | Operation::Or(operands) => {
             any_can_fail(&**operands)
         }

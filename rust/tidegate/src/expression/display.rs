@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use arrow_array::temporal_conversions::{date32_to_datetime, timestamp_s_to_datetime};
 
-use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
+use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary};
 
 /// How tightly an expression binds: a part is put in parentheses where it binds less than its place asks for.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
@@ -28,7 +28,8 @@ impl Expr {
             Expr::Binary(_, Binary::Compare(_), _)
             | Expr::Unary(Unary::IsNull | Unary::IsNotNull, _)
             | Expr::Between { .. }
-            | Expr::In { .. } => Level::Predicate,
+            | Expr::In { .. }
+            | Expr::Match { .. } => Level::Predicate,
             Expr::Binary(_, Binary::Arithmetic(Arithmetic::Add | Arithmetic::Subtract), _) => Level::Sum,
             Expr::Binary(_, Binary::Arithmetic(_), _) => Level::Product,
             Expr::Unary(Unary::Negate, _) => Level::Sign,
@@ -90,6 +91,10 @@ impl Display for Expr {
                     write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
                 }
                 f.write_char(')')
+            }
+            Expr::Match { value, language, pattern } => {
+                let word = if *language == Language::Like { "LIKE" } else { "REGEXP" };
+                write!(f, "{} {word} {}", value.at_least(Level::Sum), Literal::Text(pattern.clone()))
             }
         }
     }

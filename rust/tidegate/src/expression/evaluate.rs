@@ -21,6 +21,7 @@ use arrow_select::take::take;
 
 use super::bind::{Bound, EXACT, Operation, ZeroDivisor};
 use super::compare::compare;
+use super::pattern;
 use super::{Arithmetic, Comparison};
 use crate::{Error, Result};
 
@@ -137,6 +138,7 @@ impl Bound {
             Operation::Or(operands) => connect(Connective::Or, operands, rows),
             Operation::Between(operands) => between(operands, rows),
             Operation::In(value, items) => any_equal(value, items, rows),
+            Operation::Match(x, regex) => self.map(x, rows, |array| pattern::matches(array, regex)),
         }
     }
 

@@ -24,6 +24,7 @@
 //! - Arithmetic is in `int64`, in `float64` once one side is a float, and exact in `decimal128` (or `decimal256`) with
 //!   decimals or `uint64`. `/` is always a true division in `float64`, and `%` has the sign of the dividend.
 //!   Time minus time is a duration, time plus or minus a duration is a time, and the ratio of two durations a float.
+//! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case.
 //! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names the expression.
 //!   Floats follow IEEE 754. `and` and `or` look at their right side only where the left has not decided, so that
 //!   `right.size != 0 and left.amount / right.size > 2` is safe.
@@ -33,6 +34,7 @@ mod compare;
 mod display;
 mod evaluate;
 mod operands;
+mod pattern;
 mod split;
 mod sql;
 mod types;
@@ -41,7 +43,7 @@ mod types;
 mod tests;
 
 pub use bind::Predicate;
-pub(crate) use split::Columns;
+pub(crate) use split::{Columns, Scan};
 pub use sql::{parse_row_sql, parse_sql};
 
 /// One of the two tables of a join, or the one of an aggregation.
@@ -90,6 +92,15 @@ pub enum Expr {
         /// At least one item.
         items: Vec<Expr>,
     },
+    /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, of text.
+    Match {
+        /// What is matched.
+        value: Box<Expr>,
+        /// How the pattern is written.
+        language: Language,
+        /// What it has to look like.
+        pattern: String,
+    },
 }
 
 impl Expr {
@@ -107,6 +118,7 @@ impl Expr {
                 value.for_each_column(each);
                 items.iter().for_each(|x| x.for_each_column(each));
             }
+            Expr::Match { value, .. } => value.for_each_column(each),
         }
     }
 }
@@ -147,6 +159,15 @@ pub enum Literal {
         /// The length.
         nanoseconds: i128,
     },
+}
+
+/// How a pattern of text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `LIKE`: `%` is any text, `_` any character, and all else itself. The pattern is that of the whole text.
+    Like,
+    /// `REGEXP`: a regular expression, as the `regex` crate has them, that matches anywhere in the text.
+    Regexp,
 }
 
 /// An operation on one value.

@@ -12,7 +12,8 @@ impl Bound {
             | Operation::Abs(x)
             | Operation::Not(x)
             | Operation::IsNull(x)
-            | Operation::IsNotNull(x) => vec![x],
+            | Operation::IsNotNull(x)
+            | Operation::Match(x, _) => vec![x],
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
             | Operation::Compare(_, operands)
@@ -31,7 +32,8 @@ impl Bound {
             | Operation::Abs(x)
             | Operation::Not(x)
             | Operation::IsNull(x)
-            | Operation::IsNotNull(x) => vec![x],
+            | Operation::IsNotNull(x)
+            | Operation::Match(x, _) => vec![x],
             Operation::Arithmetic(_, operands)
             | Operation::Divide(operands, _)
             | Operation::Compare(_, operands)

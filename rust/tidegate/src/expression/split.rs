@@ -12,7 +12,6 @@ use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_cast::cast;
 use arrow_schema::DataType;
-use tidegate_operators::matches::BitSet;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 
 use super::bind::{Bound, Operation, Predicate};
@@ -35,6 +34,13 @@ struct Band {
     relation: Relation,
 }
 
+impl Band {
+    /// What the numbers are, and in which types.
+    fn names(&self) -> [(&str, &DataType); 2] {
+        [&self.left, &self.right].map(|bound| (&*bound.text, &bound.data_type))
+    }
+}
+
 /// What a comparison computes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Domain {
@@ -42,34 +48,71 @@ enum Domain {
     Float,
 }
 
-impl Predicate {
-    /// The comparisons between columns of two tables, and what has to be evaluated on the pairs that they leave.
-    ///
-    pub(crate) fn split(&self, left: &Columns, right: &Columns) -> (Vec<Term>, Option<Predicate>) {
-        let mut conjuncts = self.conjuncts();
+/// How a predicate is tested: by scanning for its comparisons, and evaluating the rest on the pairs that they leave.
+#[derive(Clone, Debug)]
+pub(crate) struct Scan {
+    bands: Vec<Band>,
+    rest: Option<Predicate>,
+}
+
+impl Scan {
+    /// The comparisons, between rows of which there are none yet.
+    pub(crate) fn terms(&self) -> Vec<Term> {
+        let none = |bound: &Bound| Operand::new(no_numbers(&bound.data_type), None);
+        let term = |band: &Band| Term::new(none(&band.left), none(&band.right), band.relation.clone());
+        self.bands.iter().map(|band| term(band).expect("a term without rows")).collect()
+    }
+
+    /// The numbers of rows, for each comparison. `None` if whether a pair matches is for the evaluation of the whole
+    /// predicate to say: computing a number fails, though its row may be in no pair; or one is missing and the rest may
+    /// fail, for a comparison with nothing is null, upon which evaluation goes on.
+    pub(crate) fn numbers(&self, left: &Columns, right: &Columns) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
-        let mut found: Vec<Option<Vec<Found>>> = Vec::new();
-        for conjunct in &conjuncts {
-            let terms = conjunct.bands.as_ref().and_then(|bands| bands.iter().map(|band| sides.find(band)).collect());
-            let may_fail = terms.is_none() && conjunct.whole.can_fail;
-            found.push(terms);
-            if may_fail {
-                break;
+        let numbers = |band: &Band| Some((sides.numbers(&band.left, left)?, sides.numbers(&band.right, right)?));
+        let all: Vec<(Operand, Operand)> = self.bands.iter().map(numbers).collect::<Option<_>>()?;
+        let has_missing = all.iter().any(|(left, right)| left.has_missing() || right.has_missing());
+        let rest_can_fail = self.rest.as_ref().is_some_and(|rest| rest.root().can_fail);
+        (!has_missing || !rest_can_fail).then_some(all)
+    }
+
+    /// What is left to evaluate.
+    pub(crate) fn rest(&self) -> Option<&Predicate> {
+        self.rest.as_ref()
+    }
+}
+
+impl Predicate {
+    /// Separates the comparisons between the sides from the rest.
+    pub(crate) fn scan(&self) -> Scan {
+        let mut bands: Vec<Band> = Vec::new();
+        let mut rest: Vec<Bound> = Vec::new();
+        for Conjunct { whole, bands: found } in self.conjuncts() {
+            match found {
+                Some(found) if !rest.iter().any(|conjunct| conjunct.can_fail) => {
+                    for band in found {
+                        // Those between the same two numbers are one.
+                        let same = bands.iter_mut().find(|other| other.names() == band.names());
+                        if !same.is_some_and(|other| other.relation.extend(&band.relation)) {
+                            bands.push(band);
+                        }
+                    }
+                }
+                _ => rest.push(whole),
             }
         }
-        found.resize_with(conjuncts.len(), || None);
-        // A comparison with a missing value is null, upon which the evaluator goes on, to a failure perhaps.
-        let rest_can_fail = conjuncts.iter().zip(&found).any(|(one, terms)| terms.is_none() && one.whole.can_fail);
-        for terms in &mut found {
-            if rest_can_fail && terms.iter().flatten().any(Found::has_missing) {
-                *terms = None;
-            }
+        let rest = rest.into_iter().reduce(Bound::and).map(|rest| self.of_part(rest));
+        Scan { bands, rest }
+    }
+
+    /// The comparisons between columns of two tables, and what has to be evaluated on the pairs that they leave.
+    pub(crate) fn split(&self, left: &Columns, right: &Columns) -> (Vec<Term>, Option<Predicate>) {
+        let scan = self.scan();
+        let term = |(band, (left, right)): (&Band, _)| Term::new(left, right, band.relation.clone());
+        let numbers = scan.numbers(left, right);
+        match numbers.and_then(|numbers| scan.bands.iter().zip(numbers).map(term).collect()) {
+            Some(terms) => (terms, scan.rest),
+            None => (Vec::new(), Some(self.clone())),
         }
-        let mut rest = found.iter().map(Option::is_none);
-        conjuncts.retain(|_| rest.next().expect("a verdict a conjunct"));
-        let terms = joined(found.into_iter().flatten().flatten().collect());
-        let rest = conjuncts.into_iter().map(|conjunct| conjunct.whole).reduce(Bound::and);
-        (terms, rest.map(|rest| self.of_part(rest)))
     }
 
     /// How many conjuncts are comparisons between the sides, and how many there are.
@@ -91,34 +134,6 @@ impl Predicate {
     }
 }
 
-/// A band whose numbers are there.
-struct Found {
-    /// What the numbers are, and in which types.
-    names: [(String, DataType); 2],
-    left: Operand,
-    right: Operand,
-    relation: Relation,
-}
-
-impl Found {
-    fn has_missing(&self) -> bool {
-        self.left.has_missing() || self.right.has_missing()
-    }
-}
-
-/// Terms, of which those between the same two numbers are one.
-fn joined(found: Vec<Found>) -> Vec<Term> {
-    let mut all: Vec<Found> = Vec::new();
-    for one in found {
-        let same = all.iter_mut().find(|other| other.names == one.names);
-        if !same.is_some_and(|other| other.relation.extend(&one.relation)) {
-            all.push(one);
-        }
-    }
-    let term = |one: Found| Term::new(one.left, one.right, one.relation).expect("`Sides::find` tried");
-    all.into_iter().map(term).collect()
-}
-
 /// The columns that [`Predicate::columns`] names of one side.
 #[derive(Debug)]
 pub(crate) struct Columns {
@@ -134,14 +149,6 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    /// The numbers of a band. None if computing them fails for some row, which may be in no pair, or might overflow.
-    fn find(&self, band: &Band) -> Option<Found> {
-        let (left, right) = (self.numbers(&band.left, self.left)?, self.numbers(&band.right, self.right)?);
-        Term::new(left.clone(), right.clone(), band.relation.clone())?;
-        let names = [&band.left, &band.right].map(|bound| (bound.text.clone(), bound.data_type.clone()));
-        Some(Found { names, left, right, relation: band.relation.clone() })
-    }
-
     fn numbers(&self, bound: &Bound, side: &Columns) -> Option<Operand> {
         // What is read of one side has no use for the columns of the other, nor for those that are in no piece.
         let columns = self.left.arrays.iter().chain(&self.right.arrays);
@@ -161,11 +168,8 @@ impl Sides<'_> {
             }
             _ => Numbers::F64(cast(&array, &DataType::Float64).ok()?.as_primitive::<Float64Type>().values().to_vec()),
         };
-        let missing = array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| {
-            let mut missing = BitSet::new(len);
-            nulls.iter().enumerate().filter(|(_, valid)| !valid).for_each(|(row, _)| missing.insert(row));
-            missing
-        });
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let missing = nulls.map(|nulls| nulls.iter().map(|valid| !valid).collect());
         Some(Operand::new(numbers, missing))
     }
 }
@@ -182,6 +186,15 @@ fn number_type(data_type: &DataType) -> Option<DataType> {
         Float16 | Float32 => Some(Float32),
         Float64 => Some(Float64),
         _ => None,
+    }
+}
+
+fn no_numbers(data_type: &DataType) -> Numbers {
+    match number_type(data_type).expect("the type of a number") {
+        DataType::Int32 => Numbers::I32(Vec::new()),
+        DataType::Int64 => Numbers::I64(Vec::new()),
+        DataType::Float32 => Numbers::F32(Vec::new()),
+        _ => Numbers::F64(Vec::new()),
     }
 }
 

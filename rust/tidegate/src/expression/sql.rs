@@ -12,7 +12,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
+use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary};
 use crate::{Error, Result};
 
 /// More operators than anyone writes. The tree is as deep as its longest chain of them, and each level takes stack.
@@ -24,7 +24,8 @@ const MAX_NESTING: usize = 120;
 /// Reads a predicate over `left` and `right` columns.
 ///
 /// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - * / %`,
-/// `= != < <= > >=`, `AND`, `OR`, `NOT`, `abs(x)`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`, numbers, strings,
+/// `= != < <= > >=`, `AND`, `OR`, `NOT`, `abs(x)`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`,
+/// `[NOT] REGEXP '^a+$'`, numbers, strings,
 /// `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an
 /// offset for an instant) and `INTERVAL '1 hour 30 minutes'`.
 ///
@@ -154,7 +155,20 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
             let items = list.into_iter().map(expression).collect::<Result<_, _>>()?;
             Ok(not_if(negated, Expr::In { value: boxed(*expr)?, items }))
         }
+        ast::Expr::Like { negated, any: false, expr, pattern, escape_char: None } => {
+            Ok(not_if(negated, matched(*expr, Language::Like, *pattern)?))
+        }
+        ast::Expr::RLike { negated, expr, pattern, .. } => {
+            Ok(not_if(negated, matched(*expr, Language::Regexp, *pattern)?))
+        }
         other => Err(format!("`{other}` is not supported")),
+    }
+}
+
+fn matched(value: ast::Expr, language: Language, pattern: ast::Expr) -> Result<Expr, String> {
+    match expression(pattern)? {
+        Expr::Literal(Literal::Text(pattern)) => Ok(Expr::Match { value: boxed(value)?, language, pattern }),
+        other => Err(format!("the pattern `{other}` is not supported; expected text in quotes")),
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn is_text_or_binary(data_type: &DataType) -> bool {
     is_text(data_type) || is_binary(data_type)
 }
 
-fn is_text(data_type: &DataType) -> bool {
+pub(super) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View)
 }
 

@@ -28,6 +28,7 @@ mod snapshot;
 mod source;
 mod store;
 mod streams;
+mod window_join;
 
 pub use aggregate::{AggregateOptions, AggregateStats, OnlineAggregation};
 pub use join::{StreamJoin, StreamJoinStats, StreamOptions};
@@ -40,6 +41,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 pub use tidegate_operators::online_join::Parallelism;
+pub use tidegate_operators::scale_join::Algorithm;
 
 /// What a poll finds.
 #[derive(Debug)]

@@ -367,6 +367,7 @@ impl Row<'_> {
                     Some(false)
                 }))
             }
+            Expr::Match { .. } => unreachable!("not generated"),
         }
     }
 

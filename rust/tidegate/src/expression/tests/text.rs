@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
-use crate::expression::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary, parse_row_sql, parse_sql};
+use crate::expression::{
+    Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary, parse_row_sql, parse_sql,
+};
 
 fn literal() -> impl Strategy<Value = Literal> {
     prop_oneof![
@@ -62,8 +64,10 @@ fn expr() -> impl Strategy<Value = Expr> {
                 low: low.into(),
                 high: high.into()
             }),
-            (inner.clone(), proptest::collection::vec(inner, 1..4))
+            (inner.clone(), proptest::collection::vec(inner.clone(), 1..4))
                 .prop_map(|(value, items)| Expr::In { value: value.into(), items }),
+            (inner, proptest::sample::select(vec![Language::Like, Language::Regexp]), "[a%_'.*]{0,4}")
+                .prop_map(|(value, language, pattern)| Expr::Match { value: value.into(), language, pattern }),
         ]
     })
 }
@@ -91,6 +95,8 @@ fn text_is_read_as_sql() {
         ("-(5) < - -5", "-(5) < -(-5)"),
         ("left.a not between 1 and 2", "NOT left.a BETWEEN 1 AND 2"),
         ("left.a not in (1, 'x')", "NOT left.a IN (1, 'x')"),
+        ("left.a not like 'it''s %'", "NOT left.a LIKE 'it''s %'"),
+        ("left.a rlike '^x' or left.a not regexp 'y'", "left.a REGEXP '^x' OR NOT left.a REGEXP 'y'"),
         ("left.date is null /* not a type */", "left.date IS NULL"),
         ("left.case is not null -- nor CASE", "left.case IS NOT NULL"),
         ("left.\"odd \"\"name\"\"\" = 'it''s'", "left.\"odd \"\"name\"\"\" = 'it''s'"),

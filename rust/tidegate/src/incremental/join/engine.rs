@@ -115,13 +115,31 @@ impl<'a> KeptRows<'a> {
 
     /// Which pairs meet the condition, given the low bits of the numbers of their left and right rows.
     pub(in crate::incremental) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
-        let Some(Condition { predicate, columns }) = &self.condition else { return Ok(vec![true; left.len()]) };
-        let gather = |side: Side, numbers: &[u32]| {
-            let places: Vec<u32> =
-                numbers.iter().map(|number| number.wrapping_sub(self.first[side as usize])).collect();
-            columns[side as usize].iter().map(|column| column.gather(&places)).collect::<Result<Vec<_>, _>>()
+        match &self.condition {
+            Some(condition) => self.keep_by(condition.predicate, left, right),
+            None => Ok(vec![true; left.len()]),
+        }
+    }
+
+    /// As [`keep`](Self::keep), by a part of the condition.
+    pub(in crate::incremental) fn keep_by(
+        &self,
+        predicate: &Predicate,
+        left: &[u32],
+        right: &[u32],
+    ) -> Result<Vec<bool>> {
+        let Condition { predicate: whole, columns } = self.condition.as_ref().expect("a part is of a whole");
+        let gather = |side: Side, of: expression::Side, numbers: &[u32]| {
+            let first = self.first[side as usize];
+            let places: Vec<u32> = numbers.iter().map(|number| number.wrapping_sub(first)).collect();
+            let column = |read: &usize| {
+                let at = whole.columns(of).binary_search(read).expect("the whole reads what its parts do");
+                columns[side as usize][at].gather(&places)
+            };
+            predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()
         };
-        let (left_columns, right_columns) = (gather(Side::Left, left)?, gather(Side::Right, right)?);
+        let left_columns = gather(Side::Left, expression::Side::Left, left)?;
+        let right_columns = gather(Side::Right, expression::Side::Right, right)?;
         Ok(predicate.evaluate(&left_columns, &right_columns, left.len())?.iter().collect())
     }
 }

@@ -1,0 +1,425 @@
+//! The window join of rows in merged order: every pair within the windows is compared, by all threads.
+//!
+//! ```text
+//!              ┌─ share 0: windows of rows 0, 2, 4 .. ─▶ pairs ─┐
+//! epoch ───────┤                                                ├─▶ by later row, then earlier row ─▶ results
+//!              └─ share 1: windows of rows 1, 3, 5 .. ─▶ pairs ─┘
+//! ```
+//!
+//! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic, Disjoint-Parallel and Skew-Resilient
+//! Stream Join", Algorithm 1. A row is stored in one share, round robin (L19-20), and compared with what every share has of
+//! the other side's window (L16-18). So each pair is compared once, and the work is equal whatever the values, the rates
+//! and the sources.
+//!
+//! # Departures
+//!
+//! 1. Rows are taken in epochs, which a gate has made ready, and not one by one. All rows of an epoch are stored first; a
+//!    row's window then ends before the row itself.
+//! 2. A pair is compared if its rows are within the window. In the paper's order of steps a row may also meet some that
+//!    are just out of it (section III).
+//! 3. Each side is counted by itself. Were rows of five left sources and one right source counted together, every row of
+//!    the right side would go to the same two of four shares.
+//! 4. What the threads found is put together by the caller instead of a second gate: it is in order, epoch by epoch.
+//!
+//! # Baselines
+//!
+//! The other [`Algorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and Viglas is one share on one
+//! thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and each row's window is cut anew into a piece for
+//! every thread.
+
+mod extent;
+mod log;
+mod results;
+mod share;
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::driver::Driver;
+use crate::interval_join::Interval;
+use crate::matches::How;
+use crate::online_join::{Failed, Filter, Results, Side};
+use crate::predicate::{Operand, Term};
+use extent::Extent;
+pub use extent::Windows;
+use log::Log;
+use share::{Found, Share};
+
+/// How threads share the comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// One thread compares.
+    ThreeStep,
+    /// Each row's window is cut into a piece a thread.
+    Cell,
+    /// Each thread has a share of the rows in its windows.
+    ScaleJoin,
+}
+
+/// Pairs that are found before they are taken, about.
+const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
+
+/// Pairs that the first rows compared may leave at most, and how many times as many those after them.
+const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
+const GROWTH: u64 = 16;
+
+/// Rows compared in one step, at most: there is memory for each.
+const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 14 };
+
+/// Pairs below which a step is not worth waking other threads for.
+const SMALL_STEP: u64 = if cfg!(test) { 10 } else { 1 << 18 };
+
+/// Pairs that a filter is given at a time.
+const FILTER_PAIRS: usize = 1 << 12;
+
+/// Rows that are gone before they are moved out.
+const GONE: usize = 1 << 12;
+
+/// Rows of one side that a join has kept.
+#[derive(Debug)]
+pub struct Kept<'a> {
+    /// Event times, in merged order.
+    pub ts: &'a [i64],
+    /// Which have had a match, where that matters.
+    pub matched: &'a [bool],
+    /// How many from the first on are settled.
+    pub settled: usize,
+}
+
+/// The state of a join.
+pub struct ScaleJoin {
+    extent: Extent,
+    how: How,
+    algorithm: Algorithm,
+    ordered: bool,
+    logs: [Log; 2],
+    /// What is scanned for. The numbers are those of the rows in the logs, behind those of some rows that are gone.
+    terms: Vec<Term>,
+    gone: [usize; 2],
+    shares: Vec<Share>,
+    /// Rows of each side ever stored, which says whose turn it is.
+    counters: [u64; 2],
+    comparisons: Vec<u64>,
+    epoch: Epoch,
+    /// The next row of the epoch whose results are to be found.
+    next: usize,
+    /// Pairs that the next rows may have in their windows.
+    budget: u64,
+}
+
+/// The rows that are being joined.
+#[derive(Debug, Default)]
+struct Epoch {
+    ts: Vec<i64>,
+    sides: Vec<Side>,
+    /// The place of each row in its log.
+    places: Vec<u32>,
+    /// The places of the other side's rows in its window.
+    windows: Vec<Range<u32>>,
+}
+
+impl fmt::Debug for ScaleJoin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScaleJoin").field("how", &self.how).field("epoch", &self.epoch.ts.len()).finish_non_exhaustive()
+    }
+}
+
+impl ScaleJoin {
+    /// A join without rows, which scans for `terms`; those have no rows either.
+    pub fn new(
+        windows: Windows,
+        how: How,
+        algorithm: Algorithm,
+        threads: usize,
+        ordered: bool,
+        terms: Vec<Term>,
+    ) -> Self {
+        let (shares, comparers) = match algorithm {
+            Algorithm::ThreeStep => (1, 1),
+            Algorithm::Cell => (1, threads),
+            Algorithm::ScaleJoin => (threads, threads),
+        };
+        let keeps_left = how.keeps_left() || !how.pairs();
+        ScaleJoin {
+            extent: Extent::new(windows),
+            how,
+            algorithm,
+            ordered,
+            logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
+            shares: (0..shares).map(|_| Share::new(&terms)).collect(),
+            terms,
+            gone: [0; 2],
+            counters: [0; 2],
+            comparisons: vec![0; comparers],
+            epoch: Epoch::default(),
+            next: 0,
+            budget: FIRST_PAIRS,
+        }
+    }
+
+    /// The number of the oldest row of a side that is kept; rows of each side are numbered from 0.
+    pub fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    /// Rows of a side that are kept.
+    pub fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    /// The rows of the epoch.
+    pub fn epoch_rows(&self) -> usize {
+        self.epoch.ts.len()
+    }
+
+    /// Whether the epoch's results have all been given.
+    pub fn is_done(&self) -> bool {
+        self.next == self.epoch.ts.len()
+    }
+
+    /// Pairs that each thread has compared.
+    pub fn comparisons(&self) -> Vec<u64> {
+        self.comparisons.clone()
+    }
+
+    /// Bytes held beside the rows themselves.
+    pub fn memory(&self) -> usize {
+        self.shares.iter().map(Share::memory).sum::<usize>() + self.logs.iter().map(Log::memory).sum::<usize>()
+    }
+
+    /// What pairs are compared by, for people.
+    pub fn compared_by(&self) -> &'static str {
+        self.shares[0].compared_by()
+    }
+
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
+    /// for each term the numbers of both sides' rows.
+    ///
+    /// Returns whether all terms can be scanned for. If not, they are forgotten, for good: from now on every pair in the
+    /// windows is found, for the filter to compare.
+    ///
+    /// # Panics
+    ///
+    /// When the results of the former epoch have not all been taken, or there are no numbers for a term.
+    pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {
+        assert!(self.is_done(), "an epoch begins when the one before is done");
+        assert_eq!(ts.len(), sides.len(), "a side a row");
+        self.next = 0;
+        // 1. Rows go into the logs of their sides.
+        let firsts = self.logs.each_ref().map(Log::len);
+        let mut counts = [0; 2];
+        self.epoch.places.clear();
+        for &side in &sides {
+            self.epoch.places.push((firsts[side as usize] + counts[side as usize]) as u32);
+            counts[side as usize] += 1;
+        }
+        self.logs.iter_mut().for_each(|log| log.extend(&ts, &sides));
+        // 2. Their numbers go behind those of the terms.
+        let scanned = match numbers {
+            None => false,
+            Some(numbers) => {
+                assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
+                // All of them, so that each has the numbers of every row.
+                let fit = self.terms.iter_mut().zip(numbers).map(|(term, (left, right))| term.append(left, right));
+                fit.fold(true, |all, fits| all & fits)
+            }
+        };
+        if !scanned {
+            self.forget_terms();
+        }
+        // 3. A share stores each row, and threads compare it with what comes before it of the other side.
+        self.store(&sides);
+        self.epoch.windows = self.extent.windows(&self.logs, &ts, &sides, &self.epoch.places);
+        (self.epoch.ts, self.epoch.sides) = (ts, sides);
+        scanned
+    }
+
+    /// Gives the rows of the epoch to shares, round robin.
+    fn store(&mut self, sides: &[Side]) {
+        let mut rows = vec![[Vec::new(), Vec::new()]; self.shares.len()];
+        for (&side, &place) in sides.iter().zip(&self.epoch.places) {
+            // Algorithm 1, L19.
+            let counter = &mut self.counters[side as usize];
+            rows[(*counter % self.shares.len() as u64) as usize][side as usize].push(place);
+            *counter += 1;
+        }
+        for (share, rows) in self.shares.iter_mut().zip(rows) {
+            share.store(&self.terms, self.gone, self.logs.each_ref().map(Log::first), rows);
+        }
+    }
+
+    fn forget_terms(&mut self) {
+        if !self.terms.is_empty() {
+            self.terms.clear();
+            self.shares.iter_mut().for_each(Share::forget_terms);
+        }
+    }
+
+    /// Finds the results of more rows of the epoch.
+    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
+        // 1. As many rows as may have the pairs that there is room for.
+        let mut sum = 0;
+        let fits = |window: &&Range<u32>| {
+            sum += window.len() as u64;
+            sum <= self.budget
+        };
+        let count = self.epoch.windows[self.next..].iter().take(MOST_ROWS).take_while(fits).count().max(1);
+        let rows = self.next..self.epoch.ts.len().min(self.next + count);
+        let pairs: u64 = self.epoch.windows[rows.clone()].iter().map(|window| window.len() as u64).sum();
+        // 2. All threads compare them.
+        let comparers = self.comparisons.len();
+        let firsts = self.logs.each_ref().map(|log| log.first() as u32);
+        let compare = |thread: usize| {
+            let (share, piece) = match self.algorithm {
+                Algorithm::ThreeStep => (0, None),
+                Algorithm::Cell => (0, Some((thread, comparers))),
+                Algorithm::ScaleJoin => (thread, None),
+            };
+            self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows.clone(), piece)
+        };
+        let threads: Vec<usize> = (0..comparers).collect();
+        let small = pairs < SMALL_STEP;
+        let found: Vec<Found> = if small {
+            threads.into_iter().map(compare).collect()
+        } else {
+            driver.map(threads, compare).map_err(Failed::Stopped)?
+        };
+        for (comparisons, found) in self.comparisons.iter_mut().zip(&found) {
+            *comparisons += found.compared;
+        }
+        // 3. What they found is put together in order, and filtered.
+        let mut together = Found::merge(found, rows.len());
+        // So many of the next ones would leave as many pairs as there is room for, were they like these.
+        let each = pairs / (together.pairs() as u64 + 1);
+        self.budget = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
+        if let Some(filter) = filter {
+            together = self.filter(together, rows.clone(), firsts, driver, filter)?;
+        }
+        self.next = rows.end;
+        Ok(self.collect(rows, &together))
+    }
+
+    fn filter<E: Send>(
+        &self,
+        found: Found,
+        rows: Range<usize>,
+        firsts: [u32; 2],
+        driver: &Driver,
+        filter: &Filter<'_, E>,
+    ) -> Result<Found, Failed<E>> {
+        let (mut later, mut sides) = (Vec::with_capacity(found.pairs()), Vec::with_capacity(found.pairs()));
+        for (nth, row) in rows.clone().enumerate() {
+            let count = found.of(nth).len();
+            later.resize(later.len() + count, self.epoch.places[row]);
+            sides.resize(sides.len() + count, self.epoch.sides[row]);
+        }
+        let blocks: Vec<Range<usize>> =
+            (0..later.len()).step_by(FILTER_PAIRS).map(|start| start..later.len().min(start + FILTER_PAIRS)).collect();
+        let keep = |block: Range<usize>| {
+            let pair = |at: usize| {
+                let (own, other) = (later[at], found.places()[at]);
+                let (left, right) = if sides[at] == Side::Left { (own, other) } else { (other, own) };
+                (firsts[0].wrapping_add(left), firsts[1].wrapping_add(right))
+            };
+            let (left, right): (Vec<u32>, Vec<u32>) = block.map(pair).unzip();
+            filter(&left, &right)
+        };
+        let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
+        let kept: Vec<bool> = kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
+        Ok(found.retain(&kept))
+    }
+
+    /// The results of rows of the epoch, whose matches have been found.
+    fn collect(&mut self, rows: Range<usize>, found: &Found) -> Results {
+        let mut results = Results::default();
+        for (nth, row) in rows.enumerate() {
+            let (side, matches) = (self.epoch.sides[row], found.of(nth));
+            let (place, ts) = (self.epoch.places[row], self.epoch.ts[row]);
+            self.extent.leave(
+                &mut self.logs,
+                self.how,
+                side,
+                place,
+                ts,
+                !matches.is_empty() && self.ordered,
+                &mut results,
+            );
+            if !matches.is_empty() {
+                results::add(&mut results, &mut self.logs, self.how, side, place, matches);
+            }
+        }
+        results
+    }
+
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
+    /// Nothing before `now` may be left to find.
+    pub fn unmatched(&mut self, now: Option<i64>) -> Results {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        let mut results = Results::default();
+        self.extent.unmatched(&mut self.logs, self.how, now, &mut results);
+        results
+    }
+
+    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
+    /// settled whether they come out without one.
+    pub fn matched(&self, side: Side) -> (&[bool], usize) {
+        self.logs[side as usize].matched()
+    }
+
+    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time. Places are counted anew
+    /// from here on.
+    pub fn purge(&mut self, now: Option<i64>) {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        for side in [Side::Left, Side::Right] {
+            let log = &mut self.logs[side as usize];
+            let before = log.len();
+            self.extent.purge(log, side, now);
+            if self.terms.is_empty() {
+                continue;
+            }
+            let gone = &mut self.gone[side as usize];
+            *gone += before - log.len();
+            if *gone > GONE.max(log.len() / 4) {
+                self.terms.iter_mut().for_each(|term| term.drop_front(side, *gone));
+                *gone = 0;
+            }
+        }
+        let firsts = self.logs.each_ref().map(Log::first);
+        self.shares.iter_mut().for_each(|share| share.drop_before(firsts));
+    }
+
+    /// Takes in the rows that a join of the same kind has kept: for each side their times, what
+    /// [`matched`](Self::matched) said of them, and for each term their numbers. As for [`begin`](Self::begin), returns
+    /// whether all terms can be scanned for.
+    ///
+    /// # Panics
+    ///
+    /// When this join has rows already.
+    pub fn restore(&mut self, sides: [Kept<'_>; 2], numbers: Option<&[(Operand, Operand)]>) -> bool {
+        for (log, Kept { ts, matched, settled }) in self.logs.iter_mut().zip(&sides) {
+            log.restore(ts, matched, *settled);
+        }
+        let scanned = numbers.is_some_and(|numbers| {
+            let fit = self.terms.iter_mut().zip(numbers).map(|(term, (left, right))| term.append(left, right));
+            fit.fold(true, |all, fits| all & fits)
+        });
+        if !scanned {
+            self.forget_terms();
+        }
+        let of = |side: Side, kept: &Kept<'_>| (vec![side; kept.ts.len()], 0..kept.ts.len() as u32);
+        let ((mut sides_of, left), (more, right)) = (of(Side::Left, &sides[0]), of(Side::Right, &sides[1]));
+        sides_of.extend(more);
+        self.epoch.places = left.chain(right).collect();
+        self.store(&sides_of);
+        self.epoch.places.clear();
+        scanned
+    }
+}
+
+/// The interval that time windows of these lengths are: how long left and right rows stay.
+pub fn interval(left: i64, right: i64) -> Interval {
+    Interval { lower: Some(-right), upper: Some(left), closed: crate::interval_join::Closed::Both }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! A share of the windows' rows, and what its thread finds in them.
+
+use std::ops::Range;
+
+use super::Epoch;
+use crate::online_join::Side;
+use crate::predicate::{Ranges, Term, Window};
+
+/// Rows before a window is made anew, at least; it is each time it has doubled.
+const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
+
+/// The rows of both sides that one thread keeps.
+#[derive(Debug)]
+pub(super) struct Share([Half; 2]);
+
+/// The rows of one side.
+#[derive(Debug)]
+struct Half {
+    /// The low bits of their numbers, ascending, behind those of some rows that are gone.
+    numbers: Vec<u32>,
+    gone: usize,
+    window: Window,
+    /// How many rows the window had when it was made.
+    made_with: usize,
+}
+
+/// The matches of some rows.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Where the matches of each row end.
+    ends: Vec<usize>,
+    places: Vec<u32>,
+    pub(super) compared: u64,
+}
+
+impl Share {
+    /// A share without rows.
+    pub(super) fn new(terms: &[Term]) -> Self {
+        let half = |side| Half {
+            numbers: Vec::new(),
+            gone: 0,
+            window: Window::new(terms, side, None, 0).expect("a window without rows"),
+            made_with: 0,
+        };
+        Share([half(Side::Left), half(Side::Right)])
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.0.iter().map(|half| half.window.memory() + half.numbers.capacity() * size_of::<u32>()).sum()
+    }
+
+    pub(super) fn compared_by(&self) -> &'static str {
+        self.0[0].window.compared_by()
+    }
+
+    /// From now on every pair matches.
+    pub(super) fn forget_terms(&mut self) {
+        for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
+            half.window = Window::new(&[], side, None, half.numbers.len()).expect("a window without columns");
+        }
+    }
+
+    /// Adds rows, given by their places; the numbers of the terms have those of `gone` rows in front, and the row of each
+    /// side with place 0 has the number `firsts`.
+    pub(super) fn store(&mut self, terms: &[Term], gone: [usize; 2], firsts: [u64; 2], rows: [Vec<u32>; 2]) {
+        for ((half, rows), side) in self.0.iter_mut().zip(rows).zip([Side::Left, Side::Right]) {
+            half.store(terms, side, gone, firsts[side as usize] as u32, rows);
+        }
+    }
+
+    /// Lets go of rows with smaller numbers.
+    pub(super) fn drop_before(&mut self, firsts: [u64; 2]) {
+        for (half, first) in self.0.iter_mut().zip(firsts) {
+            let first = first as u32;
+            // Numbers wrap; those that are gone are less than half of all numbers behind.
+            half.gone += half.numbers[half.gone..].partition_point(|number| number.wrapping_sub(first) > u32::MAX / 2);
+        }
+    }
+
+    /// Compares rows of the epoch with this share of their windows, or with one of so many pieces of it.
+    pub(super) fn compare(
+        &self,
+        terms: &[Term],
+        gone: [usize; 2],
+        firsts: [u32; 2],
+        epoch: &Epoch,
+        rows: Range<usize>,
+        piece: Option<(usize, usize)>,
+    ) -> Found {
+        let mut of_rows = vec![Vec::new(); rows.len()];
+        let mut compared = 0;
+        for side in [Side::Left, Side::Right] {
+            let half = &self.0[side.other() as usize];
+            let other_first = firsts[side.other() as usize];
+            let own: Vec<usize> = rows.clone().filter(|&row| epoch.sides[row] == side).collect();
+            let run = |&row: &usize| {
+                let of_window = &epoch.windows[row];
+                let place = |number: &u32| number.wrapping_sub(other_first);
+                let kept = &half.numbers[half.gone..];
+                let start = kept.partition_point(|number| place(number) < of_window.start);
+                let end = start + kept[start..].partition_point(|number| place(number) < of_window.end);
+                let (start, end) = match piece {
+                    None => (start, end),
+                    Some((nth, pieces)) => {
+                        let cut = |nth: usize| start + (end - start) * nth / pieces;
+                        (cut(nth), cut(nth + 1))
+                    }
+                };
+                (half.gone + start) as u32..(half.gone + end) as u32
+            };
+            let runs: Vec<Range<u32>> = own.iter().map(run).collect();
+            compared += runs.iter().map(|run| run.len() as u64).sum::<u64>();
+            let numbers = own.iter().map(|&row| gone[side as usize] + epoch.places[row] as usize);
+            let ranges = Ranges::new(&half.window, terms, side, numbers);
+            let mut found = vec![Vec::new(); own.len()];
+            half.window.find(&ranges, &runs, &mut found);
+            for (row, mut found) in own.into_iter().zip(found) {
+                found.iter_mut().for_each(|at| *at = half.numbers[*at as usize].wrapping_sub(other_first));
+                of_rows[row - rows.start] = found;
+            }
+        }
+        let mut end = 0;
+        let ends = of_rows.iter().map(|places| {
+            end += places.len();
+            end
+        });
+        Found { ends: ends.collect(), places: of_rows.concat(), compared }
+    }
+}
+
+impl Half {
+    fn store(&mut self, terms: &[Term], side: Side, gone: [usize; 2], first: u32, rows: Vec<u32>) {
+        if rows.is_empty() {
+            return;
+        }
+        self.numbers.extend(rows.iter().map(|place| first.wrapping_add(*place)));
+        let at = |place: u32| (gone[side as usize] + place as usize) as u32;
+        let more: Vec<u32> = rows.into_iter().map(at).collect();
+        let grown = self.numbers.len() > 2 * self.made_with.max(LEAST_ROWS);
+        if !grown && self.window.append(terms, side, &more) {
+            return;
+        }
+        self.numbers.drain(..self.gone);
+        self.gone = 0;
+        let order: Vec<u32> = self.numbers.iter().map(|number| at(number.wrapping_sub(first))).collect();
+        self.window = Window::new(terms, side, Some(&order), order.len()).expect("room beside the numbers");
+        self.made_with = order.len();
+        if let Some(term) = terms.first() {
+            self.window.tune(terms, side, Some(&order), term.operand(side.other()).rows());
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn pairs(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The other side's places of all pairs.
+    pub(super) fn places(&self) -> &[u32] {
+        &self.places
+    }
+
+    /// The matches of a row, earliest first.
+    pub(super) fn of(&self, nth: usize) -> &[u32] {
+        let start = if nth == 0 { 0 } else { self.ends[nth - 1] };
+        &self.places[start..self.ends[nth]]
+    }
+
+    /// What several threads found of the same rows, of each row in order.
+    pub(super) fn merge(mut parts: Vec<Found>, rows: usize) -> Found {
+        if let [_] = parts[..] {
+            return parts.remove(0);
+        }
+        let mut merged = Found::default();
+        for nth in 0..rows {
+            let start = merged.places.len();
+            parts.iter().for_each(|part| merged.places.extend_from_slice(part.of(nth)));
+            merged.places[start..].sort_unstable();
+            merged.ends.push(merged.places.len());
+        }
+        merged
+    }
+
+    /// Those pairs that are kept.
+    pub(super) fn retain(self, kept: &[bool]) -> Found {
+        let mut left = Found { compared: self.compared, ..Found::default() };
+        let mut start = 0;
+        for end in self.ends {
+            let of_row = self.places[start..end].iter().zip(&kept[start..end]);
+            left.places.extend(of_row.filter(|(_, kept)| **kept).map(|(place, _)| *place));
+            left.ends.push(left.places.len());
+            start = end;
+        }
+        left
+    }
+}

@@ -1,0 +1,265 @@
+//! The join against Kang's three-step procedure, row by row. All algorithms and threads give the same results; whether the
+//! work is shared well is measured elsewhere, but for its balance.
+
+use std::convert::Infallible;
+
+use proptest::prelude::*;
+use tidegate_sync::Stop;
+
+use super::{Algorithm, Kept, ScaleJoin, Windows};
+use crate::driver::Driver;
+use crate::matches::{How, NO_ROW};
+use crate::online_join::{Filter, Results, Side};
+use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+
+/// A row: its time, its side, and a value that must be near that of the other row.
+type Row = (i64, Side, i64);
+
+/// A result row: the numbers of its rows, or none.
+type Found = (Option<u64>, Option<u64>);
+
+/// A row in a window: its number, its time, its value, and whether it has had a match.
+type InWindow = (u64, i64, i64, bool);
+
+/// How far apart values may be.
+const NEAR: i64 = 2;
+
+/// The filter that pairs go through in addition: their numbers do not sum up to a multiple of 3.
+fn filtered(left: u64, right: u64) -> bool {
+    !(left + right).is_multiple_of(3)
+}
+
+/// The results of rows in merged order, by the three-step procedure, and rows that leave unmatched at their places.
+fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> Vec<Found> {
+    let (mut kept, mut counts): ([Vec<InWindow>; 2], _) = ([Vec::new(), Vec::new()], [0_u64; 2]);
+    let mut results: Vec<Found> = Vec::new();
+    // How long a row stays, in its unit, and a row that leaves.
+    let stays = |side: Side| match windows {
+        Windows::Time(left, right) => [left, right][side as usize],
+        Windows::Rows(left, right) => [left as i64, right as i64][side as usize],
+    };
+    let leave = |side: Side, row: InWindow, results: &mut Vec<Found>| match side {
+        Side::Left if !row.3 && (how.keeps_left() || how == How::Anti) => results.push((Some(row.0), None)),
+        Side::Right if !row.3 && how.keeps_right() => results.push((None, Some(row.0))),
+        _ => {}
+    };
+    for &(ts, side, value) in rows {
+        // 1. Rows leave, by the time of their end, then in merged order.
+        match windows {
+            Windows::Time(..) => loop {
+                let head = |side: Side| {
+                    let row = kept[side as usize].first()?;
+                    (row.1 + stays(side) < ts).then_some((row.1 + stays(side), row.1, side as usize))
+                };
+                let Some((.., first)) = [Side::Left, Side::Right].into_iter().filter_map(head).min() else { break };
+                let row = kept[first].remove(0);
+                leave([Side::Left, Side::Right][first], row, &mut results);
+            },
+            Windows::Rows(..) => {
+                if kept[side as usize].len() as i64 == stays(side) {
+                    let row = kept[side as usize].remove(0);
+                    leave(side, row, &mut results);
+                }
+            }
+        }
+        // 2. The row scans the other window, and joins its own.
+        let number = counts[side as usize];
+        counts[side as usize] += 1;
+        let mut matched = false;
+        for other in &mut kept[side.other() as usize] {
+            let (left, right) = if side == Side::Left { (number, other.0) } else { (other.0, number) };
+            if (value - other.2).abs() > NEAR || with_filter && !filtered(left, right) {
+                continue;
+            }
+            let left_had_one = if side == Side::Left { matched } else { other.3 };
+            (matched, other.3) = (true, true);
+            match how {
+                How::Semi if !left_had_one => results.push((Some(left), None)),
+                How::Semi | How::Anti => {}
+                _ => results.push((Some(left), Some(right))),
+            }
+        }
+        kept[side as usize].push((number, ts, value, matched));
+    }
+    // 3. At the end all leave.
+    let end = |side: Side, row: &InWindow| match windows {
+        Windows::Time(..) => (row.1 + stays(side), row.1, side as usize),
+        Windows::Rows(..) => (row.1, row.1, side as usize),
+    };
+    loop {
+        let head = |side: Side| kept[side as usize].first().map(|row| end(side, row));
+        let Some((.., first)) = [Side::Left, Side::Right].into_iter().filter_map(head).min() else { break };
+        let row = kept[first].remove(0);
+        leave([Side::Left, Side::Right][first], row, &mut results);
+    }
+    results
+}
+
+fn near(left: Numbers, right: Numbers) -> Term {
+    let relation = Relation::Whole(vec![
+        Constraint::Difference { order: Order::LessOrEqual, than: NEAR },
+        Constraint::Difference { order: Order::GreaterOrEqual, than: -NEAR },
+    ]);
+    Term::new(Operand::new(left, None), Operand::new(right, None), relation).unwrap()
+}
+
+fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
+    let of = |side: Side| {
+        let values = rows.iter().filter(|row| row.1 == side).map(|row| row.2).collect();
+        Operand::new(Numbers::I64(values), None)
+    };
+    vec![(of(Side::Left), of(Side::Right))]
+}
+
+/// What a test asks of a join.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    windows: Windows,
+    how: How,
+    algorithm: Algorithm,
+    threads: usize,
+    with_filter: bool,
+    /// Epochs after which the join goes on in another that is given what this one kept.
+    moves: bool,
+    /// The row whose epoch's terms cannot be scanned for.
+    fails_at: usize,
+}
+
+impl Case {
+    fn join(&self) -> ScaleJoin {
+        let terms = vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
+        ScaleJoin::new(self.windows, self.how, self.algorithm, self.threads, true, terms)
+    }
+
+    /// The results of the rows, cut into epochs, with the threads' comparisons.
+    fn run(&self, rows: &[Row], cuts: &[usize]) -> (Vec<Found>, Vec<u64>) {
+        let driver = Driver::new(self.threads, Stop::default());
+        let mut join = self.join();
+        let mut results = Vec::new();
+        // Numbers of the first rows that a join was given.
+        let mut base = [0_u64; 2];
+        let mut scanned = true;
+        let mut start = 0;
+        for &end in cuts.iter().chain([&rows.len()]) {
+            let epoch = &rows[start..end.max(start)];
+            start = end.max(start);
+            let ts = epoch.iter().map(|row| row.0).collect();
+            let sides = epoch.iter().map(|row| row.1).collect();
+            let of_epoch = numbers(epoch);
+            scanned &= !(start.saturating_sub(epoch.len())..start).contains(&self.fails_at);
+            scanned = join.begin(ts, sides, scanned.then_some(&of_epoch[..]));
+            let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
+            // A join whose terms were forgotten leaves all comparisons to the filter.
+            let value = |side: Side, number: u64| {
+                rows.iter().filter(|row| row.1 == side).nth(number as usize).expect("a row of that number").2
+            };
+            let keeps = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, Infallible> {
+                let verdict = |(&left, &right): (&u32, &u32)| {
+                    let (left, right) = (base[0] + u64::from(left), base[1] + u64::from(right));
+                    let close = scanned || (value(Side::Left, left) - value(Side::Right, right)).abs() <= NEAR;
+                    close && (!self.with_filter || filtered(left, right))
+                };
+                Ok(left.iter().zip(right).map(verdict).collect())
+            };
+            let filter: Option<&Filter<'_, Infallible>> =
+                if self.with_filter || !scanned { Some(&keeps) } else { None };
+            while !join.is_done() {
+                let found = join.advance(&driver, filter).unwrap();
+                results.extend(named(&found, firsts));
+            }
+            if let Some(row) = epoch.last() {
+                results.extend(named(&join.unmatched(Some(row.0)), firsts));
+                join.purge(Some(row.0));
+            }
+            if self.moves {
+                // The other join numbers the kept rows from 0 on.
+                let mut other = self.join();
+                for side in [Side::Left, Side::Right] {
+                    base[side as usize] += join.first(side);
+                }
+                let kept_rows = |side: Side| -> Vec<Row> {
+                    let of_side = rows[..start].iter().filter(|row| row.1 == side);
+                    of_side.skip(base[side as usize] as usize).copied().collect()
+                };
+                let (left, right) = (kept_rows(Side::Left), kept_rows(Side::Right));
+                let ts = [&left, &right].map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>());
+                let of_kept = numbers(&[left, right].concat());
+                let kept = [Side::Left, Side::Right].map(|side| {
+                    let (matched, settled) = join.matched(side);
+                    Kept { ts: &ts[side as usize], matched, settled }
+                });
+                scanned = other.restore(kept, scanned.then_some(&of_kept[..]));
+                join = other;
+            }
+        }
+        let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
+        results.extend(named(&join.unmatched(None), firsts));
+        join.purge(None);
+        assert_eq!((join.rows(Side::Left), join.rows(Side::Right)), (0, 0), "nothing is kept at the end");
+        (results, join.comparisons())
+    }
+}
+
+/// Results by the numbers of their rows.
+fn named(results: &Results, firsts: [u64; 2]) -> Vec<Found> {
+    let number = |side: usize, place: u32| (place != NO_ROW).then(|| firsts[side] + u64::from(place));
+    let right = |at: usize| results.right.get(at).copied().unwrap_or(NO_ROW);
+    results.left.iter().enumerate().map(|(at, &left)| (number(0, left), number(1, right(at)))).collect()
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let side = prop::sample::select(vec![Side::Left, Side::Right]);
+    prop::collection::vec((0_i64..3, side, 0_i64..6), 0..80).prop_map(|steps| {
+        let mut ts = 0;
+        let mut rows: Vec<Row> = Vec::new();
+        for (step, side, value) in steps {
+            ts += step;
+            rows.push((ts, side, value));
+        }
+        // Left sources are first in merged order.
+        rows.sort_by_key(|row| (row.0, row.1 as usize));
+        rows
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn oracle_three_steps(
+        rows in rows(),
+        (left, right) in (0_usize..7, 0_usize..7),
+        by_time in any::<bool>(),
+        how in prop::sample::select(vec![How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti]),
+        algorithm in prop::sample::select(vec![Algorithm::ThreeStep, Algorithm::Cell, Algorithm::ScaleJoin]),
+        threads in 1_usize..5,
+        with_filter in any::<bool>(),
+        moves in any::<bool>(),
+        fails_at in prop_oneof![4 => Just(usize::MAX), 1 => 0_usize..80],
+        mut cuts in prop::collection::vec(0_usize..80, 0..6),
+    ) {
+        let windows = match by_time {
+            true => Windows::Time(left as i64, right as i64),
+            false => Windows::Rows(left.max(1), right.max(1)),
+        };
+        let case = Case { windows, how, algorithm, threads, with_filter, moves, fails_at };
+        cuts.iter_mut().for_each(|cut| *cut = (*cut).min(rows.len()));
+        cuts.sort_unstable();
+        prop_assert_eq!(case.run(&rows, &cuts).0, three_steps(&rows, windows, how, with_filter), "{:?}", case);
+    }
+}
+
+#[test]
+fn shares_have_equal_work() {
+    // Rows of the sides take turns that have a common measure with the threads.
+    let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
+    let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
+    for algorithm in [Algorithm::Cell, Algorithm::ScaleJoin] {
+        let windows = Windows::Time(1000, 1000);
+        let (how, moves, with_filter) = (How::Inner, false, false);
+        let case = Case { windows, how, algorithm, threads: 4, with_filter, moves, fails_at: usize::MAX };
+        let (_, comparisons) = case.run(&rows, &[500, 3000]);
+        let (least, most) = (comparisons.iter().min().unwrap(), comparisons.iter().max().unwrap());
+        assert!(most - least <= most / 50, "{comparisons:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! W3, the inner loop alone: pairs compared per second while the window's columns are in a cache.
+//!
+//! Two bands of 21 numbers of 10 000 each, so that one pair in 230 000 is in both; as codes of 8 bits one in 28 000.
+
+use std::array;
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_structures::scan::{Lane, Span, instructions, scan, scan_two};
+
+/// Rows of the window.
+const ROWS: usize = 4096;
+
+/// New rows, four of which are compared at a time.
+const NEW_ROWS: usize = 256;
+
+/// Numbers from 0 to 9 999, always the same.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % 10_000
+    }
+}
+
+/// A column, and a band around a number for each new row; numbers are divided by `unit`.
+fn band<T: Lane + TryFrom<u64>>(numbers: &mut Numbers, unit: u64) -> (Vec<T>, Vec<Span<T>>) {
+    let value = |number: u64| T::try_from(number).unwrap_or_default();
+    let column = (0..ROWS).map(|_| value(numbers.next() / unit)).collect();
+    let spans = (0..NEW_ROWS).map(|_| {
+        let middle = numbers.next();
+        let (low, high) = (middle.saturating_sub(10) / unit, (middle + 10) / unit);
+        Span { low: value(low), width: value(high - low) }
+    });
+    (column, spans.collect())
+}
+
+fn two<A: Lane + TryFrom<u64>, B: Lane + TryFrom<u64>>(criterion: &mut Criterion, name: &str, unit: u64) {
+    let mut numbers = Numbers(42);
+    let (first, first_spans) = band::<A>(&mut numbers, unit);
+    let (second, second_spans) = band::<B>(&mut numbers, unit);
+    let mut found: [Vec<u32>; 4] = Default::default();
+    let mut group = criterion.benchmark_group(format!("two bands, {}", instructions()));
+    group.throughput(Throughput::Elements((ROWS * NEW_ROWS) as u64));
+    group.bench_function(name, |bench| {
+        bench.iter(|| {
+            for (a, b) in first_spans.chunks_exact(4).zip(second_spans.chunks_exact(4)) {
+                let (a, b) = (array::from_fn(|row| a[row]), array::from_fn(|row| b[row]));
+                scan_two(black_box(&first), black_box(&second), &a, &b, 0, &mut found);
+                found.iter_mut().for_each(|found| black_box(found).clear());
+            }
+        });
+    });
+    group.finish();
+}
+
+fn one<A: Lane + TryFrom<u64>>(criterion: &mut Criterion, name: &str) {
+    let (column, spans) = band::<A>(&mut Numbers(42), 1);
+    let mut found: [Vec<u32>; 4] = Default::default();
+    let mut group = criterion.benchmark_group(format!("one band, {}", instructions()));
+    group.throughput(Throughput::Elements((ROWS * NEW_ROWS) as u64));
+    group.bench_function(name, |bench| {
+        bench.iter(|| {
+            for spans in spans.chunks_exact(4) {
+                scan(black_box(&column), &array::from_fn(|row| spans[row]), 0, &mut found);
+                found.iter_mut().for_each(|found| black_box(found).clear());
+            }
+        });
+    });
+    group.finish();
+}
+
+fn benches(criterion: &mut Criterion) {
+    two::<u8, u8>(criterion, "8-bit codes", 40);
+    two::<u16, u16>(criterion, "16-bit codes", 1);
+    two::<u32, u32>(criterion, "32-bit numbers", 1);
+    two::<u32, u64>(criterion, "32-bit and 64-bit numbers", 1);
+    two::<u64, u64>(criterion, "64-bit numbers", 1);
+    one::<u32>(criterion, "32-bit numbers");
+}
+
+criterion_group!(w3_scan, benches);
+criterion_main!(w3_scan);
