@@ -21,12 +21,12 @@
 //! - The T-Gate is its successor, ScaleGate.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_structures::gate::{Next, Reader, Row, ScaleGate, Source};
 use tidegate_structures::hive::{Hive, HiveReader, HiveWriter};
 use tidegate_sync::OnceLink;
-use tidegate_sync::atomic::{AtomicI64, Ordering};
+use tidegate_sync::atomic::{Arc, AtomicI64, Ordering};
 
 use super::super::windows::{Slice, Windows};
 use super::super::{Mask, Stream};
