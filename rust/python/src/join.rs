@@ -133,4 +133,8 @@ impl BatchStream for Batches {
     fn close(&mut self) {
         Batches::close(self);
     }
+
+    fn end(&mut self) {
+        Batches::end(self);
+    }
 }

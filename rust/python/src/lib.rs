@@ -61,6 +61,8 @@ mod _tidegate {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("BUILD_PROFILE", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+        let end_readers = wrap_pyfunction!(reader::end_readers, module)?;
+        module.py().import("atexit")?.call_method1("register", (end_readers,))?;
         error::register(module)
     }
 }

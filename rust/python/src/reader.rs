@@ -1,6 +1,6 @@
 //! The reader of a result's batches.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
@@ -27,6 +27,30 @@ pub(crate) trait BatchStream: Send {
 
     /// Ends the work; reads fail from now on.
     fn close(&mut self);
+
+    /// As [`close`](Self::close), and waits for threads that still hold inputs, if there are any.
+    fn end(&mut self) {
+        self.close();
+    }
+}
+
+/// A reader and the process that its threads belong to.
+type Open = (u32, Weak<Mutex<dyn BatchStream>>);
+
+/// Readers that may have threads.
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// Ends all readers before the interpreter does.
+///
+/// A thread that dropped an input later would ask for the GIL, to give memory back to NumPy, say; it would be ended in
+/// the middle of that, and with it, by C++'s rules, the process.
+#[pyfunction]
+pub(crate) fn end_readers(py: Python<'_>) {
+    py.detach(|| {
+        let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+        let here = open.into_iter().filter(|(process, _)| *process == std::process::id());
+        here.filter_map(|(_, reader)| reader.upgrade()).for_each(|reader| lock(&reader).end());
+    });
 }
 
 /// Read the record batches of a result, in order.
@@ -42,7 +66,12 @@ pub(crate) struct BatchReader {
 
 impl BatchReader {
     pub(crate) fn new(batches: impl BatchStream + 'static, schema: SchemaRef, made_by: &'static str) -> Self {
-        BatchReader { batches: Arc::new(Mutex::new(batches)), schema, made_by, process: std::process::id() }
+        let (batches, process): (Arc<Mutex<dyn BatchStream>>, _) = (Arc::new(Mutex::new(batches)), std::process::id());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, reader)| reader.strong_count() > 0);
+        open.push((process, Arc::downgrade(&batches)));
+        drop(open);
+        BatchReader { batches, schema, made_by, process }
     }
 
     fn check_process(&self) -> PyResult<()> {

@@ -208,6 +208,17 @@ impl Batches {
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
     }
+
+    /// As [`close`](Self::close), and waits until the threads have let go of the inputs; not for ever, should one hang.
+    pub fn end(&mut self) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        self.close();
+        let deadline = Instant::now() + PATIENCE;
+        // The thread that makes the pieces shares this until it has dropped the join.
+        while Arc::strong_count(&self.shared) > 1 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 impl Drop for Batches {
