@@ -545,7 +545,8 @@ def test_sparks_pages_tell_what_is_done(spark, sides):
     tidegate.spark.interval_join(*sides, **arguments, parallelism="broadcast")
     spark.sparkContext.setLocalProperty("spark.job.description", "")
     jobs = tracker.jobsList(None)
-    texts = {jobs.apply(number).description().getOrElse(None) for number in range(jobs.size())}
+    described = [jobs.apply(number).description() for number in range(jobs.size())]
+    texts = {text.get() for text in described if text.isDefined()}
     assert {"tidegate: sample keys and times", "tidegate: collect the right side"} <= texts
     plan = found._jdf.queryExecution().toString()
     for name in ("tidegate_pack_left", "tidegate_pack_right", "tidegate_join"):
