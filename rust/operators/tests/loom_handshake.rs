@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use tidegate_operators::driver::Turn;
 use tidegate_operators::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate, Window};
-use tidegate_operators::online_join::Side;
+use tidegate_operators::incremental::Side;
 
 /// Rows without values.
 #[derive(Debug, Default)]

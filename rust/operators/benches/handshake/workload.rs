@@ -2,7 +2,7 @@
 //! ones floats.
 
 use tidegate_operators::handshake::{Bands, Column, Kind, Numbers};
-use tidegate_operators::online_join::Side;
+use tidegate_operators::incremental::Side;
 use tidegate_structures::scan::Span;
 
 /// How far matching values are apart.

@@ -9,7 +9,7 @@ use super::local::Chunk;
 use super::message::{Arrived, IN_FLIGHT, Message};
 use super::predicate::{Columns, Predicate};
 use super::window::{Place, Tracker, Window};
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// Rows in merged order, with the columns of each side's rows.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::predicate::{Columns, Predicate};
 use super::window::Window;
 use super::{Algorithm, Chain};
 use crate::driver::{Driver, Stopped, Turn};
-use crate::online_join::{Results, Side};
+use crate::incremental::{Results, Side};
 use tidegate_sync::Stop;
 
 /// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its window, as in the paper.

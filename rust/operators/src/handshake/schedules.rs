@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::local::Chunk;
 use super::tests::{Near, Row, three_steps};
 use super::{Algorithm, Chain, Found, Window};
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// A node takes the next message of left rows, or of right rows.
 type Step = (usize, Side);

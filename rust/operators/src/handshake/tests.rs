@@ -12,7 +12,7 @@ use tidegate_sync::Stop;
 
 use super::{Algorithm, Columns, HandshakeJoin, Kind, Lookup, Pair, Predicate, Window};
 use crate::driver::Driver;
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// Rows of one value.
 impl Columns for Vec<i64> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// How long the rows of each side stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

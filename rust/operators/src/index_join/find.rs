@@ -6,7 +6,8 @@ use tidegate_structures::index::{Probe, WindowIndex};
 
 use super::log::Log;
 use super::{Epoch, IndexJoin};
-use crate::online_join::{Filter, Side};
+use crate::incremental::Side;
+use crate::online_join::Filter;
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they have, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };

@@ -2,7 +2,7 @@
 
 use super::Bands;
 use super::window::Window;
-use crate::online_join::Side;
+use crate::incremental::{Matched, Side};
 
 /// Rows by number, counted from the first of the side ever. A row's *place* is its distance from [`Log::first`], the oldest
 /// row still here.
@@ -99,40 +99,8 @@ impl Log {
         (self.matched.as_ref().map_or(&[], |matched| &matched[self.gone..]), self.settled)
     }
 
-    /// Whether it matters which rows have had a match.
-    pub(super) fn is_outer(&self) -> bool {
-        self.matched.is_some()
-    }
-
-    /// Notes that the row at `place` has a match; whether that is its first.
-    pub(super) fn set_matched(&mut self, place: u32) -> bool {
-        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
-        !std::mem::replace(&mut matched[self.gone + place as usize], true)
-    }
-
-    /// The oldest row that was not settled and has had no match, if no row at `now` or later can match it: the time
-    /// after which it comes out, its own time, and its place. `None` for `now` stands for the end of time.
-    pub(super) fn unmatched(&mut self, window: Window, now: Option<i64>) -> Option<(i64, i64, u32)> {
-        while self.matched.is_some() && self.settled < self.len() {
-            let last = self.last_matchable(window, self.first + self.settled as u64);
-            if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
-                return None;
-            }
-            if self.matched.as_ref().is_some_and(|matched| !matched[self.gone + self.settled]) {
-                return Some((last.unwrap_or(i64::MAX), self.ts[self.gone + self.settled], self.settled as u32));
-            }
-            self.settled += 1;
-        }
-        None
-    }
-
-    /// Goes past the row that [`unmatched`](Self::unmatched) gave.
-    pub(super) fn settle(&mut self) {
-        self.settled += 1;
-    }
-
     /// The last time at which a row of the other side may match a row; `None` if that is never or not yet known.
-    fn last_matchable(&self, window: Window, number: u64) -> Option<i64> {
+    fn last_matchable(&self, window: &Window, number: u64) -> Option<i64> {
         match window {
             Window::Time { .. } => {
                 let last = i128::from(self.ts(number)?) + i128::from(window.length(self.side));
@@ -166,6 +134,37 @@ impl Log {
         let numbers = self.ts.capacity() + self.codes.iter().map(Vec::capacity).sum::<usize>();
         let flags = self.joins.capacity() + self.matched.as_ref().map_or(0, Vec::capacity);
         numbers * size_of::<i64>() + flags
+    }
+}
+
+impl Matched for Log {
+    type Reach = Window;
+
+    fn is_outer(&self) -> bool {
+        self.matched.is_some()
+    }
+
+    fn set_matched(&mut self, place: u32) -> bool {
+        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
+        !std::mem::replace(&mut matched[self.gone + place as usize], true)
+    }
+
+    fn unmatched(&mut self, window: &Window, now: Option<i64>) -> Option<(i64, i64, u32)> {
+        while self.matched.is_some() && self.settled < self.len() {
+            let last = self.last_matchable(window, self.first + self.settled as u64);
+            if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
+                return None;
+            }
+            if self.matched.as_ref().is_some_and(|matched| !matched[self.gone + self.settled]) {
+                return Some((last.unwrap_or(i64::MAX), self.ts[self.gone + self.settled], self.settled as u32));
+            }
+            self.settled += 1;
+        }
+        None
+    }
+
+    fn settle(&mut self) {
+        self.settled += 1;
     }
 }
 

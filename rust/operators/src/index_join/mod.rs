@@ -32,7 +32,6 @@
 mod find;
 mod kind;
 mod log;
-mod results;
 mod tasks;
 mod window;
 
@@ -42,8 +41,9 @@ use std::ops::Range;
 use tidegate_structures::index::{Entry, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
+use crate::incremental::{Matched, Results, Side};
 use crate::matches::How;
-use crate::online_join::{Failed, Filter, Progress, Results, Side};
+use crate::online_join::{Failed, Filter, Progress};
 use find::Found;
 pub use kind::IndexKind;
 use log::Log;
@@ -275,7 +275,7 @@ impl<I: WindowIndex> IndexJoin<I> {
             true => self.run_tasks(driver, filter)?,
             false => self.look_ahead(driver, filter)?,
         }
-        let is_outer = self.logs.iter().any(Log::is_outer);
+        let is_outer = self.logs.iter().any(Matched::is_outer);
         let pieces = self.found.iter().map(|found| found.rows.clone()).collect();
         let progress = if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(pieces) };
         if self.tasks.is_none() && self.next == self.entered {
@@ -378,8 +378,8 @@ impl<I: WindowIndex> IndexJoin<I> {
             let first = self.logs[self.other(side)].first() as u32;
             let others = matches.iter().map(|number| number.wrapping_sub(first));
             match self.logs.len() {
-                1 => results::add_pairs(&mut results, Side::Left, place, others),
-                _ => results::add_pairs(&mut results, side, place, others),
+                1 => results.pair(Side::Left, place, others),
+                _ => results.pair(side, place, others),
             }
         }
         results
@@ -391,6 +391,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         let firsts: Vec<u32> = self.logs.iter().map(|log| log.first() as u32).collect();
         let mut places: Vec<u32> = Vec::new();
         let IndexJoin { found, epoch, logs, window, how, .. } = self;
+        let sides: &mut [Log; 2] =
+            logs.as_mut_slice().try_into().expect("one stream has no rows that come once or alone");
         debug_assert_eq!(found.first().map_or(from, |found| found.rows.start), from);
         for (row, matches) in found.iter().flat_map(|found| found.matches(found.rows.clone())) {
             if matches.is_empty() {
@@ -398,12 +400,12 @@ impl<I: WindowIndex> IndexJoin<I> {
             }
             let side = epoch.sides[row];
             if self.ordered {
-                results::add_unmatched(&mut results, logs, *window, *how, Some(epoch.ts[row]));
+                results.add_unmatched(sides, window, *how, Some(epoch.ts[row]));
             }
             places.clear();
             places.extend(matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])));
             let place = epoch.places[row].number.wrapping_sub(firsts[side as usize]);
-            results::add_matches(&mut results, logs, *how, side, place, &places);
+            results.add(sides, *how, side, place, &places);
         }
         results
     }
@@ -412,7 +414,10 @@ impl<I: WindowIndex> IndexJoin<I> {
     pub fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
-        results::add_unmatched(&mut results, &mut self.logs, self.window, self.how, now);
+        // Rows of one stream that join each other all come out by their pairs.
+        if let Ok(sides) = self.logs.as_mut_slice().try_into() {
+            results.add_unmatched::<Log>(sides, &self.window, self.how, now);
+        }
         results
     }
 

@@ -3,7 +3,7 @@
 pub use crate::handshake::Window;
 
 use super::log::Log;
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 impl Window {
     /// How long rows of a side stay: for so much time, or while so many come after.

@@ -6,7 +6,7 @@ use tidegate_structures::pages::Pages;
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
-use crate::online_join::Side;
+use crate::incremental::Side;
 use crate::predicate::{Ranges, Term, Window};
 
 /// Pairs of a task, so that a stop is seen within milliseconds.

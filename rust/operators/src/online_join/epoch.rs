@@ -1,6 +1,6 @@
 //! Ready rows that are joined together.
 
-use super::reach::Side;
+use crate::incremental::Side;
 
 /// Rows in merged order.
 #[derive(Clone, Debug, Default)]

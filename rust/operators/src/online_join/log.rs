@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::reach::{Reach, Side};
+use super::reach::Reach;
+use crate::incremental::{Matched, Side};
 use crate::interval_join::NO_KEY;
 
 /// Rows of a chunk: few enough that what is kept behind the oldest row is little.
@@ -177,44 +178,6 @@ impl Log {
         (self.chunks.iter().flat_map(|chunk| &chunk.matched).copied().skip(self.gone).collect(), self.settled)
     }
 
-    /// Notes that the row at `place` has a match; whether that is its first.
-    #[inline]
-    pub(super) fn set_matched(&mut self, place: u32) -> bool {
-        debug_assert!(self.is_outer, "rows that may come out once are told apart");
-        let (chunk, at) = self.find(place as usize);
-        !std::mem::replace(&mut self.chunks[chunk].matched[at], true)
-    }
-
-    /// Whether it matters which rows have had a match.
-    pub(super) fn is_outer(&self) -> bool {
-        self.is_outer
-    }
-
-    /// The oldest row that was not settled and has had no match, if no row at `now` or later can match it: the time
-    /// after which it comes out, its own time, and its place. `None` for `now` stands for the end of time.
-    pub(super) fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
-        if !self.is_outer {
-            return None;
-        }
-        while let Some(ts) = self.ts(self.settled) {
-            let last = reach.last_matchable(self.side, ts);
-            if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
-                return None;
-            }
-            let (chunk, at) = self.find(self.settled);
-            if !self.chunks[chunk].matched[at] {
-                return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
-            }
-            self.settled += 1;
-        }
-        None
-    }
-
-    /// Goes past the row that [`unmatched`](Self::unmatched) gave.
-    pub(super) fn settle(&mut self) {
-        self.settled += 1;
-    }
-
     /// Drops rows that no row at `now` or later can match, and gives each one's key to `gone`.
     pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>, mut gone: impl FnMut(u32)) {
         let is_needed = self.is_outer || reach.is_stored(self.side);
@@ -247,5 +210,42 @@ impl Log {
             ts.capacity() * size_of::<i64>() + keys.capacity() * size_of::<u32>() + matched.capacity()
         };
         self.chunks.capacity() * size_of::<Chunk>() + self.chunks.iter().map(of_chunk).sum::<usize>()
+    }
+}
+
+impl Matched for Log {
+    type Reach = Reach;
+
+    fn is_outer(&self) -> bool {
+        self.is_outer
+    }
+
+    #[inline]
+    fn set_matched(&mut self, place: u32) -> bool {
+        debug_assert!(self.is_outer, "rows that may come out once are told apart");
+        let (chunk, at) = self.find(place as usize);
+        !std::mem::replace(&mut self.chunks[chunk].matched[at], true)
+    }
+
+    fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
+        if !self.is_outer {
+            return None;
+        }
+        while let Some(ts) = self.ts(self.settled) {
+            let last = reach.last_matchable(self.side, ts);
+            if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
+                return None;
+            }
+            let (chunk, at) = self.find(self.settled);
+            if !self.chunks[chunk].matched[at] {
+                return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
+            }
+            self.settled += 1;
+        }
+        None
+    }
+
+    fn settle(&mut self) {
+        self.settled += 1;
     }
 }

@@ -18,9 +18,9 @@ mod assignment;
 mod buffer;
 mod epoch;
 mod log;
+mod pairs;
 mod reach;
 mod replica;
-mod results;
 
 use std::fmt;
 use std::ops::Range;
@@ -30,14 +30,13 @@ use assignment::{Assignment, Looks};
 use buffer::LANES;
 use epoch::Epoch;
 use log::Log;
+use pairs::Pairs;
 pub(crate) use reach::Reach;
-pub use reach::Side;
 pub use replica::Filter;
 use replica::{Cursor, Matches, Replica, Shared};
-use results::Pairs;
-pub use results::Results;
 
 use crate::driver::{Driver, Stopped};
+use crate::incremental::{Matched, Results, Side};
 use crate::interval_join::{Interval, NO_KEY};
 use crate::matches::How;
 
@@ -221,7 +220,7 @@ impl OnlineJoin {
         // 2. Results of rows that all have looked at are put together.
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
         self.next = upto;
-        let is_outer = self.logs.iter().any(Log::is_outer);
+        let is_outer = self.logs.iter().any(Matched::is_outer);
         let progress =
             if is_outer { Progress::Results(self.collect(from..upto)) } else { Progress::Pieces(pieces(from..upto)) };
         if self.is_done() {

@@ -1,26 +1,7 @@
 //! How far rows of the two sides reach for each other, in whole steps with both ends included.
 
+use crate::incremental::Side;
 use crate::interval_join::{Closed, Interval};
-
-/// One of the two sides of a join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The left side, the base stream of PPOIJ.
-    Left = 0,
-    /// The right side, the probe stream.
-    Right = 1,
-}
-
-impl Side {
-    /// The other one.
-    #[inline]
-    pub fn other(self) -> Side {
-        match self {
-            Side::Left => Side::Right,
-            Side::Right => Side::Left,
-        }
-    }
-}
 
 /// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,8 @@ use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};
 use super::epoch::Epoch;
 use super::log::Log;
-use super::reach::{Reach, Side};
+use super::reach::Reach;
+use crate::incremental::Side;
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;

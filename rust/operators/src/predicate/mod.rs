@@ -28,7 +28,7 @@ pub use ranges::Ranges;
 pub use relation::{Constraint, Order, Relation};
 pub use window::Window;
 
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// A condition between a number of the left row and one of the right row.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use tidegate_structures::scan::Span;
 
 use super::Term;
 use super::window::{Column, Window};
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// For each of some new rows, the range that every column of a window must be in.
 #[derive(Debug)]

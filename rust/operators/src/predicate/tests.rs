@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Constraint, Numbers, Operand, Order, Ranges, Relation, Term, Window};
-use crate::online_join::Side;
+use crate::incremental::Side;
 use proptest::prelude::*;
 
 /// Rows of either side; more than a tile, and than a group of new rows.

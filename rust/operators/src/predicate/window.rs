@@ -8,7 +8,7 @@ use super::Term;
 use super::codes::{Codes, Narrow, Width};
 use super::numbers::{Number, Numbers, Operand, with_values};
 use super::ranges::Ranges;
-use crate::online_join::Side;
+use crate::incremental::Side;
 
 /// New rows that are compared with each part of a window while it is in a cache.
 const GROUP: usize = 64;

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::interval;
 use super::log::Log;
-use super::results::add_unmatched;
-use crate::matches::{How, NO_ROW};
-use crate::online_join::{Reach, Results, Side};
+use crate::incremental::{Results, Side};
+use crate::matches::How;
+use crate::online_join::Reach;
 
 /// How long rows stay in the windows of the left and the right side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +73,13 @@ impl Extent {
         results: &mut Results,
     ) {
         match self {
-            Extent::Time(reach) if has_matches => add_unmatched(results, logs, reach, how, Some(ts)),
+            Extent::Time(reach) if has_matches => results.add_unmatched(logs, reach, how, Some(ts)),
             Extent::Time(_) => {}
             Extent::Rows(counts) => {
                 let log = &mut logs[side as usize];
                 let came = log.first() + u64::from(place) + 1;
                 while let Some(place) = log.unmatched_before(came.saturating_sub(counts[side as usize])) {
-                    add(results, how, side, place);
+                    results.alone(how, side, place);
                 }
             }
         }
@@ -88,7 +88,7 @@ impl Extent {
     /// Adds all rows that have had no match and can have none from `now` on.
     pub(super) fn unmatched(&self, logs: &mut [Log; 2], how: How, now: Option<i64>, results: &mut Results) {
         match (self, now) {
-            (Extent::Time(reach), _) => add_unmatched(results, logs, reach, how, now),
+            (Extent::Time(reach), _) => results.add_unmatched(logs, reach, how, now),
             // They have left already.
             (Extent::Rows(_), Some(_)) => {}
             (Extent::Rows(_), None) => loop {
@@ -100,7 +100,7 @@ impl Extent {
                     [None, Some(_)] => Side::Right,
                 };
                 if let Some(place) = logs[side as usize].unmatched_before(u64::MAX) {
-                    add(results, how, side, place);
+                    results.alone(how, side, place);
                 }
             },
         }
@@ -112,22 +112,6 @@ impl Extent {
             (Extent::Time(reach), _) => log.purge(reach, now),
             (Extent::Rows(_), None) => log.purge_before(u64::MAX),
             (Extent::Rows(counts), Some(_)) => log.purge_before(log.end().saturating_sub(counts[side as usize])),
-        }
-    }
-}
-
-/// Adds a row that has had no match.
-fn add(results: &mut Results, how: How, side: Side, place: u32) {
-    match side {
-        // A semi join has no use for it.
-        Side::Left if how != How::Semi => {
-            results.left.push(place);
-            results.right.extend(how.pairs().then_some(NO_ROW));
-        }
-        Side::Left => {}
-        Side::Right => {
-            results.left.push(NO_ROW);
-            results.right.push(place);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rows of one side that are still needed, in merged order.
 
-use crate::online_join::{Reach, Side};
+use crate::incremental::{Matched, Side};
+use crate::online_join::Reach;
 
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
 /// oldest row still here, and a row's *place* its distance from that.
@@ -71,35 +72,6 @@ impl Log {
         }
     }
 
-    /// Notes that the row at `place` has a match; whether that is its first.
-    #[inline]
-    pub(super) fn set_matched(&mut self, place: u32) -> bool {
-        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
-        !std::mem::replace(&mut matched[self.gone + place as usize], true)
-    }
-
-    /// Whether it matters which rows have had a match.
-    pub(super) fn is_outer(&self) -> bool {
-        self.matched.is_some()
-    }
-
-    /// The oldest row that was not settled and has had no match, if no row at `now` or later can match it: the time
-    /// after which it comes out, its own time, and its place. `None` for `now` stands for the end of time.
-    pub(super) fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
-        let matched = self.matched.as_ref()?;
-        while let Some(&ts) = self.ts.get(self.gone + self.settled) {
-            let last = reach.last_matchable(self.side, ts);
-            if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
-                return None;
-            }
-            if !matched[self.gone + self.settled] {
-                return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
-            }
-            self.settled += 1;
-        }
-        None
-    }
-
     /// The oldest row with a smaller number that was not settled and has had no match: its time, and its place.
     pub(super) fn next_unmatched(&mut self, number: u64) -> Option<(i64, u32)> {
         let matched = self.matched.as_ref()?;
@@ -117,11 +89,6 @@ impl Log {
         let (_, place) = self.next_unmatched(number)?;
         self.settled += 1;
         Some(place)
-    }
-
-    /// Goes past the row that [`unmatched`](Self::unmatched) gave.
-    pub(super) fn settle(&mut self) {
-        self.settled += 1;
     }
 
     /// Drops rows that no row at `now` or later can match.
@@ -155,6 +122,39 @@ impl Log {
     pub(super) fn memory(&self) -> usize {
         let of_matched = self.matched.as_ref().map_or(0, Vec::capacity);
         self.ts.capacity() * size_of::<i64>() + of_matched
+    }
+}
+
+impl Matched for Log {
+    type Reach = Reach;
+
+    fn is_outer(&self) -> bool {
+        self.matched.is_some()
+    }
+
+    #[inline]
+    fn set_matched(&mut self, place: u32) -> bool {
+        let matched = self.matched.as_mut().expect("rows that may come out once are told apart");
+        !std::mem::replace(&mut matched[self.gone + place as usize], true)
+    }
+
+    fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
+        let matched = self.matched.as_ref()?;
+        while let Some(&ts) = self.ts.get(self.gone + self.settled) {
+            let last = reach.last_matchable(self.side, ts);
+            if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
+                return None;
+            }
+            if !matched[self.gone + self.settled] {
+                return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
+            }
+            self.settled += 1;
+        }
+        None
+    }
+
+    fn settle(&mut self) {
+        self.settled += 1;
     }
 }
 

@@ -29,16 +29,16 @@
 
 mod extent;
 mod log;
-mod results;
 mod share;
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::driver::Driver;
+use crate::incremental::{Results, Side};
 use crate::interval_join::Interval;
 use crate::matches::How;
-use crate::online_join::{Failed, Filter, Results, Side};
+use crate::online_join::{Failed, Filter};
 use crate::predicate::{Operand, Term};
 use extent::Extent;
 pub use extent::Windows;
@@ -345,7 +345,7 @@ impl ScaleJoin {
                 &mut results,
             );
             if !matches.is_empty() {
-                results::add(&mut results, &mut self.logs, self.how, side, place, matches);
+                results.add(&mut self.logs, self.how, side, place, matches);
             }
         }
         results

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Epoch;
-use crate::online_join::Side;
+use crate::incremental::Side;
 use crate::predicate::{Ranges, Term, Window};
 
 /// Rows before a window is made anew, at least; it is each time it has doubled.

@@ -8,8 +8,9 @@ use tidegate_sync::Stop;
 
 use super::{Algorithm, Kept, ScaleJoin, Windows};
 use crate::driver::Driver;
+use crate::incremental::{Results, Side};
 use crate::matches::{How, NO_ROW};
-use crate::online_join::{Filter, Results, Side};
+use crate::online_join::Filter;
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 
 /// A row: its time, its side, and a value that must be near that of the other row.

@@ -5,7 +5,7 @@ use arrow_cast::cast;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use tidegate_operators::aggregate::KeyOrder;
-use tidegate_operators::online_join::Side;
+use tidegate_operators::incremental::Side;
 
 use super::keys::KeyNumbers;
 use crate::aggregate::groups::canonical_values;

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::online_join::{Failed, Kept, OnlineJoin, Parallelism, Progress, Results, Side};
+use tidegate_operators::incremental::{Results, Side};
+use tidegate_operators::online_join::{Failed, Kept, OnlineJoin, Parallelism, Progress};
 
 use super::explanation::{Method, explain};
 use super::join::engine::{Engine, KeptRows, RestoredRows, Rows};

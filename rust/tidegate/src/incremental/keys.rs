@@ -6,8 +6,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use tidegate_operators::incremental::Side;
 use tidegate_operators::interval_join::NO_KEY;
-use tidegate_operators::online_join::Side;
 
 use crate::keys::{KeyColumn, SideKeys};
 use crate::table::Table;

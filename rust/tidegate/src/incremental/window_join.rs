@@ -6,8 +6,9 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
+use tidegate_operators::incremental::{Results, Side};
 use tidegate_operators::interval_join::NO_KEY;
-use tidegate_operators::online_join::{Failed, Progress, Results, Side};
+use tidegate_operators::online_join::{Failed, Progress};
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::scale_join::{Algorithm, Kept, ScaleJoin};
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::online_join::{Progress, Results, Side};
+use tidegate_operators::incremental::{Results, Side};
+use tidegate_operators::online_join::Progress;
 
 use crate::Result;
 use crate::expression::{self, Predicate};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
+use tidegate_operators::incremental::Results;
 use tidegate_operators::matches::How;
-use tidegate_operators::online_join::Results;
 
 use crate::Result;
 use crate::gather::{Gather, Source};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use tidegate_operators::online_join::Side;
+use tidegate_operators::incremental::Side;
 
 use super::engine::RestoredRows;
 use super::maker::BATCH_ROWS;

@@ -1,0 +1,21 @@
+//! The sides of a join.
+
+/// One of the two sides of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The left side: the base stream of PPOIJ, R of the other papers.
+    Left = 0,
+    /// The right side: the probe stream of PPOIJ, S of the other papers.
+    Right = 1,
+}
+
+impl Side {
+    /// The other one.
+    #[inline]
+    pub fn other(self) -> Side {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+}

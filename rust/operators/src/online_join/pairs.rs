@@ -1,0 +1,43 @@
+//! From matches to pairs, where nothing else comes of them.
+
+use super::buffer::LANES;
+use super::replica::Matches;
+use crate::incremental::{Results, Side};
+
+/// Makes results of pairs alone, of which the number is known.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    /// Places of left and of right rows, and some more that may be written over.
+    places: [Vec<u32>; 2],
+    len: usize,
+}
+
+impl Pairs {
+    pub(super) fn new(pairs: usize) -> Self {
+        Pairs { places: [vec![0; pairs + LANES], vec![0; pairs + LANES]], len: 0 }
+    }
+
+    /// Adds the pairs of the row at `place` with the rows that match it, of which the one with number `first` has place 0.
+    #[inline]
+    pub(super) fn add(&mut self, side: Side, place: u32, matches: Matches<'_>, first: u32) {
+        let (from, to) = (self.len, self.len + matches.len());
+        // So many at once, whether there are so many or not: what is too much is written over.
+        self.places[side as usize][from..from + LANES].fill(place);
+        let lanes = matches.first_lanes().map(|number| number.wrapping_sub(first));
+        self.places[side.other() as usize][from..from + LANES].copy_from_slice(&lanes);
+        if matches.len() > LANES {
+            self.places[side as usize][from..to].fill(place);
+            let others = self.places[side.other() as usize][from..to].iter_mut();
+            others.zip(matches.numbers()).for_each(|(other, number)| *other = number.wrapping_sub(first));
+        }
+        self.len = to;
+    }
+
+    pub(super) fn finish(self) -> Results {
+        let [left, right] = self.places.map(|mut places| {
+            places.truncate(self.len);
+            places
+        });
+        Results { left, right }
+    }
+}
