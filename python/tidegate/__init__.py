@@ -37,6 +37,7 @@ from tidegate import agg
 from tidegate._explain import explain
 from tidegate._tidegate import (
     Aggregate,
+    BandJoin,
     BatchReader,
     ClosedError,
     IntervalJoin,
@@ -66,6 +67,7 @@ from tidegate.windows import Rows, rows
 
 __all__ = [
     "Aggregate",
+    "BandJoin",
     "BatchReader",
     "ClosedError",
     "Expr",

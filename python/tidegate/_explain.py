@@ -22,6 +22,7 @@ def _explain_online_aggregate(schema: ArrowSource, **arguments: Any) -> str:  # 
 
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _tidegate.explain_aggregate,
+    _tidegate.BandJoin: _explain_online(_tidegate.BandJoin),
     _tidegate.band_join: _tidegate.explain_band_join,
     _tidegate.band_join_batches: _tidegate.explain_band_join,
     _tidegate.interval_join: _tidegate.explain_interval_join,
@@ -44,8 +45,8 @@ def explain(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.band_join`, `tidegate.window_join`, these with
-            `_batches`, `tidegate.IntervalJoin`, `tidegate.WindowJoin`, `tidegate.aggregate` or
-            `tidegate.Aggregate`.
+            `_batches`, `tidegate.IntervalJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`,
+            `tidegate.aggregate` or `tidegate.Aggregate`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
             aggregation or what has their schema.
         **arguments: As for the function.

@@ -25,6 +25,7 @@ from tidegate.expressions import Expr
 from tidegate.types import (
     Algorithm,
     ArrowSource,
+    BandAlgorithm,
     Bound,
     Closed,
     How,
@@ -40,6 +41,7 @@ from tidegate.types import (
 __all__ = [
     "BUILD_PROFILE",
     "Aggregate",
+    "BandJoin",
     "BatchReader",
     "ClosedError",
     "IntervalJoin",
@@ -176,6 +178,8 @@ class _StreamJoinStats(TypedDict):
     comparisons: list[int]
     latency: tuple[float, float, float] | None
     split_keys: NotRequired[int]
+    index: NotRequired[str]
+    merges: NotRequired[int]
     sources: list[_SourceStats]
 
 _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
@@ -671,8 +675,9 @@ class StreamJoin:
             beside them; `memory`, what counts towards the limit; `comparisons`, the pairs that each
             thread has looked at; `latency`, seconds from a row's push until its results were made
             (median, 99th percentile, greatest); `split_keys`, the keys on several threads, of an
-            interval join; and `sources`, the same for each source, with its `name` and whether it
-            is `closed`.
+            interval join; `index`, what is indexed and how, and `merges`, how often trees have
+            merged new rows with the others, of a band join; and `sources`, the same for each
+            source, with its `name` and whether it is `closed`.
 
         Raises:
             ClosedError: The join is one of a parent process.
@@ -1259,6 +1264,91 @@ class WindowJoin(StreamJoin):
         pin: bool = True,
     ) -> Self: ...
 
+@final
+class BandJoin(StreamJoin):
+    """Join rows as they come, by values that are close, over sliding windows.
+
+    The band join of sources that are pushed to, a number of them on each side: index-based window
+    join (Shahvarani and Jacobsen, sections 2 to 4). Of the rows that were not late, it finds those
+    that `band_join` does. Each row enters an index of its side's window by value, and is looked for
+    in that of the other side, so that no pair beyond the band is looked at.
+
+    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
+    pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
+    in *merged order* (by time, then source, left ones first, then position), then of its earlier
+    row. The place of a row without a pair is after all pairs of the last time at which one could
+    have come: with windows of time, its own time plus its side's window; with windows of rows, the
+    time of the row that takes its place in the window.
+
+    How batches come, and how a join is fed, is as for `IntervalJoin`.
+
+    Example:
+        >>> join = tg.BandJoin(
+        ...     trades.schema, quotes.schema, on=[("price", "bid")], within=7, time="ts", window=2
+        ... )
+        >>> for source, rows in zip(join.sources, [trades, quotes]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [(row["ts"], row["ts_right"]) for batch in join for row in batch.to_pylist()]
+        [(10, 10), (30, 29), (30, 31)]
+        >>> join.stats()["index"]
+        'buckets on right.bid'
+
+    Args:
+        left: The columns of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: Likewise.
+        on: As for `band_join`. With several columns, or `by`, the one that gives the fewest
+            candidates of a sample of the first rows is indexed, and the others are compared; later
+            samples may choose another one.
+        within: As for `band_join`.
+        time: The time columns, as `on` of `window_join`.
+        window: As for `window_join`.
+        by: As for `band_join`.
+        where: As for `band_join`.
+        how: As for `band_join`.
+        suffix: As for `band_join`.
+        columns: As for `band_join`.
+        sources: As for `IntervalJoin`.
+        lateness: As for `IntervalJoin`.
+        algorithm: As for `band_join`, but for `sort`; `auto` is `buckets`, whose blocks are found
+            by computing a place and not by a search, many rows at a time.
+        threads: As for `IntervalJoin`.
+        memory_limit: As for `IntervalJoin`.
+        ordered: As for `IntervalJoin`.
+        pin: As for `IntervalJoin`.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit.
+        TidegateError: A distance or a window is negative, or another argument has no meaning.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        An error in `where`, such as a division by zero, stays, as for `IntervalJoin`.
+    """
+
+    def __new__(
+        cls,
+        left: pa.Schema | ArrowSource,
+        right: pa.Schema | ArrowSource,
+        *,
+        on: str | Sequence[Names] | Mapping[str, str],
+        within: Within | list[Within] | Mapping[str, Within],
+        time: Names,
+        window: Window | tuple[Window, Window],
+        by: KeyNames | None = None,
+        where: Expr | str | None = None,
+        how: How = "inner",
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        sources: tuple[int, int] | None = None,
+        lateness: Bound | tuple[Bound, Bound] = None,
+        algorithm: BandAlgorithm = "auto",
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        ordered: bool = True,
+        pin: bool = True,
+    ) -> Self: ...
+
 def default_threads() -> int:
     """Return the number of threads that a call uses when it does not say.
 
@@ -1276,18 +1366,22 @@ def band_join(
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
+    time: Names | None = None,
+    window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
     how: How = "inner",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    algorithm: BandAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> pa.Table:
     """Pair the rows of two inputs whose values are close.
 
     `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
-    `where` holds (the band join of Shahvarani and Jacobsen, section 5, over whole tables). No pair
+    `where` holds (the band join of Shahvarani and Jacobsen, section 5, over whole tables or
+    windows). No pair
     of rows that are far apart is looked at, so that nothing grows with the product of the inputs.
 
     Example:
@@ -1308,6 +1402,13 @@ def band_join(
         ... ).to_pydict()
         {'ts': [10, 10, 20, 30, 30], 'ts_right': [8, 10, None, 29, 31]}
 
+        Only with the last quote before a trade, and the last trade before a quote:
+
+        >>> tg.band_join(
+        ...     trades, quotes, on=[("price", "bid")], within=4.5, time="ts", window=tg.rows(1)
+        ... )["bid"].to_pylist()
+        [7, 6]
+
     Args:
         left: As for `interval_join`.
         right: As for `interval_join`.
@@ -1318,11 +1419,21 @@ def band_join(
             each, or a mapping from left names. A number, or for dates and timestamps a duration as
             for `interval_join`. Or a pair `(below, above)`, which means
             `l.on - below <= r.on <= l.on + above`; None is no bound.
+        time: The column by which rows come, where there is a window, as `on` of `window_join`.
+        window: As for `window_join`. Pairs are then those of rows that are close and in each
+            other's windows; windows count rows of all keys. Without one, all rows meet.
         by: As for `interval_join`.
         where: As for `interval_join`.
         how: As for `interval_join`.
         suffix: As for `interval_join`.
         columns: As for `interval_join`.
+        algorithm: How pairs are found; the rows are the same, in the same order. `sort`: right rows
+            are put in the order of a band column, the window being one more. Or in time order, each
+            row being looked for in an index of the other side's window: `buckets`, `pim-tree`,
+            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`; by tasks of a few rows on
+            PIM-Trees that threads share (section 4 of the paper), which are merged while tasks go
+            on, `ibwj`, or not, `ibwj-blocking`. `auto` is `sort`, but where there is a window and a
+            sample says that a left row would have hundreds of pairs to be checked it is `buckets`.
         threads: As for `interval_join`.
         max_rows: As for `interval_join`.
 
@@ -1352,11 +1463,14 @@ def band_join_batches(
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
+    time: Names | None = None,
+    window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
     how: How = "inner",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    algorithm: BandAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
@@ -1378,11 +1492,14 @@ def band_join_batches(
         right: As for `band_join`.
         on: As for `band_join`.
         within: As for `band_join`.
+        time: As for `band_join`.
+        window: As for `band_join`.
         by: As for `band_join`.
         where: As for `band_join`.
         how: As for `band_join`.
         suffix: As for `band_join`.
         columns: As for `band_join`.
+        algorithm: As for `band_join`.
         threads: As for `band_join`.
         max_rows: As for `band_join`; with `where` or several band columns, rows are counted as they
             are made, so that batches may come before the error.
@@ -1556,11 +1673,14 @@ def explain_band_join(
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
+    time: Names | None = None,
+    window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
     how: How = "inner",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    algorithm: BandAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
@@ -1580,11 +1700,14 @@ def explain_band_join(
         right: As for `band_join`.
         on: As for `band_join`.
         within: As for `band_join`.
+        time: As for `band_join`.
+        window: As for `band_join`.
         by: As for `band_join`.
         where: As for `band_join`.
         how: As for `band_join`.
         suffix: As for `band_join`.
         columns: As for `band_join`.
+        algorithm: As for `band_join`.
         threads: As for `band_join`.
         max_rows: As for `band_join`.
         batch_rows: As for `band_join_batches`.

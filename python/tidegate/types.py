@@ -78,5 +78,20 @@ Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Len
 Within: TypeAlias = Distance | tuple[Distance | None, Distance | None]
 """A distance to both sides, or one below and one above, of which one may be None for no bound."""
 
+BandAlgorithm: TypeAlias = Literal[
+    "auto",
+    "sort",
+    "buckets",
+    "pim-tree",
+    "im-tree",
+    "bplus-tree",
+    "b-chain",
+    "ib-chain",
+    "round-robin",
+    "ibwj",
+    "ibwj-blocking",
+]
+"""How a band join finds its pairs."""
+
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid"]
 """Which threads of an incremental join have the rows of a key."""

@@ -30,13 +30,38 @@ pub struct Counts {
 
 /// For each left row the first right row, in time order, that it matches, and the one after the last.
 #[derive(Debug)]
-struct Ends(Pages<[u32; 2]>);
+pub struct Ends(Pages<[u32; 2]>);
 
-impl Reach for Ends {
-    fn at(&self, row: usize, _ts: i64) -> Option<(i64, i64)> {
+impl Ends {
+    /// The places of the first and the last right row, in time order, that a left row meets.
+    #[inline]
+    pub(crate) fn of(&self, row: usize) -> Option<(i64, i64)> {
         let [first, end] = self.0[row];
         (first < end).then(|| (first.into(), i64::from(end) - 1))
     }
+}
+
+impl Reach for Ends {
+    fn at(&self, row: usize, _ts: i64) -> Option<(i64, i64)> {
+        self.of(row)
+    }
+}
+
+/// What each left row meets, by places of right rows in time order, and the place of each right row.
+///
+/// # Panics
+///
+/// When a side has [`MAX_ROWS`] rows or more.
+pub fn meetings(left: &[i64], right: &[i64], counts: Counts, driver: &Driver) -> Result<(Ends, Pages<i64>), Stopped> {
+    assert!(left.len() < MAX_ROWS && right.len() < MAX_ROWS, "row numbers fit in 32 bits");
+    let (left_order, right_order) = (time_order(left, driver)?, time_order(right, driver)?);
+    let ends = ends(left, right, left_order.as_deref(), right_order.as_deref(), counts);
+    let mut places = Pages::new(right.len());
+    match &right_order {
+        None => places.iter_mut().zip(0..).for_each(|(place, nth)| *place = nth),
+        Some(order) => order.iter().zip(0..).for_each(|(&row, nth)| places[row as usize] = nth),
+    }
+    Ok((ends, places))
 }
 
 /// Finds the matches of every left row.
@@ -53,14 +78,7 @@ pub fn count_window_join(
     counts: Counts,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
-    assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    let (left_order, right_order) = (time_order(left.ts, driver)?, time_order(right.ts, driver)?);
-    let ends = ends(left.ts, right.ts, left_order.as_deref(), right_order.as_deref(), counts);
-    let mut places = Pages::new(right.ts.len());
-    match &right_order {
-        None => places.iter_mut().zip(0..).for_each(|(place, nth)| *place = nth),
-        Some(order) => order.iter().zip(0..).for_each(|(&row, nth)| places[row as usize] = nth),
-    }
+    let (ends, places) = meetings(left.ts, right.ts, counts, driver)?;
     let groups = Groups::new(Side { ts: &places, keys: right.keys }, key_count, driver)?;
     let runs = sweep(left, &groups, key_count, &ends, driver)?;
     let ascending = groups.ascending();

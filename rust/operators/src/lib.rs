@@ -15,3 +15,4 @@ pub mod online_join;
 pub mod order;
 pub mod predicate;
 pub mod scale_join;
+mod selectivity;

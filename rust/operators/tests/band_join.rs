@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_operators::band_join::{Band, BandColumn, BandKeys, band_join, float_code};
+use tidegate_operators::band_join::{Band, BandColumn, BandKeys, Bounds, band_join, float_code};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_operators::matches::{How, Output};
@@ -49,8 +49,11 @@ fn join(columns: &[Column], keys: Option<&Keys>, threads: usize) -> Rows {
     let driver = Driver::new(threads, Stop::default());
     let codes: Vec<_> =
         columns.iter().map(|column| (column.codes(&column.left), column.codes(&column.right))).collect();
-    let band_columns: Vec<_> =
-        columns.iter().zip(&codes).map(|(c, (left, right))| BandColumn { left, right, band: c.band() }).collect();
+    let band_columns: Vec<_> = columns
+        .iter()
+        .zip(&codes)
+        .map(|(c, (left, right))| BandColumn { left, right, bounds: Bounds::Band(c.band()) })
+        .collect();
     let band_keys = keys.map(|keys| BandKeys { left: &keys.left, right: &keys.right, count: 3 });
     let found = band_join(&band_columns, band_keys, &driver).unwrap();
     let pages = match found.checks.is_empty() {
@@ -168,6 +171,7 @@ fn the_column_with_the_fewest_pairs_is_indexed() {
     let driver = Driver::new(2, Stop::default());
     let (wide, narrow): (Vec<i64>, Vec<i64>) = ((0..5000).map(|row| row % 7).collect(), (0..5000).collect());
     let band = Band::Steps { below: Some(1), above: Some(1) };
-    let columns = [&wide, &narrow, &wide].map(|codes| BandColumn { left: codes, right: codes, band });
+    let columns =
+        [&wide, &narrow, &wide].map(|codes| BandColumn { left: codes, right: codes, bounds: Bounds::Band(band) });
     assert_eq!(band_join(&columns, None, &driver).unwrap().indexed, 1);
 }

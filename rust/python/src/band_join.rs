@@ -1,14 +1,17 @@
-//! `band_join` and the forms of it.
+//! `band_join` and the forms of it, and the class `BandJoin`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
-use tidegate::{BandJoin, Bound as Duration, Distance, Error, JoinOptions, Within};
+use tidegate::incremental;
+use tidegate::{BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, JoinOptions, Sliding, Within};
 
 use crate::error::raise;
-use crate::input::{bound, name_pairs, schema};
-use crate::join::{Options, to_reader, to_table};
+use crate::input::{bound, name_pair, name_pairs, schema};
+use crate::join::{Options, to_reader, to_table, word};
 use crate::reader::BatchReader;
+use crate::stream_join::{StreamJoin, options};
+use crate::window_join::windows;
 
 /// Pair the rows of two inputs whose values are close.
 ///
@@ -16,8 +19,8 @@ use crate::reader::BatchReader;
 /// holds. Returns a `pyarrow.Table` in left row order, then right row order.
 #[pyfunction]
 #[pyo3(signature = (
-    left, right, *, on, within, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
-    max_rows=None
+    left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+    algorithm="auto", threads=None, max_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn band_join<'py>(
@@ -26,16 +29,19 @@ pub(crate) fn band_join<'py>(
     right: &Bound<'py, PyAny>,
     on: &Bound<'py, PyAny>,
     within: &Bound<'py, PyAny>,
+    time: Option<&Bound<'py, PyAny>>,
+    window: Option<&Bound<'py, PyAny>>,
     by: Option<&Bound<'py, PyAny>>,
     r#where: Option<&Bound<'py, PyAny>>,
     how: &str,
     suffix: &str,
     columns: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
-    let join = query(on, within, options.read()?)?;
+    let join = Query { on, within, time, window, algorithm }.read(options.read()?)?;
     to_table(py, left, right, join.options.threads, move |left, right, stop| join.start(left, right, stop))
 }
 
@@ -44,8 +50,8 @@ pub(crate) fn band_join<'py>(
 /// Returns a `BatchReader`, for results larger than memory.
 #[pyfunction]
 #[pyo3(signature = (
-    left, right, *, on, within, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
-    max_rows=None, batch_rows=None
+    left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+    algorithm="auto", threads=None, max_rows=None, batch_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn band_join_batches<'py>(
@@ -54,17 +60,20 @@ pub(crate) fn band_join_batches<'py>(
     right: &Bound<'py, PyAny>,
     on: &Bound<'py, PyAny>,
     within: &Bound<'py, PyAny>,
+    time: Option<&Bound<'py, PyAny>>,
+    window: Option<&Bound<'py, PyAny>>,
     by: Option<&Bound<'py, PyAny>>,
     r#where: Option<&Bound<'py, PyAny>>,
     how: &str,
     suffix: &str,
     columns: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<BatchReader> {
     let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows };
-    let join = query(on, within, options.read()?)?;
+    let join = Query { on, within, time, window, algorithm }.read(options.read()?)?;
     let threads = join.options.threads;
     to_reader(py, left, right, threads, move |left, right, stop| join.start(left, right, stop), "band_join_batches")
 }
@@ -72,8 +81,8 @@ pub(crate) fn band_join_batches<'py>(
 /// Say what `band_join` would do with these arguments; `tidegate.explain` calls it.
 #[pyfunction]
 #[pyo3(signature = (
-    left, right, *, on, within, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
-    max_rows=None, batch_rows=None
+    left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+    algorithm="auto", threads=None, max_rows=None, batch_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn explain_band_join<'py>(
@@ -81,29 +90,119 @@ pub(crate) fn explain_band_join<'py>(
     right: &Bound<'py, PyAny>,
     on: &Bound<'py, PyAny>,
     within: &Bound<'py, PyAny>,
+    time: Option<&Bound<'py, PyAny>>,
+    window: Option<&Bound<'py, PyAny>>,
     by: Option<&Bound<'py, PyAny>>,
     r#where: Option<&Bound<'py, PyAny>>,
     how: &str,
     suffix: &str,
     columns: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
     let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows };
-    query(on, within, options.read()?)?.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
+    Query { on, within, time, window, algorithm }
+        .read(options.read()?)?
+        .explain(&*schema("left", left)?, &*schema("right", right)?)
+        .map_err(raise)
 }
 
-fn query(on: &Bound<'_, PyAny>, within: &Bound<'_, PyAny>, options: JoinOptions) -> PyResult<BandJoin> {
-    if on.is_instance_of::<PyTuple>() {
-        return Err(PyTypeError::new_err(
-            "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give [\"x\", \"y\"] for two columns, \
-             or [(\"x\", \"y\")] for one that has another name on the right",
-        ));
+/// Join rows as they come, by values that are close, over sliding windows.
+#[pyclass(frozen, extends = StreamJoin, module = "tidegate")]
+pub(crate) struct BandJoin;
+
+#[pymethods]
+impl BandJoin {
+    #[new]
+    #[pyo3(signature = (
+        left, right, *, on, within, time, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+        sources=None, lateness=None, algorithm="auto", threads=None, memory_limit=None, ordered=true, pin=true
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    fn new<'py>(
+        left: &Bound<'py, PyAny>,
+        right: &Bound<'py, PyAny>,
+        on: &Bound<'py, PyAny>,
+        within: &Bound<'py, PyAny>,
+        time: &Bound<'py, PyAny>,
+        window: &Bound<'py, PyAny>,
+        by: Option<&Bound<'py, PyAny>>,
+        r#where: Option<&Bound<'py, PyAny>>,
+        how: &str,
+        suffix: &str,
+        columns: Option<&Bound<'py, PyAny>>,
+        sources: Option<&Bound<'py, PyAny>>,
+        lateness: Option<&Bound<'py, PyAny>>,
+        algorithm: &str,
+        threads: Option<&Bound<'py, PyAny>>,
+        memory_limit: Option<&Bound<'py, PyAny>>,
+        ordered: bool,
+        pin: bool,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let (max_rows, batch_rows) = (None, None);
+        let join = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows }.read()?;
+        let join = Query { on, within, time: Some(time), window: Some(window), algorithm }.read(join)?;
+        let options = options(sources, lateness, memory_limit, ordered, pin)?;
+        let (left, right) = (schema("left", left)?, schema("right", right)?);
+        let join = incremental::StreamJoin::band(&join, left, right, &options).map_err(raise)?;
+        Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(BandJoin))
     }
-    let on = name_pairs("on", Some(on))?;
-    let within = withins(&on, within)?;
-    Ok(BandJoin { on, within, options })
+}
+
+/// The arguments that say which pairs there are, and how they are found.
+struct Query<'a, 'py> {
+    on: &'a Bound<'py, PyAny>,
+    within: &'a Bound<'py, PyAny>,
+    time: Option<&'a Bound<'py, PyAny>>,
+    window: Option<&'a Bound<'py, PyAny>>,
+    algorithm: &'a str,
+}
+
+impl Query<'_, '_> {
+    fn read(self, options: JoinOptions) -> PyResult<tidegate::BandJoin> {
+        let Query { on, within, time, window, algorithm } = self;
+        if on.is_instance_of::<PyTuple>() {
+            return Err(PyTypeError::new_err(
+                "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give [\"x\", \"y\"] for two \
+                 columns, or [(\"x\", \"y\")] for one that has another name on the right",
+            ));
+        }
+        let on = name_pairs("on", Some(on))?;
+        let within = withins(&on, within)?;
+        let sliding = match (time, window) {
+            (None, None) => None,
+            (Some(time), Some(window)) => Some(Sliding { time: name_pair("time", time)?, window: windows(window)? }),
+            (None, Some(_)) => {
+                return Err(raise(Error::argument("window needs time, the column by which rows come; name it")));
+            }
+            (Some(_), None) => {
+                return Err(raise(Error::argument("time is for windows; give a window, or leave time out")));
+            }
+        };
+        let algorithm = self::algorithm(algorithm, options.threads)?;
+        Ok(tidegate::BandJoin { on, within, sliding, algorithm, options })
+    }
+}
+
+/// An algorithm by name; `threads` may use it.
+fn algorithm(name: &str, threads: usize) -> PyResult<BandAlgorithm> {
+    let index = BandAlgorithm::Index;
+    let algorithms = [
+        ("auto", BandAlgorithm::Auto),
+        ("sort", BandAlgorithm::Sort),
+        ("buckets", index(IndexKind::Buckets)),
+        ("pim-tree", index(IndexKind::PimTree)),
+        ("im-tree", index(IndexKind::ImTree)),
+        ("bplus-tree", index(IndexKind::BPlusTree)),
+        ("b-chain", index(IndexKind::BChain)),
+        ("ib-chain", index(IndexKind::IbChain)),
+        ("round-robin", index(IndexKind::RoundRobin(threads))),
+        ("ibwj", BandAlgorithm::Tasks { is_blocking: false }),
+        ("ibwj-blocking", BandAlgorithm::Tasks { is_blocking: true }),
+    ];
+    word("algorithm", name, &algorithms)
 }
 
 /// How far apart values may be: one for all columns, a list with one for each, or a mapping from left names.

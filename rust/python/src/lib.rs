@@ -28,7 +28,7 @@ mod _tidegate {
     use super::aggregate::{aggregate, explain_aggregate};
 
     #[pymodule_export]
-    use super::band_join::{band_join, band_join_batches, explain_band_join};
+    use super::band_join::{BandJoin, band_join, band_join_batches, explain_band_join};
 
     #[pymodule_export]
     use super::interval_join::{explain_interval_join, interval_join, interval_join_batches};

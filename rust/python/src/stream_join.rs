@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use pyo3_arrow::PySchema;
 use tidegate::Bound as Duration;
-use tidegate::incremental::{self, News, StreamOptions};
+use tidegate::incremental::{self, Figure, News, StreamOptions};
 
 use crate::error::raise;
 use crate::input::{bound, count};
@@ -147,7 +147,12 @@ impl StreamJoin {
         dict.set_item("memory", stats.memory)?;
         dict.set_item("comparisons", stats.comparisons)?;
         dict.set_item("latency", stats.latency)?;
-        stats.numbers.iter().try_for_each(|(name, number)| dict.set_item(*name, number))?;
+        for (name, figure) in &stats.figures {
+            match figure {
+                Figure::Number(number) => dict.set_item(*name, number)?,
+                Figure::Text(text) => dict.set_item(*name, text)?,
+            }
+        }
         dict.set_item("sources", sources)?;
         Ok(dict)
     }

@@ -148,7 +148,7 @@ fn read(on: &Bound<'_, PyAny>, window: &Bound<'_, PyAny>, options: Options<'_, '
 }
 
 /// A window for both sides, or a pair.
-fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
+pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     let Ok(pair) = ob.cast::<PyTuple>() else {
         let both = window(ob)?;
         return Ok((both, both));

@@ -284,11 +284,7 @@ impl Join {
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
-            Some(most) if self.numbered > most => Err(Error::memory(format!(
-                "the result has at least {} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take \
-                 the result in batches",
-                self.numbered
-            ))),
+            Some(most) if self.numbered > most => Err(too_many(self.numbered, most)),
             _ => Ok(()),
         }
     }
@@ -310,6 +306,14 @@ impl Join {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Why a result with so many rows or more is not made.
+pub(crate) fn too_many(rows: u64, most: u64) -> Error {
+    Error::memory(format!(
+        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take the \
+         result in batches"
+    ))
 }
 
 /// The batches of consecutive result rows, or why there are none.

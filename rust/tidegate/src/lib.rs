@@ -23,7 +23,7 @@ mod table;
 mod time;
 mod window_join;
 
-pub use band_join::{BandJoin, Distance, Within};
+pub use band_join::{BandAlgorithm, BandJoin, Distance, Sliding, Within};
 pub use batches::{Batches, Next};
 pub use duration::parse_duration;
 pub use error::{Error, Result};
@@ -31,6 +31,7 @@ pub use interval_join::IntervalJoin;
 pub use join::{Join, JoinOptions, Stats};
 pub use table::Table;
 pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, in_background};
+pub use tidegate_operators::index_join::IndexKind;
 pub use tidegate_operators::interval_join::Closed;
 pub use tidegate_operators::matches::How;
 pub use tidegate_sync::Stop;

@@ -9,7 +9,7 @@ use tidegate_sync::Stop;
 
 use crate::join::{Join, JoinOptions, JoinPlan};
 use crate::table::{Table, column};
-use crate::time::{self, Bound, Unit};
+use crate::time::{self, Bound, Int64s, Unit};
 use crate::{Error, Result};
 
 /// For how long the rows of a side stay in its window.
@@ -38,17 +38,31 @@ pub struct WindowJoin {
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) times: (usize, usize),
-    pub(crate) unit: Unit,
-    pub(crate) windows: Windows,
+    pub(crate) windows: WindowPlan,
     pub(crate) join: JoinPlan,
 }
 
-impl WindowJoin {
-    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
-        let times = (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
+/// Windows of two schemas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowPlan {
+    /// The time column of each side.
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    pub(crate) windows: Windows,
+}
+
+impl WindowPlan {
+    /// The windows of rows with these time columns, which the argument `role` names.
+    pub(crate) fn new(
+        role: &str,
+        names: &(String, String),
+        window: (Window, Window),
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Self> {
+        let times = (column("left", left, &names.0, role)?, column("right", right, &names.1, role)?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
-        let windows = match self.window {
+        let windows = match window {
             (Window::Time(left), Window::Time(right)) => {
                 Windows::Time(time::length("window", left, unit)?, time::length("window", right, unit)?)
             }
@@ -59,7 +73,33 @@ impl WindowJoin {
                 ));
             }
         };
-        Ok(Plan { times, unit, windows, join: self.options.plan(left, right)? })
+        Ok(WindowPlan { times, unit, windows })
+    }
+
+    /// The lines of an explanation that name the time columns and say how long rows stay.
+    pub(crate) fn describe(&self, names: &(String, String)) -> [String; 2] {
+        let window = match self.windows {
+            Windows::Time(left, right) => {
+                let unit = self.unit.name();
+                format!("  window     left rows stay {left}, right rows {right} ({unit})")
+            }
+            Windows::Rows(left, right) => {
+                format!("  window     the last {left} left rows, the last {right} right rows")
+            }
+        };
+        [format!("  time       left.{}, right.{}", names.0, names.1), window]
+    }
+
+    /// The times of both sides.
+    pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
+        Ok((time::times(left, self.times.0, self.unit)?, time::times(right, self.times.1, self.unit)?))
+    }
+}
+
+impl WindowJoin {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+        let windows = WindowPlan::new("on", &self.on, self.window, left, right)?;
+        Ok(Plan { windows, join: self.options.plan(left, right)? })
     }
 
     /// The schema of the result.
@@ -87,21 +127,9 @@ impl WindowJoin {
 
     /// The lines of an explanation that say which pairs there are.
     pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
-        let window = match plan.windows {
-            Windows::Time(left, right) => {
-                let unit = plan.unit.name();
-                format!("  window     left rows stay {left}, right rows {right} ({unit})")
-            }
-            Windows::Rows(left, right) => {
-                format!("  window     the last {left} left rows, the last {right} right rows")
-            }
-        };
-        let mut lines = vec![
-            format!("window_join ({:?})", self.options.how).to_lowercase(),
-            format!("  time       left.{}, right.{}", self.on.0, self.on.1),
-            window,
-            self.options.describe_keys(),
-        ];
+        let mut lines = vec![format!("window_join ({:?})", self.options.how).to_lowercase()];
+        lines.extend(plan.windows.describe(&self.on));
+        lines.push(self.options.describe_keys());
         lines.extend(self.options.describe_predicate());
         lines.extend(plan.join.describe_scan());
         lines
@@ -111,13 +139,12 @@ impl WindowJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
-        let left_ts = time::times(left, plan.times.0, plan.unit)?;
-        let right_ts = time::times(right, plan.times.1, plan.unit)?;
+        let (left_ts, right_ts) = plan.windows.times(left, right)?;
         let keys = plan.join.encode_keys(left, right, &driver)?;
         let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
         let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
-        let matches = match plan.windows {
+        let matches = match plan.windows.windows {
             // A right row comes at most so much after a left row as that one stays, and the reverse.
             Windows::Time(left, right) => {
                 interval_join(left_side, right_side, key_count, &interval(left, right), &driver)?

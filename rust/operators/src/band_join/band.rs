@@ -45,6 +45,14 @@ fn mirrored(bits: i64) -> i64 {
 }
 
 impl Band {
+    /// The band around a right value in which the left ones are.
+    pub fn reversed(&self) -> Band {
+        match *self {
+            Band::Steps { below, above } => Band::Steps { below: above, above: below },
+            Band::Floats { below, above } => Band::Floats { below: above, above: below },
+        }
+    }
+
     /// The first and the last code that match a left one, or `None` when none does.
     #[inline]
     pub fn at(&self, value: i64) -> Option<(i64, i64)> {
@@ -207,6 +215,9 @@ mod tests {
                 let code = float_code(right).unwrap();
                 let found = band.at(float_code(left).unwrap()).is_some_and(|(first, last)| (first..=last).contains(&code));
                 prop_assert_eq!(found, left - right <= below && right - left <= above, "{} {}", left, right);
+                let back = band.reversed().at(code);
+                let around = |(first, last): (i64, i64)| (first..=last).contains(&float_code(left).unwrap());
+                prop_assert_eq!(found, back.is_some_and(around), "{} {}", left, right);
             }
         }
 

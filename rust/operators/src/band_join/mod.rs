@@ -23,9 +23,11 @@ use tidegate_structures::partition::ranges;
 pub use band::{Band, float_code};
 use band::{Floats, Steps};
 
+use crate::count_window::Ends;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval_join::{NO_KEY, Side, find};
 use crate::matches::{Check, Matches};
+use crate::selectivity;
 
 /// One band column: the codes of both sides.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +36,28 @@ pub struct BandColumn<'a> {
     pub left: &'a [i64],
     /// A code a right row.
     pub right: &'a [i64],
-    /// Which right codes match a left one.
-    pub band: Band,
+    /// Which right codes match a left row.
+    pub bounds: Bounds<'a>,
+}
+
+/// Which right codes match a left row.
+#[derive(Clone, Copy, Debug)]
+pub enum Bounds<'a> {
+    /// Those in a band around its own code.
+    Band(Band),
+    /// The places of the rows it meets; left codes are in the order in which these rise.
+    Ends(&'a Ends),
+}
+
+impl Bounds<'_> {
+    /// The first and the last one, or `None` when none does.
+    #[inline]
+    fn at(&self, row: usize, code: i64) -> Option<(i64, i64)> {
+        match self {
+            Bounds::Band(band) => band.at(code),
+            Bounds::Ends(ends) => ends.of(row),
+        }
+    }
 }
 
 /// The candidates of a band join: pairs in the band of one column, and what is left to be checked.
@@ -70,18 +92,29 @@ pub fn band_join(
     keys: Option<BandKeys<'_>>,
     driver: &Driver,
 ) -> Result<Candidates, Stopped> {
-    let indexed = most_selective(columns, keys);
+    let indexed = if columns.len() == 1 { 0 } else { most_selective(columns, keys).0 };
     let column = columns[indexed];
     let left = Side { ts: column.left, keys: keys.map(|keys| keys.left) };
     let right = Side { ts: column.right, keys: keys.map(|keys| keys.right) };
     let key_count = keys.map_or(1, |keys| keys.count);
-    let matches = match column.band {
-        Band::Steps { below, above } => find(left, right, key_count, &Steps { below, above }, driver)?,
-        Band::Floats { below, above } => find(left, right, key_count, &Floats { below, above }, driver)?,
+    let matches = match column.bounds {
+        Bounds::Band(Band::Steps { below, above }) => find(left, right, key_count, &Steps { below, above }, driver)?,
+        Bounds::Band(Band::Floats { below, above }) => find(left, right, key_count, &Floats { below, above }, driver)?,
+        Bounds::Ends(ends) => find(left, right, key_count, ends, driver)?,
     };
     let others = columns.iter().enumerate().filter(|(at, _)| *at != indexed);
     let checks = others.map(|(_, column)| check(column, &matches, driver)).collect::<Result<_, _>>()?;
     Ok(Candidates { matches, checks, indexed })
+}
+
+/// How many candidates a left row has, by a sample: pairs in the band of the most selective column. Keys count as evenly
+/// spread.
+pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> f64 {
+    let (_, pairs, sampled) = most_selective(columns, keys);
+    let groups = keys.map_or(1, |keys| keys.count.max(1));
+    let (left, right) = sampled;
+    let each = columns[0].right.len() as f64 / right.max(1) as f64;
+    pairs as f64 / left.max(1) as f64 * each / groups as f64
 }
 
 /// The bounds of each left row in a column, and the column's right values in the order of the runs.
@@ -90,9 +123,10 @@ fn check(column: &BandColumn<'_>, matches: &Matches, driver: &Driver) -> Result<
     let parts = ranges(column.left.len(), driver.parts(column.left.len(), PART_ROWS));
     let work = cut(&mut bounds, &parts).into_iter().zip(&parts).collect();
     driver.map(work, |(bounds, part): (&mut [[i64; 2]], _)| {
-        bounds.iter_mut().zip(&column.left[part.clone()]).for_each(|(bounds, &value)| {
+        bounds.iter_mut().zip(part.clone()).for_each(|(bounds, row)| {
             // A first value above the last is a band without values.
-            *bounds = column.band.at(value).map_or([i64::MAX, i64::MIN], |(first, last)| [first, last]);
+            *bounds =
+                column.bounds.at(row, column.left[row]).map_or([i64::MAX, i64::MIN], |(first, last)| [first, last]);
         });
     })?;
     let mut right = Pages::<i64>::new(matches.places());
@@ -119,25 +153,18 @@ fn cut<'a, T>(mut values: &'a mut [T], parts: &[std::ops::Range<usize>]) -> Vec<
     parts.iter().map(cut).collect()
 }
 
-/// The column in whose band the fewest pairs of a sample lie.
-fn most_selective(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> usize {
-    /// Rows of a side in the sample: a column that is better by a few percent may be missed.
-    const SAMPLE: usize = 1 << 11;
-    if columns.len() == 1 {
-        return 0;
-    }
-    let sample = |values: &[i64], keys: Option<&[u32]>| -> Vec<i64> {
-        let step = values.len().div_ceil(SAMPLE).max(1);
+/// The column in whose band the fewest pairs of a sample lie, how many they are, and the rows of each side in the sample.
+fn most_selective(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> (usize, usize, (usize, usize)) {
+    let rows = |values: &[i64], keys: Option<&[u32]>| -> Vec<usize> {
         let with_key = |row: &usize| keys.is_none_or(|keys| keys[*row] != NO_KEY);
-        (0..values.len()).step_by(step).filter(with_key).map(|row| values[row]).collect()
+        selectivity::sample(values.len()).filter(with_key).collect()
     };
-    let pairs = |column: &BandColumn<'_>| -> usize {
-        let mut right = sample(column.right, keys.map(|keys| keys.right));
-        right.sort_unstable();
-        let before = |value: i64, or_at: bool| right.partition_point(|&other| other < value || or_at && other == value);
-        let run =
-            |value: i64| column.band.at(value).map_or(0, |(first, last)| before(last, true) - before(first, false));
-        sample(column.left, keys.map(|keys| keys.left)).into_iter().map(run).sum()
+    let left = rows(columns[0].left, keys.map(|keys| keys.left));
+    let right = rows(columns[0].right, keys.map(|keys| keys.right));
+    let pairs = |column: &BandColumn<'_>| {
+        let left = left.iter().filter_map(|&row| column.bounds.at(row, column.left[row]));
+        selectivity::pairs(left, right.iter().map(|&row| column.right[row]).collect())
     };
-    (0..columns.len()).min_by_key(|&at| pairs(&columns[at])).expect("a band column")
+    let found = columns.iter().map(pairs).enumerate().min_by_key(|&(_, pairs)| pairs).expect("a band column");
+    (found.0, found.1, (left.len(), right.len()))
 }

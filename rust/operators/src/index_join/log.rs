@@ -71,6 +71,11 @@ impl Log {
         self.codes[column][self.at(number)]
     }
 
+    /// Exchanges two columns.
+    pub(super) fn swap_columns(&mut self, a: usize, b: usize) {
+        self.codes.swap(a, b);
+    }
+
     /// Adds rows behind the others.
     pub(super) fn extend(&mut self, ts: impl Iterator<Item = i64>, bands: &[Bands<'_>]) {
         self.ts.extend(ts);

@@ -44,6 +44,7 @@ use crate::driver::{Driver, Stopped};
 use crate::incremental::{Matched, Results, Side};
 use crate::matches::How;
 use crate::online_join::{Failed, Filter, Progress};
+use crate::selectivity;
 use find::Found;
 pub use kind::IndexKind;
 use log::Log;
@@ -68,6 +69,21 @@ pub struct Bands<'a> {
     pub low: &'a [i64],
     /// Greatest codes that match.
     pub high: &'a [i64],
+}
+
+/// The column of which a sample of rows of both sides says that an index on it gives the fewest candidates, and how many
+/// times fewer than `current` does. Without rows of both sides it is that one.
+pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
+    let pairs = |column: usize| {
+        let (left, right) = (left[column], right[column]);
+        let ranges = selectivity::sample(left.codes.len()).map(|row| (left.low[row], left.high[row]));
+        let valued = selectivity::sample(right.codes.len()).filter(|&row| right.low[row] <= right.high[row]);
+        selectivity::pairs(ranges, valued.map(|row| right.codes[row]).collect()) as f64
+    };
+    let of_current = pairs(current);
+    let others = (0..left.len()).filter(|&column| column != current).map(|column| (column, pairs(column)));
+    let best = others.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|&(_, pairs)| pairs < of_current);
+    best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
 
 /// The rows of one side that a join has kept.
@@ -215,6 +231,34 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// Candidates that the indexes have given.
     pub fn comparisons(&self) -> u64 {
         self.comparisons
+    }
+
+    /// How often the indexes have merged new rows with the others.
+    pub fn merges(&self) -> u64 {
+        let of_tasks = self.tasks.as_ref().map_or(0, TaskJoin::merges);
+        of_tasks + self.indexes.iter().map(I::merges).sum::<u64>()
+    }
+
+    /// Exchanges the indexed column with another one, for the rows that are here and all that come: their bands are given
+    /// in that order from now on.
+    pub fn index_by(&mut self, column: usize) {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        for (at, log) in self.logs.iter_mut().enumerate() {
+            log.swap_columns(0, column);
+            let numbers = match &self.tasks {
+                Some(_) => log.first()..log.end(),
+                None => self.indexed[at]..log.end(),
+            };
+            let rows = numbers.map(|number| number as u32).filter(|&row| log.joins(row));
+            let rows: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
+            match &mut self.tasks {
+                Some(tasks) => tasks.refill(at, &rows),
+                None => {
+                    self.indexes[at].clear();
+                    self.indexes[at].insert_all(&rows);
+                }
+            }
+        }
     }
 
     /// Bytes held beside the rows themselves.
@@ -458,7 +502,7 @@ impl<I: WindowIndex> IndexJoin<I> {
             let rows = (0..kept.ts.len() as u32).filter(|&row| log.joins(row));
             let rows: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
             match &mut self.tasks {
-                Some(tasks) => tasks.restore(at, &rows),
+                Some(tasks) => tasks.refill(at, &rows),
                 None => self.indexes[at].insert_all(&rows),
             }
         }

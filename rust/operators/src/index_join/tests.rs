@@ -139,8 +139,10 @@ struct Manner {
     tasks: Option<TaskOptions>,
     threads: usize,
     ordered: bool,
-    /// After how many epochs another join goes on from what this one has kept.
+    /// After how many epochs another join goes on from what this one has kept,
     restores: usize,
+    /// and the other one of two columns is indexed.
+    exchanges: usize,
 }
 
 type Join = IndexJoin<Box<dyn WindowIndex>>;
@@ -212,17 +214,21 @@ fn run(
     let driver = Driver::new(manner.threads, Stop::default());
     let (mut join, mut base) = (make(), [0; 2]);
     let mut found = Vec::new();
-    let (mut rest, mut epochs) = (rows, 0);
-    for &len in manner.epochs.iter().cycle().take_while(|_| !rows.is_empty()) {
-        let (head, tail) = rest.split_at(len.min(rest.len()));
-        rest = tail;
-        found.extend(epoch(&mut join, head, within, columns, &driver, base, keep));
+    let (mut rows, mut within) = (rows.to_vec(), *within);
+    let (mut done, mut epochs) = (0, 0);
+    let mut lengths = manner.epochs.iter().cycle();
+    while done < rows.len() {
+        let head = &rows[done..rows.len().min(done + lengths.next().expect("a cycle"))];
+        done += head.len();
+        found.extend(epoch(&mut join, head, &within, columns, &driver, base, keep));
         epochs += 1;
         if epochs == manner.restores {
-            join = restored(&join, &rows[..rows.len() - rest.len()], within, columns, make(), &mut base);
+            join = restored(&join, &rows[..done], &within, columns, make(), &mut base);
         }
-        if rest.is_empty() {
-            break;
+        if epochs == manner.exchanges && columns == 2 {
+            join.index_by(1);
+            rows.iter_mut().for_each(|row| row.2.swap(0, 1));
+            within.swap(0, 1);
         }
     }
     let results = join.unmatched(None);
@@ -296,8 +302,17 @@ fn manner() -> impl Strategy<Value = Manner> {
         (1_usize..9, prop_oneof![Just(1e-9), Just(0.5)], any::<bool>()).prop_map(|(rows, merge_ratio, is_blocking)| {
             TaskOptions { rows, merge_ratio, insertion_depth: None, is_blocking }
         });
-    (epochs, kinds(), prop::option::weighted(0.3, tasks), 1_usize..4, any::<bool>(), 1_usize..9).prop_map(
-        |(epochs, kind, tasks, threads, ordered, restores)| Manner { epochs, kind, tasks, threads, ordered, restores },
+    let after = || 1_usize..9;
+    (epochs, kinds(), prop::option::weighted(0.3, tasks), 1_usize..4, any::<bool>(), after(), after()).prop_map(
+        |(epochs, kind, tasks, threads, ordered, restores, exchanges)| Manner {
+            epochs,
+            kind,
+            tasks,
+            threads,
+            ordered,
+            restores,
+            exchanges,
+        },
     )
 }
 

@@ -8,6 +8,7 @@
 //!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
 
 mod how;
+mod listed;
 mod narrow;
 mod output;
 mod scan;

@@ -14,6 +14,7 @@ pub struct ImTree {
     len: usize,
     /// The rows of the B+-tree while they are merged.
     delta: Vec<Entry>,
+    merges: u64,
 }
 
 impl ImTree {
@@ -25,11 +26,12 @@ impl ImTree {
     pub fn new(merge_ratio: f64) -> Self {
         assert!(merge_ratio > 0.0 && merge_ratio <= 1.0, "the merge ratio is above 0 and at most 1");
         let (mutable, immutable) = (BPlusTree::new(), CssTree::default());
-        ImTree { mutable, immutable, merge_ratio, first: 0, len: 0, delta: Vec::new() }
+        ImTree { mutable, immutable, merge_ratio, first: 0, len: 0, delta: Vec::new(), merges: 0 }
     }
 
     #[cold]
     fn merge(&mut self) {
+        self.merges += 1;
         let (delta, first) = (&mut self.delta, self.first);
         delta.clear();
         self.mutable.for_each(|key, row| delta.push(Entry { key, row }));
@@ -70,5 +72,9 @@ impl WindowIndex for ImTree {
 
     fn clear(&mut self) {
         *self = Self::new(self.merge_ratio);
+    }
+
+    fn merges(&self) -> u64 {
+        self.merges
     }
 }

@@ -107,6 +107,11 @@ pub trait WindowIndex: Send + Sync {
     /// Removes all rows.
     fn clear(&mut self);
 
+    /// How often new rows have been merged with the others, by indexes that do so.
+    fn merges(&self) -> u64 {
+        0
+    }
+
     /// Whether there are no rows.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -154,6 +159,10 @@ impl<I: WindowIndex + ?Sized> WindowIndex for Box<I> {
 
     fn clear(&mut self) {
         (**self).clear();
+    }
+
+    fn merges(&self) -> u64 {
+        (**self).merges()
     }
 
     fn insert_all(&mut self, rows: &[Entry]) {

@@ -26,6 +26,7 @@ pub struct PimTree {
     mutable: usize,
     /// The rows of the subindexes while they are merged.
     delta: Vec<Entry>,
+    merges: u64,
 }
 
 impl PimTree {
@@ -47,6 +48,7 @@ impl PimTree {
             len: 0,
             mutable: 0,
             delta: Vec::new(),
+            merges: 0,
         }
     }
 
@@ -57,6 +59,7 @@ impl PimTree {
 
     #[cold]
     fn merge(&mut self) {
+        self.merges += 1;
         let (delta, first) = (&mut self.delta, self.first);
         delta.clear();
         for subindex in &mut self.subindexes {
@@ -180,5 +183,9 @@ impl WindowIndex for PimTree {
 
     fn clear(&mut self) {
         *self = Self::new(self.merge_ratio, self.wanted_depth);
+    }
+
+    fn merges(&self) -> u64 {
+        self.merges
     }
 }

@@ -1,6 +1,7 @@
 //! Band columns as codes: integers in the order of the values.
 
 use std::fmt;
+use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, UInt64Type};
@@ -9,7 +10,11 @@ use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use tidegate_operators::band_join::{Band, float_code};
 use tidegate_operators::driver::Driver;
+use tidegate_operators::incremental::Side;
+use tidegate_operators::index_join::Bands;
+use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::pages::Pages;
+use tidegate_structures::partition::ranges;
 
 use super::distance::{Distance, Step, Within};
 use crate::keys::common_type;
@@ -22,7 +27,7 @@ const PART_ROWS: usize = 1 << 16;
 
 /// A band column whose types fit.
 #[derive(Debug)]
-pub(super) struct ColumnPlan {
+pub(crate) struct ColumnPlan {
     left: usize,
     right: usize,
     names: (String, String),
@@ -37,6 +42,41 @@ pub(super) struct Codes {
     pub(super) values: Int64s,
     /// Rows that are null or NaN, whose code means nothing.
     pub(super) missing: Vec<u32>,
+}
+
+/// The values of one side, and for each the least and the greatest of the other side that are in its band.
+pub(crate) struct CodeRanges {
+    pub(crate) codes: Int64s,
+    pub(crate) low: Vec<i64>,
+    pub(crate) high: Vec<i64>,
+}
+
+/// The range of a row that matches nothing.
+const NO_RANGE: (i64, i64) = (i64::MAX, i64::MIN);
+
+impl CodeRanges {
+    pub(crate) fn bands(&self) -> Bands<'_> {
+        self.part(0..self.low.len())
+    }
+
+    /// Those of some rows.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Bands<'_> {
+        Bands { codes: &self.codes[rows.clone()], low: &self.low[rows.clone()], high: &self.high[rows] }
+    }
+
+    /// Those of rows of these numbers.
+    pub(crate) fn take(&self, rows: &[u32]) -> Self {
+        let of = |values: &[i64]| -> Vec<i64> { rows.iter().map(|&row| values[row as usize]).collect() };
+        CodeRanges { codes: Int64s::Arrow(of(&self.codes).into()), low: of(&self.low), high: of(&self.high) }
+    }
+}
+
+/// Equal keys are a band without any width.
+pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
+    let range = |&key: &u32| if key == NO_KEY { NO_RANGE } else { (key.into(), key.into()) };
+    let (low, high) = keys.iter().map(range).unzip();
+    let codes = Int64s::Arrow(keys.iter().map(|&key| i64::from(key)).collect());
+    CodeRanges { codes, low, high }
 }
 
 impl ColumnPlan {
@@ -63,13 +103,32 @@ impl ColumnPlan {
     }
 
     /// What the right column is called, for people.
-    pub(super) fn right_name(&self) -> String {
+    pub(crate) fn right_name(&self) -> String {
         format!("right.{}", self.names.1)
     }
 
     /// The codes of both sides.
     pub(super) fn codes(&self, left: &Table, right: &Table, driver: &Driver) -> Result<(Codes, Codes)> {
         Ok((self.side(left, self.left, driver)?, self.side(right, self.right, driver)?))
+    }
+
+    /// The codes of one side, and which codes of the other side each row matches.
+    pub(crate) fn ranges(&self, side: Side, table: &Table, driver: &Driver) -> Result<CodeRanges> {
+        let (column, band) = match side {
+            Side::Left => (self.left, self.band),
+            Side::Right => (self.right, self.band.reversed()),
+        };
+        let Codes { values, missing } = self.side(table, column, driver)?;
+        let parts = ranges(values.len(), driver.parts(values.len(), PART_ROWS));
+        let of_part = |part: Range<usize>| -> (Vec<i64>, Vec<i64>) {
+            values[part].iter().map(|&value| band.at(value).unwrap_or(NO_RANGE)).unzip()
+        };
+        let (low, high): (Vec<Vec<i64>>, Vec<Vec<i64>>) = driver.map(parts, of_part)?.into_iter().unzip();
+        let (mut low, mut high) = (low.concat(), high.concat());
+        for row in missing {
+            (low[row as usize], high[row as usize]) = NO_RANGE;
+        }
+        Ok(CodeRanges { codes: values, low, high })
     }
 
     fn side(&self, table: &Table, column: usize, driver: &Driver) -> Result<Codes> {

@@ -1,20 +1,28 @@
 //! The band join of two tables.
 
+mod algorithm;
 mod column;
 mod distance;
+mod index;
+mod sort;
 
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::band_join::{BandColumn, BandKeys, band_join};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::NO_KEY;
-use tidegate_structures::pages::Pages;
 use tidegate_sync::Stop;
 
-use self::column::{Codes, ColumnPlan};
+pub use self::algorithm::BandAlgorithm;
+pub(crate) use self::algorithm::RowJoin;
+pub(crate) use self::column::{CodeRanges, ColumnPlan, of_keys};
 pub use self::distance::{Distance, Within};
 use crate::join::{Join, JoinOptions, JoinPlan};
+use crate::keys::Keys;
 use crate::table::Table;
+use crate::window_join::{Window, WindowPlan};
 use crate::{Error, Result};
+
+/// Candidates a left row beyond which rows enter an index, so that only those in a window are looked at. Checking this many
+/// costs as much as the index.
+const MOST_CANDIDATES: f64 = 256.0;
 
 /// A band join: which pairs of rows of two tables are wanted.
 ///
@@ -26,19 +34,42 @@ pub struct BandJoin {
     pub on: Vec<(String, String)>,
     /// How far the values of each may be apart.
     pub within: Vec<Within>,
+    /// The windows in which rows meet; without any, whole tables meet.
+    pub sliding: Option<Sliding>,
+    /// How pairs are found.
+    pub algorithm: BandAlgorithm,
     /// What any join may be asked for.
     pub options: JoinOptions,
 }
 
+/// The windows of a band join.
+#[derive(Clone, Debug)]
+pub struct Sliding {
+    /// The time column of each side.
+    pub time: (String, String),
+    /// The window of each side.
+    pub window: (Window, Window),
+}
+
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
-struct Plan {
-    columns: Vec<ColumnPlan>,
-    join: JoinPlan,
+pub(crate) struct Plan {
+    pub(crate) columns: Vec<ColumnPlan>,
+    pub(crate) windows: Option<WindowPlan>,
+    pub(crate) join: JoinPlan,
+}
+
+/// What is joined.
+struct Tables<'a> {
+    plan: &'a Plan,
+    left: &'a Table,
+    right: &'a Table,
+    keys: Option<&'a Keys>,
+    driver: &'a Driver,
 }
 
 impl BandJoin {
-    fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {
             return Err(Error::argument("on names no column; a band join needs one at least"));
@@ -48,7 +79,24 @@ impl BandJoin {
         }
         let columns = self.on.iter().zip(&self.within);
         let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
-        Ok(Plan { columns: columns.collect::<Result<_>>()?, join: self.options.plan(left, right)? })
+        let columns = columns.collect::<Result<_>>()?;
+        let windows = self.sliding.as_ref().map(|Sliding { time, window }| {
+            // A name that is said of this join alone, since its band columns have the usual one.
+            WindowPlan::new("time", time, *window, left, right)
+        });
+        Ok(Plan { columns, windows: windows.transpose()?, join: self.options.plan(left, right)? })
+    }
+
+    /// The lines of an explanation that say which pairs there are.
+    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+        let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
+        lines.extend(plan.columns.iter().map(|column| format!("  band       {column}")));
+        if let (Some(windows), Some(sliding)) = (&plan.windows, &self.sliding) {
+            lines.extend(windows.describe(&sliding.time));
+        }
+        lines.push(self.options.describe_keys());
+        lines.extend(self.options.describe_predicate());
+        lines
     }
 
     /// The schema of the result.
@@ -59,28 +107,48 @@ impl BandJoin {
     /// What the join of two tables of these schemas would do, for people.
     pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
         let plan = self.plan(left, right)?;
-        let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
-        lines.extend(plan.columns.iter().map(|column| format!("  band       {column}")));
-        lines.push(self.options.describe_keys());
-        lines.extend(self.options.describe_predicate());
-        let index = match &plan.columns[..] {
-            [column] => format!("right rows grouped by key, in the order of {}", column.right_name()),
+        let mut lines = self.describe(&plan);
+        let sorted = match &plan.columns[..] {
+            [column] if plan.windows.is_none() => {
+                format!("right rows grouped by key, in the order of {}", column.right_name())
+            }
             _ => {
-                "right rows grouped by key, in the order of the band column that leaves the fewest pairs of a sample; \
-                  the other columns are checked pair by pair"
+                "right rows grouped by key, in the order of the column or the window that leaves the fewest pairs of a \
+                 sample; the others are checked pair by pair"
                     .to_owned()
             }
         };
+        let (algorithm, index) = match self.algorithm {
+            BandAlgorithm::Sort | BandAlgorithm::Auto => {
+                let sort = "sort and sweep; O(n log n + pairs in the band of the indexed column)";
+                let choice = match (self.algorithm, &plan.windows) {
+                    (BandAlgorithm::Auto, Some(_)) => format!(
+                        "; buckets instead, if a sample says that this leaves more than {MOST_CANDIDATES} pairs a left \
+                         row to be checked"
+                    ),
+                    (BandAlgorithm::Auto, None) => "; no index, since without windows no rows leave it".to_owned(),
+                    _ => String::new(),
+                };
+                (format!("{sort}{choice}"), sorted)
+            }
+            algorithm => (algorithm.to_string(), format!("{} a side, as asked for", algorithm.index())),
+        };
         lines.extend([
-            "  algorithm  sort and sweep: the only batch algorithm; O(n log n + pairs in the band of the indexed column)"
-                .to_owned(),
+            format!("  algorithm  {algorithm}"),
             format!("  index      {index}"),
             format!("  threads    {}", self.options.threads),
             format!(
                 "  memory     inputs + up to 60 bytes a row{}, + result",
-                if plan.columns.len() > 1 { " and 32 a row for each further band column" } else { "" }
+                if plan.columns.len() > 1 || plan.windows.is_some() {
+                    " and 32 a row for each further band column and the window"
+                } else {
+                    ""
+                }
             ),
-            format!("  output     {} columns, in left row order, then right row order", plan.join.schema.fields().len()),
+            format!(
+                "  output     {} columns, in left row order, then right row order",
+                plan.join.schema.fields().len()
+            ),
         ]);
         Ok(lines.join("\n"))
     }
@@ -89,36 +157,25 @@ impl BandJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
-        let codes = plan.columns.iter().map(|column| column.codes(left, right, &driver)).collect::<Result<Vec<_>>>()?;
         let keys = plan.join.encode_keys(left, right, &driver)?;
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);
-        let mut keys = keys.map(|keys| (keys.left, keys.right, keys.count));
-        if codes.iter().any(|(left, right)| !(left.missing.is_empty() && right.missing.is_empty())) {
-            let keys = keys.get_or_insert_with(|| (one_key(left.rows()), one_key(right.rows()), 1));
-            for (left, right) in &codes {
-                without(&mut keys.0, left);
-                without(&mut keys.1, right);
-            }
-        }
-        let columns: Vec<_> = codes
-            .iter()
-            .zip(&plan.columns)
-            .map(|(codes, column)| BandColumn { left: &codes.0.values, right: &codes.1.values, band: column.band })
-            .collect();
-        let keys = keys.as_ref().map(|(left, right, count)| BandKeys { left, right, count: *count });
-        let found = band_join(&columns, keys, &driver)?;
-        Join::new(&self.options, plan.join, left, right, key_method, (found.matches, found.checks), driver)
+        let tables = Tables { plan: &plan, left, right, keys: keys.as_ref(), driver: &driver };
+        let found = match self.algorithm {
+            BandAlgorithm::Sort => tables.sort(f64::INFINITY)?,
+            BandAlgorithm::Auto if plan.windows.is_none() => tables.sort(f64::INFINITY)?,
+            BandAlgorithm::Auto => tables.sort(MOST_CANDIDATES)?,
+            _ => None,
+        };
+        let found = match found {
+            Some(found) => found,
+            None => (tables.index(self.algorithm, self.most_pairs())?, Vec::new()),
+        };
+        Join::new(&self.options, plan.join, left, right, key_method, found, driver)
     }
-}
 
-/// The same key for all rows.
-fn one_key(rows: usize) -> Pages<u32> {
-    let mut keys = Pages::new(rows);
-    keys.fill(0);
-    keys
-}
-
-/// Lets the rows without a value match nothing.
-fn without(keys: &mut [u32], codes: &Codes) {
-    codes.missing.iter().for_each(|&row| keys[row as usize] = NO_KEY);
+    /// The most pairs there can be in a result, where pairs are what it has.
+    fn most_pairs(&self) -> Option<u64> {
+        let JoinOptions { how, predicate, max_rows, .. } = &self.options;
+        max_rows.filter(|_| how.pairs() && predicate.is_none())
+    }
 }

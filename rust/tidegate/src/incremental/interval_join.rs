@@ -8,7 +8,7 @@ use tidegate_operators::incremental::{Results, Side};
 use tidegate_operators::online_join::{Failed, Kept, OnlineJoin, Parallelism, Progress};
 
 use super::explanation::{Method, explain};
-use super::join::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::join::{Query, StreamJoin, StreamOptions};
 use super::keys::KeyNumbers;
 use super::snapshot::{Reader, Writer};
@@ -126,26 +126,25 @@ impl Engine for IntervalEngine {
         self.join.comparisons()
     }
 
-    fn numbers(&self) -> Vec<(&'static str, u64)> {
-        vec![("split_keys", self.join.split_keys() as u64)]
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        vec![("split_keys", Figure::Number(self.join.split_keys() as u64))]
     }
 
     fn write(&self, writer: &mut Writer) {
         for side in [Side::Left, Side::Right] {
             let (matched, settled) = self.join.matched(side);
-            writer.bytes(&matched.iter().map(|&matched| u8::from(matched)).collect::<Vec<_>>());
-            writer.number(settled as u64);
+            writer.matched((&matched, settled));
         }
     }
 
     fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()> {
         let mut kept = Vec::new();
         for (side, RestoredRows { ts, batch }) in [Side::Left, Side::Right].into_iter().zip(&rows) {
-            let matched: Vec<bool> = reader.bytes()?.iter().map(|&byte| byte != 0).collect();
-            kept.push((ts, self.keys.of(side, batch)?, matched, reader.number()? as usize));
+            let keys = self.keys.of(side, batch)?;
+            kept.push((ts, keys, reader.matched()?));
         }
         let side = |at: usize| {
-            let (ts, keys, matched, settled) = &kept[at];
+            let (ts, keys, (matched, settled)) = &kept[at];
             Kept { ts, keys, matched, settled: *settled }
         };
         self.join.restore([side(0), side(1)]);

@@ -11,12 +11,14 @@
 
 mod aggregate;
 mod aggregate_state;
+mod band_join;
 mod chosen;
 mod explanation;
 mod groups;
 mod intake;
 mod interval_join;
 mod join;
+mod kept_keys;
 mod keys;
 mod late;
 mod latency;
@@ -31,7 +33,7 @@ mod streams;
 mod window_join;
 
 pub use aggregate::{AggregateOptions, AggregateStats, OnlineAggregation};
-pub use join::{StreamJoin, StreamJoinStats, StreamOptions};
+pub use join::{Figure, StreamJoin, StreamJoinStats, StreamOptions};
 pub use merge::{Merge, MergeOptions, MergeStats};
 pub use news::News;
 pub use source::{Source, SourceStats};

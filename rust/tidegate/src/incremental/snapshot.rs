@@ -53,6 +53,12 @@ impl Writer {
         self.0.extend(value);
     }
 
+    /// Writes which rows have had a match, and of how many from the first on it is settled.
+    pub(super) fn matched(&mut self, (matched, settled): (&[bool], usize)) {
+        self.bytes(&matched.iter().map(|&matched| u8::from(matched)).collect::<Vec<_>>());
+        self.number(settled as u64);
+    }
+
     /// Writes rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and without
     /// dictionaries.
     pub(super) fn table(&mut self, rows: &RecordBatch) -> Result<()> {
@@ -84,6 +90,12 @@ impl Writer {
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
+    /// Reads what [`Writer::matched`] wrote.
+    pub(super) fn matched(&mut self) -> Result<(Vec<bool>, usize)> {
+        let matched = self.bytes()?.iter().map(|&byte| byte != 0).collect();
+        Ok((matched, self.number()? as usize))
+    }
+
     /// Checks that `snapshot` is whole, and of an operator that does what `query` says.
     pub(super) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
         let damaged = |what: &str| Error::state(format!("the snapshot is damaged: {what}; take an older one"));

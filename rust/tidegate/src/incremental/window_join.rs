@@ -1,6 +1,5 @@
 //! The incremental window join: ScaleJoin and its baselines, with conditions as comparisons that are scanned for.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use arrow_array::RecordBatch;
@@ -13,9 +12,9 @@ use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relatio
 use tidegate_operators::scale_join::{Algorithm, Kept, ScaleJoin};
 
 use super::explanation::{Method, explain};
-use super::join::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::join::{Query, StreamJoin, StreamOptions};
-use super::keys::KeyNumbers;
+use super::kept_keys::KeptKeys;
 use super::snapshot::{Reader, Writer};
 use crate::expression::{self, Columns, Predicate, Scan};
 use crate::join::JoinOptions;
@@ -38,21 +37,21 @@ impl StreamJoin {
         let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let scan = plan.join.predicate.as_ref().map(Predicate::scan);
         let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
-        let keys = (!plan.join.keys.is_empty()).then(|| Keys::new(KeyNumbers::new(plan.join.keys.clone())));
+        let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
         terms.extend(keys.is_some().then(equal_keys));
         let engine = WindowEngine {
             predicate: plan.join.predicate.clone(),
             scan,
             keys,
             is_scanned: true,
-            join: ScaleJoin::new(plan.windows, how, algorithm, threads, options.ordered, terms),
+            join: ScaleJoin::new(plan.windows.windows, how, algorithm, threads, options.ordered, terms),
         };
         let query = Query {
             operator: "window_join",
             relation: vec![("on", format!("{:?}", query.on)), ("window", format!("{:?}", query.window))],
             options: &query.options,
-            times: plan.times,
-            unit: plan.unit,
+            times: plan.windows.times,
+            unit: plan.windows.unit,
             plan: plan.join,
             explanation,
         };
@@ -79,54 +78,12 @@ fn equal_keys() -> Term {
     Term::new(none(), none(), Relation::Whole(equal.to_vec())).expect("a term without rows")
 }
 
-/// The keys of the rows that are kept.
-#[derive(Debug)]
-struct Keys {
-    numbers: KeyNumbers,
-    /// The key of each kept row, by its place.
-    kept: [VecDeque<u32>; 2],
-    /// Kept rows of each key, by its number.
-    rows: Vec<u32>,
-}
-
-impl Keys {
-    fn new(numbers: KeyNumbers) -> Self {
-        Keys { numbers, kept: [VecDeque::new(), VecDeque::new()], rows: Vec::new() }
-    }
-
-    /// Takes in the keys of more rows of a side, and returns them as numbers to compare.
-    fn push(&mut self, side: Side, batch: &RecordBatch) -> Result<Operand> {
-        let keys = self.numbers.of(side, batch)?;
-        for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-            if self.rows.len() <= key as usize {
-                self.rows.resize((key as usize + 1).next_power_of_two(), 0);
-            }
-            self.rows[key as usize] += 1;
-        }
-        self.kept[side as usize].extend(&keys);
-        let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
-        // The order of keys has no meaning here.
-        let numbers = Numbers::I32(keys.into_iter().map(u32::cast_signed).collect());
-        Ok(Operand::new(numbers, missing.contains(&true).then_some(missing)))
-    }
-
-    /// Lets go of the first rows of a side, so that so many are left.
-    fn keep(&mut self, side: Side, rows: usize) {
-        let kept = &mut self.kept[side as usize];
-        let mut silent = Vec::new();
-        for key in kept.drain(..kept.len() - rows).filter(|&key| key != NO_KEY) {
-            self.rows[key as usize] -= 1;
-            if self.rows[key as usize] == 0 {
-                silent.push(key);
-            }
-        }
-        self.numbers.release(&silent);
-    }
-
-    fn are_equal(&self, left: u32, right: u32) -> bool {
-        let key = self.kept[0][left as usize];
-        key != NO_KEY && key == self.kept[1][right as usize]
-    }
+/// Keys as numbers to compare.
+fn operand(keys: Vec<u32>) -> Operand {
+    let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
+    // The order of keys has no meaning here.
+    let numbers = Numbers::I32(keys.into_iter().map(u32::cast_signed).collect());
+    Operand::new(numbers, missing.contains(&true).then_some(missing))
 }
 
 /// Finds pairs within windows.
@@ -135,7 +92,7 @@ struct WindowEngine {
     predicate: Option<Predicate>,
     /// How the predicate is tested, while it can be.
     scan: Option<Scan>,
-    keys: Option<Keys>,
+    keys: Option<KeptKeys>,
     /// Whether comparisons are scanned for. Not any more once a row has a number whose arithmetic may fail, since whether
     /// it does is for the evaluation of its pairs to say.
     is_scanned: bool,
@@ -158,7 +115,7 @@ impl WindowEngine {
         };
         if let Some(keys) = &mut self.keys {
             let [left, right] = batches;
-            let of_keys = (keys.push(Side::Left, left)?, keys.push(Side::Right, right)?);
+            let of_keys = (operand(keys.push(Side::Left, left)?), operand(keys.push(Side::Right, right)?));
             numbers.iter_mut().for_each(|numbers| numbers.push(of_keys.clone()));
         }
         Ok(numbers)
@@ -168,7 +125,7 @@ impl WindowEngine {
 /// What is left to test of the pairs that were found.
 struct Test<'a> {
     predicate: Option<&'a Predicate>,
-    keys: Option<&'a Keys>,
+    keys: Option<&'a KeptKeys>,
     /// The low bits of the number of the row of each side that has place 0.
     firsts: [u32; 2],
 }
@@ -258,24 +215,18 @@ impl Engine for WindowEngine {
         self.join.comparisons()
     }
 
-    fn numbers(&self) -> Vec<(&'static str, u64)> {
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
         Vec::new()
     }
 
     fn write(&self, writer: &mut Writer) {
         for side in [Side::Left, Side::Right] {
-            let (matched, settled) = self.join.matched(side);
-            writer.bytes(&matched.iter().map(|&matched| u8::from(matched)).collect::<Vec<_>>());
-            writer.number(settled as u64);
+            writer.matched(self.join.matched(side));
         }
     }
 
     fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()> {
-        let mut matched: Vec<(Vec<bool>, usize)> = Vec::new();
-        for _ in &rows {
-            let of_side = reader.bytes()?.iter().map(|&byte| byte != 0).collect();
-            matched.push((of_side, reader.number()? as usize));
-        }
+        let matched = [reader.matched()?, reader.matched()?];
         let numbers = self.numbers(rows.each_ref().map(|rows| &rows.batch))?;
         let kept = |at: usize| Kept { ts: &rows[at].ts, matched: &matched[at].0, settled: matched[at].1 };
         self.is_scanned = self.join.restore([kept(0), kept(1)], numbers.as_deref());

@@ -75,7 +75,10 @@ impl Merge {
             }
             Stage::CatchUp { index, rows } => {
                 rows.filter(|&row| join.rows[row].side == side).for_each(|row| join.index(row, &index));
-                join.queue.with(|queue| queue.is_merging = false);
+                join.queue.with(|queue| {
+                    queue.is_merging = false;
+                    queue.merges += 1;
+                });
                 return (None, Turn::Worked);
             }
         };

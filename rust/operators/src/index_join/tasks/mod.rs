@@ -179,9 +179,16 @@ impl TaskJoin {
         matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
     }
 
-    /// Adds rows of a side that are not looked for themselves.
-    pub(super) fn restore(&mut self, side: usize, rows: &[Entry]) {
-        self.queue.with(|queue| rows.iter().for_each(|row| queue.sides[side].index.insert(row.key, row.row)));
+    /// Lets the index of a side have these rows and no others. All rows of the queue are through.
+    pub(super) fn refill(&mut self, side: usize, rows: &[Entry]) {
+        let index = SharedPimTree::default();
+        rows.iter().for_each(|row| index.insert(row.key, row.row));
+        self.queue.with(|queue| queue.sides[side].index = Arc::new(index));
+    }
+
+    /// Merges of all sides so far.
+    pub(super) fn merges(&self) -> u64 {
+        self.queue.with(|queue| queue.merges)
     }
 
     /// Notes that no later row looks for those of a side before `first`; there are no others if it `is_all`.

@@ -21,6 +21,8 @@ pub(super) struct Queue {
     pub(super) is_blocked: bool,
     /// A thread is at a merge.
     pub(super) is_merging: bool,
+    /// Merges that are through.
+    pub(super) merges: u64,
     pub(super) sides: Vec<Indexed>,
 }
 
@@ -57,7 +59,7 @@ pub(super) enum Acquired {
 impl Queue {
     pub(super) fn new(sides: usize) -> Self {
         let sides = (0..sides).map(|_| Indexed { index: Arc::default(), is_indexing: true, first: 0 }).collect();
-        Queue { next: 0, rows: 0, active: 0, is_blocked: false, is_merging: false, sides }
+        Queue { next: 0, rows: 0, active: 0, is_blocked: false, is_merging: false, merges: 0, sides }
     }
 
     pub(super) fn begin(&mut self, rows: usize) {

@@ -54,8 +54,8 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// Candidate pairs that each thread's share of the work has looked at.
     fn comparisons(&self) -> Vec<u64>;
 
-    /// Further numbers that describe it, with their names.
-    fn numbers(&self) -> Vec<(&'static str, u64)>;
+    /// What else describes it, with names.
+    fn figures(&self) -> Vec<(&'static str, Figure)>;
 
     /// Writes what the kept rows do not say. The epoch is done. Nothing in it may depend on threads.
     fn write(&self, writer: &mut Writer);
@@ -63,6 +63,15 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// Takes in the rows that an engine of the same query has kept, and reads what it [wrote](Self::write). This one has
     /// no rows yet.
     fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()>;
+}
+
+/// What describes a join.
+#[derive(Clone, Debug)]
+pub enum Figure {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(String),
 }
 
 /// Rows that are ready, in merged order.

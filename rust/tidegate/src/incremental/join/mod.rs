@@ -34,6 +34,7 @@ use crate::interleave::{NO_PLACE, Place};
 use crate::join::{JoinOptions, JoinPlan};
 use crate::time::{self, Bound, Unit};
 use crate::{Error, Result};
+pub use engine::Figure;
 use engine::{Engine, KeptRows, Rows};
 use maker::{Maker, cuts};
 
@@ -116,8 +117,8 @@ pub struct StreamJoinStats {
     pub comparisons: Vec<u64>,
     /// Seconds from the push of a row until its results were made: median, 99th percentile, greatest.
     pub latency: Option<(f64, f64, f64)>,
-    /// Further numbers, with their names.
-    pub numbers: Vec<(&'static str, u64)>,
+    /// What else there is to say, with names.
+    pub figures: Vec<(&'static str, Figure)>,
 }
 
 impl StreamJoin {
@@ -349,7 +350,7 @@ impl StreamJoin {
             memory: self.intake.shared.budget.used(),
             comparisons: self.engine.comparisons(),
             latency: self.latency.summary(),
-            numbers: self.engine.numbers(),
+            figures: self.engine.figures(),
         }
     }
 

@@ -1,0 +1,75 @@
+//! How the pairs of a band join are found.
+
+use std::fmt;
+
+use tidegate_operators::index_join::{IndexJoin, IndexKind, TaskOptions, Window};
+use tidegate_operators::matches::How;
+use tidegate_operators::scale_join::Windows;
+use tidegate_structures::index::WindowIndex;
+
+/// How the pairs of a band join are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BandAlgorithm {
+    /// As is fastest.
+    Auto,
+    /// Whole tables are sorted.
+    Sort,
+    /// Rows enter an index a side as they come.
+    Index(IndexKind),
+    /// Threads take tasks from a queue and share PIM-Trees.
+    Tasks {
+        /// Whether all wait while a tree is merged.
+        is_blocking: bool,
+    },
+}
+
+/// A join of rows as they come.
+pub(crate) type RowJoin = IndexJoin<Box<dyn WindowIndex>>;
+
+impl BandAlgorithm {
+    /// A join of rows as they come, with so many columns to compare.
+    pub(crate) fn join(self, windows: Option<Windows>, how: How, columns: usize, ordered: bool) -> RowJoin {
+        let window = match windows {
+            None => Window::Time { left: u64::MAX, right: u64::MAX },
+            Some(Windows::Time(left, right)) => Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() },
+            Some(Windows::Rows(left, right)) => Window::Rows { left: left as u64, right: right as u64 },
+        };
+        let make = |kind: IndexKind| IndexJoin::new(window, how, columns, ordered, || kind.index());
+        match self {
+            BandAlgorithm::Auto | BandAlgorithm::Sort => make(IndexKind::Buckets),
+            BandAlgorithm::Index(kind) => make(kind),
+            BandAlgorithm::Tasks { is_blocking } => {
+                make(IndexKind::PimTree).by_tasks(TaskOptions { is_blocking, ..TaskOptions::default() })
+            }
+        }
+    }
+
+    /// What rows that come are indexed by, for people.
+    pub(crate) fn index(self) -> &'static str {
+        match self {
+            BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Index(IndexKind::Buckets) => "buckets",
+            BandAlgorithm::Index(IndexKind::PimTree) => "PIM-Tree",
+            BandAlgorithm::Index(IndexKind::ImTree) => "IM-Tree",
+            BandAlgorithm::Index(IndexKind::BPlusTree) => "B+-tree",
+            BandAlgorithm::Index(IndexKind::BChain) => "chain of B+-trees",
+            BandAlgorithm::Index(IndexKind::IbChain) => "chain of immutable B+-trees",
+            BandAlgorithm::Index(IndexKind::RoundRobin(_)) => "B+-trees in turns",
+            BandAlgorithm::Tasks { .. } => "PIM-Tree that threads share",
+        }
+    }
+}
+
+impl fmt::Display for BandAlgorithm {
+    /// How rows are joined as they come.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BandAlgorithm::Tasks { is_blocking } => {
+                let merge = if *is_blocking { "all threads wait for a merge" } else { "merged in two phases" };
+                write!(f, "index-based window join (IBWJ): threads take tasks of a few rows; {merge}")
+            }
+            _ => f.write_str(
+                "index-based window join: some rows enter the indexes, then threads look for the matches of a piece each",
+            ),
+        }
+    }
+}
