@@ -484,7 +484,9 @@ def test_unfit_frames(spark, sides):
     with pytest.raises(tidegate.SchemaError, match=r"left: .*key.*twice"):
         tidegate.spark.interval_join(twice, sides[1], on="ts", lower=0, upper=0)
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(tidegate.TidegateError, match=r"right: .*streaming"):
+    with pytest.raises(
+        tidegate.TidegateError, match="right is a streaming DataFrame and left is not"
+    ):
         tidegate.spark.interval_join(sides[0], stream, on="ts", lower=0, upper=0)
 
 

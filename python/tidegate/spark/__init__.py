@@ -1,6 +1,7 @@
 """Interval joins of Spark DataFrames: at most one shuffle, and native calls through Arrow.
 
-On the driver, the arguments are checked against both schemas, and one of two ways is chosen.
+On the driver, the arguments are checked against both schemas. For tables, one of two ways is
+chosen.
 
 - *One side is small*: Spark thinks that it has at most 64 MB, and so it has as Arrow data. Then it
   is read at once and sent whole to every task, as in Spark's own broadcast join. The other side
@@ -15,6 +16,15 @@ on every node, in one version. `explain` says which way was chosen, and why.
 
 Where a row goes depends on nothing but its own values and the plan, so a retried or speculative
 task yields equal rows. Their order is not promised, as in any Spark join.
+
+Two streaming DataFrames are joined by one stateful operator. Each needs a watermark on its time
+column (`withWatermark`) and the session Spark's RocksDB state store. A pair comes out in the
+micro-batch whose watermark has passed its later row, a row without a partner in the one whose
+watermark has passed all that it could have had. Every row is written to the state store once, and
+removed once it cannot matter any more; native joins stay in the Python workers' memory from batch
+to batch, and are made anew from the store where a worker was lost. Rows are late if they are older
+than the watermark; `late_as` lets them out, too. Which rows are late depends on the micro-batches,
+which a restarted query repeats as they were.
 
 Getting rows to Python and back costs more than the join itself. Name the `columns` that are needed,
 and move what comes next (a projection, a filter, a partial aggregate) into `then`, which sees the
@@ -62,6 +72,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
     parallelism: Parallelism = "auto",
+    late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -90,8 +101,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side.
-        right_df: The right side.
-        on: Time column, one name or a pair: timestamp, timestamp_ntz, date or integer.
+        right_df: The right side, a stream if and only if the left side is.
+        on: Time column, one name or a pair: timestamp, timestamp_ntz, date or integer. For streams,
+            the column that has the watermark.
         lower: Least `r.ts - l.ts`: a duration, an integer in the column's unit (microseconds for
             timestamps, days for dates), or None for no bound.
         upper: Greatest `r.ts - l.ts`.
@@ -103,13 +115,18 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         suffix: Added to a right column whose name the left side has too.
         columns: Result columns to return; others do not travel at all.
         partitions: Number of partitions; by default enough for the cores and the rows. A side that
-            is not moved keeps its own, unless they are more.
+            is not moved keeps its own, unless they are more. For streams, the number of buckets
+            that keys are divided into, 64 by default; a restarted query must have the same.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
             to every task, however large; useful where Spark cannot tell that it is small, as after
             a filter. `key`: buckets of keys, nothing sampled, one heavy key makes one heavy task.
             `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
             keys, of which the heavy ones are cut by time. `auto`: `broadcast` if a side is small,
-            otherwise whichever of the others makes a sample's fullest partition smallest.
+            otherwise whichever of the others makes a sample's fullest partition smallest. Streams
+            are always divided by key.
+        late_as: For streams: the name of a further column of the result, which is `left` or `right`
+            in a late row of that side, with null for what it has not, and null in a result. Without
+            it, late rows are dropped.
         then: Applied to every batch of the result inside the same call. It sees some of the rows
             at a time, so an aggregate must be finished by a `groupBy` of its partial results.
         then_schema: Spark schema of what `then` returns, as a `StructType` or text such as
@@ -120,9 +137,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, or a time is null in a side that is sent
-            whole. Elsewhere the task finds it that meets it, so that Spark raises for it when the
-            DataFrame is used.
+        tidegate.TidegateError: Another argument is unfit, a stream has no watermark or no RocksDB
+            to keep its state, or a time is null in a side that is sent whole. Elsewhere the task
+            finds it that meets it, so that Spark raises for it when the DataFrame is used.
     """
     plan = Plan.of(
         left_df,
@@ -138,6 +155,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
+        late_as=late_as,
     )
     return _join.joined(plan, then, then_schema)
 

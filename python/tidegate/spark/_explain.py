@@ -23,8 +23,20 @@ def described(plan: Plan) -> str:
     )
     sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [native, "  sent       left {}; right {}".format(*sent)]
+    if plan.streams:
+        return "\n".join([*lines, *_streamed(plan)])
     lines += _shuffled(plan) if plan.choice.whole is None else _broadcast(plan.choice.whole)
     return "\n".join([*lines, f"  because    {plan.choice.reason}"])
+
+
+def _streamed(plan: Plan) -> list[str]:
+    late = "dropped" if plan.late_as is None else f"marked in column {plan.late_as!r}"
+    return [
+        f"  divided    {_division(plan.layout)}",
+        "  kept       in Spark's state store, by bucket, and in the Python workers' memory",
+        "  comes      once the watermark of the batch has passed the later row of a pair",
+        f"  late rows  {late}",
+    ]
 
 
 def _broadcast(whole: Whole) -> list[str]:

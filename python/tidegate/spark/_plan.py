@@ -15,12 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import IntegralType, StructField, StructType
 
 import tidegate
-from tidegate.spark import _bounds, _layout, _schema, _whole
+from tidegate.spark import _bounds, _layout, _schema, _stream, _whole
 from tidegate.spark._input import Input
 from tidegate.spark._jobs import described
 from tidegate.spark._layout import Copied, Layout, Reach, Sample
-from tidegate.spark._pack import LEFT, RIGHT, as_integers
+from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer, as_integers
 from tidegate.spark._schema import KeyPairs, Origin
+from tidegate.spark._task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +87,7 @@ class Columns:
     right: pa.Schema
     native: tuple[str, ...]
     result: StructType
+    origins: tuple[Origin, ...]
     empty: tuple[pa.Table, pa.Table]
 
     def of(self, side: int) -> pa.Schema:
@@ -118,21 +120,31 @@ class Columns:
             empty[1].select(sent_right).schema,
             tuple(native_name[origin] for origin in asked.values()),
             _widened(left.sparkSession, result, native, asked, empty),
+            tuple(asked.values()),
             empty,
         )
 
 
+def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
+    """Both sides are tables, or both are streams."""
+    if left.isStreaming != right.isStreaming:
+        names = ("left", "right") if left.isStreaming else ("right", "left")
+        message = "{} is a streaming DataFrame and {} is not: read both as streams, or join inside "
+        message += "`foreachBatch`, where both are tables"
+        raise tidegate.TidegateError(message.format(*names))
+    if late_as is not None and not left.isStreaming:
+        message = "late_as: in a join of tables no row is late: leave it out"
+        raise tidegate.TidegateError(message)
+
+
 def _empty(frame: DataFrame, side: str) -> pa.Table:
     """No rows of `frame`, as Arrow."""
-    if frame.isStreaming:
-        message = f"{side}: expected a batch DataFrame, found a streaming one"
-        raise tidegate.TidegateError(message)
     names = frame.columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         message = f"{side}: columns {twice} are there twice: rename or drop one of each"
         raise tidegate.SchemaError(message)
-    return frame.limit(0).toArrow()
+    return frame.sparkSession.createDataFrame([], frame.schema).toArrow()
 
 
 def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]:
@@ -189,6 +201,7 @@ class Plan:
     columns: Columns
     partitions: int | None
     parallelism: Parallelism
+    late_as: str | None
 
     @classmethod
     def of(  # noqa: PLR0913 - the arguments of the public function
@@ -207,6 +220,7 @@ class Plan:
         columns: Sequence[str] | None = None,
         partitions: int | None = None,
         parallelism: Parallelism = "auto",
+        late_as: str | None = None,
     ) -> Plan:
         """Check the arguments of `tidegate.spark.interval_join`."""
         query = Query(_schema.pair(on), _schema.pairs(by), lower, upper, where, how, closed, suffix)
@@ -224,8 +238,15 @@ class Plan:
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
             message += "without a partner of both: choose another"
             raise tidegate.TidegateError(message)
+        _check_kind(left, right, late_as)
         sent = Columns.checked(left, right, query, columns)
-        return cls(query, left, right, sent, partitions, parallelism)
+        if late_as in sent.result.names:
+            message = f"late_as: the result has a column {late_as!r}: choose another name"
+            raise tidegate.SchemaError(message)
+        plan = cls(query, left, right, sent, partitions, parallelism, late_as)
+        if plan.streams:
+            _stream.check(plan)
+        return plan
 
     @cached_property
     def inputs(self) -> tuple[Input, Input]:
@@ -236,6 +257,21 @@ class Plan:
             Input.of(self.left, self.columns.left.names, on[LEFT], left_key),
             Input.of(self.right, self.columns.right.names, on[RIGHT], right_key),
         )
+
+    @property
+    def streams(self) -> bool:
+        """Whether both sides are streams."""
+        return self.left.isStreaming
+
+    def packed(self, side: int) -> DataFrame:
+        """The rows of a side as packs, each for a partition."""
+        mine, other = self.inputs[side], self.inputs[1 - side]
+        packer = Packer(self.layout, side, mine.on, days=self.in_days)
+        slices = len(self.layout.partition_of)
+        # A row without a key can be late, too.
+        kept = self.keeps[side] or self.late_as is not None
+        rows = mine.with_bucket(other, len(self.layout.buckets), slices, kept=kept)
+        return rows.mapInArrow(on_worker(packer.run, f"tidegate_pack_{NAMES[side]}"), PACKS)
 
     @property
     def in_days(self) -> bool:
@@ -274,6 +310,9 @@ class Plan:
     @cached_property
     def layout(self) -> Layout:
         """The layout. Reading it runs the sampling jobs, unless they are not needed."""
+        if self.streams:
+            buckets = (self.partitions or _stream.BUCKETS) if self.query.by else 1
+            return _layout.by_key(buckets, "right", self.reach)
         if self.parallelism == "key":
             partitions = self.partitions or _shuffle_partitions(self.left.sparkSession)
             return _layout.by_key(partitions, self._copied(None), self.reach)

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql.types import StructField, StructType
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
     from tidegate.types import How, KeyNames, Names
 
 Side = Literal["left", "right"]
@@ -73,3 +76,15 @@ def spark_schema(
             nullable = field.nullable or right[origin.name].nullable
         fields.append(StructField(name, field.dataType, nullable, field.metadata))
     return StructType(fields)
+
+
+def struct(session: SparkSession, schema: StructType | str) -> StructType:
+    """A Spark schema, which may be given as text."""
+    if isinstance(schema, StructType):
+        return schema
+    return session.createDataFrame([], schema).schema
+
+
+def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
+    """The Arrow types that Spark takes for `schema`."""
+    return session.createDataFrame([], schema).toArrow().schema

@@ -60,15 +60,16 @@ class Call:
     def run(self, left: pa.Table, right: pa.Table, home: tuple[str, str] | None = None) -> Batches:
         """Join two tables. `home` names the columns that tell rows at home from copies."""
         columns = [*self.arguments["columns"], *(home or ())]
-        arguments = {**self.arguments, "columns": columns, "threads": _threads()}
+        arguments = {**self.arguments, "columns": columns, "threads": threads()}
         with tidegate.interval_join_batches(left, right, **arguments) as joined:
             del left, right
             for batch in joined:
                 rows = batch if home is None else _at_home(batch, *home)
                 if rows.num_rows:
-                    yield self._finished(rows)
+                    yield self.finished(rows)
 
-    def _finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the native result as it comes out."""
         batch = batch.rename_columns(list(self.names))
         if self.then is None or self.schema is None:
             return batch
@@ -120,7 +121,7 @@ class Task:
         return pa.concat_tables(parts).combine_chunks()
 
 
-def _threads() -> int:
+def threads() -> int:
     """Cores that Spark gives this task (`spark.task.cpus`)."""
     from pyspark import TaskContext  # noqa: PLC0415 - only a worker has a task
 

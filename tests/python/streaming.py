@@ -1,0 +1,149 @@
+"""Streams of files whose rows are partly late, the query that joins them, and what it must find."""
+
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import tidegate
+import tidegate.spark
+
+SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+STORE = {
+    "spark__sql__streaming__stateStore__providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+}
+QUERY = {"on": "ts", "by": "k", "lower": "-4s", "upper": "2s"}
+SIDES = ("left", "right")
+
+# Milliseconds that rows may be late.
+DELAY = 5_000
+
+_START = 1_700_000_000_000_000
+_STEP = 10_000_000
+
+# What the last rows have, which move the watermark past all others.
+END = -1
+
+
+def write(folder: Path, batches: int, seed: int, rows: int = 40) -> None:
+    """Two folders of files, one each a micro-batch; the last two move the watermark."""
+    draw = random.Random(seed)  # noqa: S311 - for tests
+    for side in SIDES:
+        (folder / side).mkdir(parents=True)
+        # No value is 0, so that none is taken for a missing one.
+        value = 1
+        for batch in range(batches + 2):
+            if batch < batches:
+                count = draw.randrange(1, rows)
+                table = _rows(draw, batch, count, value)
+                value += count
+            else:
+                last = _START + (1_000 + batch) * _STEP
+                table = pa.table([[None], [last], [END]], schema=SCHEMA)
+            path = folder / side / f"{batch:03}.parquet"
+            pq.write_table(table, path)
+            # Spark takes files in the order of their times.
+            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
+
+
+def _rows(draw: random.Random, batch: int, count: int, first: int) -> pa.Table:
+    keys = [draw.choice(["a", "b", "c", "d", None]) for _ in range(count)]
+    times = [_START + batch * _STEP + draw.randrange(-15_000_000, _STEP) for _ in keys]
+    return pa.table([keys, times, range(first, first + count)], schema=SCHEMA)
+
+
+def read(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
+    """Both folders as streams."""
+    left, right = (
+        spark.readStream.schema("k string, ts timestamp, v long")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder / side))
+        .withWatermark("ts", f"{DELAY} milliseconds")
+        for side in SIDES
+    )
+    return left, right
+
+
+def joined(spark: SparkSession, folder: Path, **arguments: Any) -> DataFrame:
+    """The join of both folders, late rows with it."""
+    query = {**QUERY, "late_as": "late", "partitions": 4, **arguments}
+    return tidegate.spark.interval_join(*read(spark, folder), **query)
+
+
+def check(folder: Path, found: pa.Table, **arguments: Any) -> None:
+    """The rows are the late ones, and those of the join of tables of all others."""
+    files = {side: [*map(pq.read_table, sorted((folder / side).iterdir()))] for side in SIDES}
+    sides, late = [], set()
+    for side, tables in files.items():
+        kept = []
+        for batch, table in enumerate(tables):
+            in_time = pc.greater_equal(table["ts"].cast(pa.int64()), _watermark(files, batch))
+            late |= {(side, v) for v in table.filter(pc.invert(in_time))["v"].to_pylist()}
+            kept.append(table.filter(in_time))
+        sides.append(pa.concat_tables(kept[:-2]))
+    rows = found.to_pylist()
+    marked = [row for row in rows if row["late"]]
+    assert len(marked) == len(late) > 0
+    # Semi and anti joins have no column for the value of a right row.
+    found_late = {(row["late"], next(filter(None, _values(row)), None)) for row in marked}
+    assert found_late <= late | {("right", None)}
+    expected = tidegate.interval_join(*sides, **{**QUERY, **arguments})
+    results = [row for row in rows if not row["late"] and END not in _values(row)]
+    assert len(results) == expected.num_rows > 0
+    assert _counted(results) == _counted(expected.to_pylist())
+
+
+def _watermark(files: dict[str, list[pa.Table]], batch: int) -> int:
+    """What Spark says the watermark is: the largest time of either side so far, less the delay."""
+    if batch == 0:
+        return -(2**62)
+    before = (pa.concat_tables(tables[:batch])["ts"] for tables in files.values())
+    times = [pc.max(column.cast(pa.int64())).as_py() for column in before]
+    return (min(times) // 1_000 - DELAY) * 1_000
+
+
+def _values(row: dict[str, Any]) -> tuple[Any, Any]:
+    return row["v"], row.get("v_right")
+
+
+def _counted(rows: list[dict[str, Any]]) -> Counter[Any]:
+    # The values are the places of their rows.
+    return Counter((row["k"], *_values(row)) for row in rows)
+
+
+def kill_workers(java: int) -> int:
+    """Kill the Python processes of a JVM, and tell how many they were."""
+    parents, names = {}, {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                status = (process / "stat").read_text().rpartition(")")[2].split()
+                names[int(process.name)] = (process / "cmdline").read_bytes()
+                parents[int(process.name)] = int(status[1])
+            except OSError:
+                continue
+    doomed = [
+        pid
+        for pid, name in names.items()
+        if b"pyspark.daemon" in name and java in _ancestors(pid, parents)
+    ]
+    for pid in doomed:
+        os.kill(pid, signal.SIGKILL)
+    return len(doomed)
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    found = []
+    while pid in parents:
+        pid = parents[pid]
+        found.append(pid)
+    return found

@@ -1,0 +1,206 @@
+"""The state of streaming joins without Spark: buckets fed by PySpark's own in-memory stand-in."""
+
+import copy
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+
+pytest.importorskip(
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+)
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from tidegate.spark import _state
+from tidegate.spark._pack import LEFT, RIGHT
+
+SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+SECOND = 1_000_000
+HOWS = ("inner", "left", "right", "full", "semi", "anti")
+
+
+def sides(how: str, lower: int, upper: int) -> _state.Sides:
+    width = upper - lower
+    return _state.Sides(
+        arguments={"on": "ts", "by": "k", "lower": lower, "upper": upper, "how": how},
+        schemas=(SCHEMA, SCHEMA),
+        times=(1, 1),
+        lasting=(
+            max(0, upper, width if how in ("right", "full") else 0),
+            max(0, -lower, 0 if how in ("inner", "right") else width),
+        ),
+        query="q",
+        keeps_late=True,
+    )
+
+
+def rows(draw: random.Random, first: int, count: int, numbers: Iterator[int]) -> pa.Table:
+    ts = [first + draw.randrange(-12 * SECOND, 6 * SECOND) for _ in range(count)]
+    key = [draw.choice([1, 2, 3, None]) for _ in range(count)]
+    return pa.table([key, ts, [next(numbers) for _ in range(count)]], schema=SCHEMA)
+
+
+def pack(side: int, table: pa.Table) -> Row:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return Row(side=side, rows=sink.getvalue().to_pybytes())
+
+
+def read(output: list[Row], late: int | None) -> list[dict[str, Any]]:
+    chosen = [row.rows for row in output if row.late == late]
+    return [row for rows in chosen for row in pa.ipc.open_stream(rows).read_all().to_pylist()]
+
+
+class Bucket:
+    """A bucket in a stream, and what came out of it."""
+
+    def __init__(self, join: _state.Sides) -> None:
+        self.tester = TwsTester(
+            _state.Processor(join), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
+        )
+        self.output: list[Row] = []
+
+    def batch(self, watermark: int, *packs: Row) -> None:
+        """A micro-batch. Spark, too, tells of expired timers after the input."""
+        self.tester._currentWatermarkMs = watermark // 1000
+        self.tester.handle.setWatermark(watermark // 1000)
+        if packs:
+            self.output += self.tester.test(0, list(packs))
+        self.output += self.tester._handleExpiredTimers()
+
+    @property
+    def entries(self) -> dict[Any, Any]:
+        return self.tester.peekMapState("entries", 0)
+
+
+def counted(found: list[dict[str, Any]]) -> Counter[Any]:
+    return Counter(tuple(row.values()) for row in found)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_are_those_of_the_join_of_tables(how: str, forgetful: float, seed: int) -> None:
+    draw = random.Random(f"{how} {seed}")  # noqa: S311 - for tests
+    lower = draw.randrange(-6 * SECOND, 4 * SECOND)
+    upper = lower + draw.randrange(8 * SECOND)
+    bucket = Bucket(sides(how, lower, upper))
+    start = draw.choice([-60, 1_700_000_000]) * SECOND
+    numbers = iter(range(10_000))
+    pushed: tuple[list[pa.Table], list[pa.Table]] = ([SCHEMA.empty_table()], [SCHEMA.empty_table()])
+    watermark = 0
+    for number in range(draw.randrange(1, 10)):
+        now = start + number * 5 * SECOND
+        packs = []
+        for side in (LEFT, RIGHT):
+            for _ in range(draw.randrange(3)):
+                table = rows(draw, now, draw.randrange(12), numbers)
+                packs.append(pack(side, table))
+                pushed[side].append(table)
+        if draw.random() < 0.8:
+            watermark = max(watermark, now - 6 * SECOND, 0)
+        if draw.random() < forgetful:
+            _state._warm.clear()
+        bucket.batch(watermark, *packs)
+    for _ in range(2):
+        bucket.batch(max(start, 0) + 1000 * SECOND)
+    late = [{row["v"] for row in read(bucket.output, side)} for side in (LEFT, RIGHT)]
+    used = [
+        table.filter(pa.array([v not in late[side] for v in table["v"].to_pylist()], pa.bool_()))
+        for side, table in enumerate(map(pa.concat_tables, pushed))
+    ]
+    assert [len(gone) for gone in late] == [
+        sum(table.num_rows for table in tables) - kept.num_rows
+        for tables, kept in zip(pushed, used, strict=True)
+    ]
+    expected = tidegate.interval_join(*used, on="ts", by="k", lower=lower, upper=upper, how=how)
+    assert counted(read(bucket.output, None)) == counted(expected.to_pylist())
+    assert bucket.entries == {}
+    assert bucket.tester.peekValueState("header", 0) is None
+
+
+def one_row(second: int, key: int = 1) -> pa.Table:
+    return pa.table([[key], [second * SECOND], [second]], schema=SCHEMA)
+
+
+def test_a_batch_that_was_not_committed_leaves_no_trace() -> None:
+    bucket = Bucket(sides("full", -2 * SECOND, 2 * SECOND))
+    bucket.batch(0, pack(LEFT, one_row(10)), pack(RIGHT, one_row(11)))
+    states = bucket.tester.handle
+    before = copy.deepcopy(
+        (states.value_states["header"].state, states.map_states["entries"].state)
+    )
+    timers = copy.deepcopy(states._timers)
+    bucket.output.clear()
+    # The task of this batch fails at its end, and runs again.
+    bucket.batch(12 * SECOND, pack(LEFT, one_row(12)))
+    first = list(bucket.output)
+    states.value_states["header"].state, states.map_states["entries"].state = before
+    states._timers = timers
+    bucket.output.clear()
+    bucket.batch(12 * SECOND, pack(LEFT, one_row(12)))
+    assert read(bucket.output, None) == read(first, None)
+    bucket.output.clear()
+    bucket.batch(100 * SECOND)
+    assert counted(read(bucket.output, None)) == {
+        (1, *one_row(12)["ts"].to_pylist(), 12, *one_row(11)["ts"].to_pylist(), 11): 1
+    }
+
+
+def test_rows_are_stored_once_and_removed_when_they_cannot_matter() -> None:
+    bucket = Bucket(sides("inner", -5 * SECOND, 0))
+    stored = bucket.tester.handle.map_states["entries"]
+    written = []
+    update = stored.updateValue
+    stored.updateValue = lambda key, value: (written.append(key), update(key, value))[1]
+    for second in range(20):
+        bucket.batch(
+            max(0, second - 1) * SECOND, pack(LEFT, one_row(second)), pack(RIGHT, one_row(second))
+        )
+        # A right row matters for five seconds after its time.
+        assert len(bucket.entries) <= 8
+    assert written == [(entry,) for entry in range(20)]
+
+
+def test_a_silent_bucket_is_forgotten() -> None:
+    bucket = Bucket(sides("inner", -5 * SECOND, 0))
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    bucket.batch(16 * SECOND)
+    assert bucket.entries == {}
+    assert bucket.tester.peekValueState("header", 0) is None
+    assert list(bucket.tester.handle._timers.listTimers(0)) == []
+
+
+def test_state_of_another_query_is_refused() -> None:
+    join = sides("inner", -5 * SECOND, 0)
+    bucket = Bucket(join)
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    bucket.tester.processor._sides = dataclasses.replace(join, query="other")
+    with pytest.raises(tidegate.StateError, match="state of another query"):
+        bucket.batch(0, pack(LEFT, one_row(11)))
+
+
+def test_a_row_without_a_time_is_refused() -> None:
+    bucket = Bucket(sides("inner", -5 * SECOND, 0))
+    table = pa.table([[1], [None], [0]], schema=SCHEMA)
+    with pytest.raises(tidegate.TidegateError, match="right: column 'ts' has a null"):
+        bucket.batch(0, pack(RIGHT, table))
+
+
+def test_joins_that_nobody_asks_for_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    _state._warm.clear()
+    bucket, other = (Bucket(sides("inner", -5 * SECOND, 0)) for _ in range(2))
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    assert len(_state._warm) == 1
+    monkeypatch.setattr(_state, "_IDLE", -1.0)
+    other.batch(0, pack(LEFT, one_row(10)))
+    assert list(_state._warm) == [other.tester.peekValueState("header", 0)[-1]]

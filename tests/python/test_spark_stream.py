@@ -1,0 +1,183 @@
+"""Joins of streaming DataFrames: the rows of the join of tables, wherever a query stops."""
+
+import sys
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+
+pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+import streaming
+import tidegate.spark
+from spark_session import settings, start
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = start()
+    with settings(session, **streaming.STORE):
+        yield session
+
+
+class Sink:
+    """Collects what a query finds."""
+
+    def __init__(self, folder) -> None:
+        self.folder = folder
+        self.tables: dict[int, pa.Table] = {}
+
+    def __call__(self, frame, batch: int) -> None:
+        self.tables[batch] = frame.toArrow()
+
+    def begin(self, found) -> StreamingQuery:
+        """Start, or go on."""
+        writer = found.writeStream.foreachBatch(self)
+        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
+
+    def drain(self, found) -> pa.Table:
+        """Everything, once the input is used up and the watermark has passed it."""
+        query = self.begin(found)
+        query.processAllAvailable()
+        query.stop()
+        return self.all()
+
+    def all(self) -> pa.Table:
+        return pa.concat_tables(self.tables.values())
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how):
+    streaming.write(tmp_path, 3, seed=len(how))
+    found = Sink(tmp_path).drain(streaming.joined(spark, tmp_path, how=how))
+    streaming.check(tmp_path, found, how=how)
+
+
+def test_without_a_key(spark, tmp_path):
+    streaming.write(tmp_path, 3, seed=1)
+    found = Sink(tmp_path).drain(
+        streaming.joined(spark, tmp_path, by=None, how="left", suffix="_right")
+    )
+    streaming.check(tmp_path, found.drop_columns(["k_right"]), by=None, how="left")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
+    streaming.write(tmp_path, 5, seed=3)
+    java = spark.sparkContext._gateway.proc.pid
+    killed = 0
+
+    class Killer(Sink):
+        def __call__(self, frame, batch: int) -> None:
+            nonlocal killed
+            super().__call__(frame, batch)
+            killed += streaming.kill_workers(java)
+
+    found = Killer(tmp_path).drain(streaming.joined(spark, tmp_path, how="full"))
+    assert killed >= 5
+    streaming.check(tmp_path, found, how="full")
+
+
+def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
+    streaming.write(tmp_path, 6, seed=4)
+    sink = Sink(tmp_path)
+    for _ in range(3):
+        query = sink.begin(streaming.joined(spark, tmp_path, how="full"))
+        before = len(sink.tables)
+        while len(sink.tables) < before + 2 and query.isActive:
+            query.awaitTermination(0.05)
+        query.stop()
+    found = sink.drain(streaming.joined(spark, tmp_path, how="full"))
+    streaming.check(tmp_path, found, how="full")
+
+
+def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=5)
+    sink = Sink(tmp_path)
+    sink.drain(streaming.joined(spark, tmp_path, how="left"))
+    for side in streaming.SIDES:
+        source = tmp_path / side / "000.parquet"
+        (tmp_path / side / "9.parquet").write_bytes(source.read_bytes())
+    query = sink.begin(streaming.joined(spark, tmp_path, how="left", upper="3s"))
+    with pytest.raises(StreamingQueryException, match="state of another query"):
+        query.processAllAvailable()
+
+
+def test_what_follows_the_join_in_its_call(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=6)
+    counting = streaming.joined(
+        spark,
+        tmp_path,
+        late_as=None,
+        then=lambda batch: pa.record_batch({"rows": [batch.num_rows]}),
+        then_schema="rows long",
+    )
+    plain = streaming.joined(spark, tmp_path, late_as=None)
+    one, other = (Sink(tmp_path / name) for name in ("one", "other"))
+    rows = sum(one.drain(counting)["rows"].to_pylist())
+    assert rows == other.drain(plain).num_rows > 0
+
+
+def test_columns_and_types(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=7)
+    found = streaming.joined(spark, tmp_path, columns=["v_right", "ts"], how="left")
+    assert found.isStreaming
+    assert found.dtypes == [("v_right", "bigint"), ("ts", "timestamp"), ("late", "string")]
+    # What comes out is older than the watermark, so that no later operator may go by it.
+    assert all("spark.watermarkDelayMs" not in field.metadata for field in found.schema)
+
+
+def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=8)
+    text = tidegate.spark.explain(
+        tidegate.spark.interval_join, *streaming.read(spark, tmp_path), **streaming.QUERY
+    )
+    assert "by key: 64 buckets" in text
+    assert "state store" in text
+    assert "late rows  dropped" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parallelism": "time"}, "streams are divided by key"),
+        ({"late_as": "k"}, "late_as: the result has a column 'k'"),
+        ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
+        ({"on": ("ts", "v")}, "v"),
+        ({"partitions": 0}, "partitions"),
+    ],
+)
+def test_unfit_arguments(spark, tmp_path, change, message):
+    streaming.write(tmp_path, 1, seed=9)
+    with pytest.raises(tidegate.TidegateError, match=message):
+        streaming.joined(spark, tmp_path, **change)
+
+
+def test_a_stream_needs_a_watermark(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=10)
+    left, _ = streaming.read(spark, tmp_path)
+    bare = spark.readStream.schema("k string, ts timestamp, v long").parquet(
+        str(tmp_path / "right")
+    )
+    with pytest.raises(tidegate.TidegateError, match=r"right: column 'ts' has no watermark"):
+        tidegate.spark.interval_join(left, bare, **streaming.QUERY)
+
+
+def test_a_stream_needs_rocksdb(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=11)
+    other = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    store = dict.fromkeys(streaming.STORE, other)
+    with settings(spark, **store), pytest.raises(tidegate.TidegateError, match="RocksDB"):
+        streaming.joined(spark, tmp_path)
+
+
+def test_tables_have_no_late_rows(spark):
+    table = spark.createDataFrame([("a", 1)], "k string, ts long")
+    with pytest.raises(tidegate.TidegateError, match="no row is late"):
+        tidegate.spark.interval_join(table, table, on="ts", lower=0, upper=0, late_as="late")
