@@ -35,6 +35,7 @@ from tidegate.types import (
     Parallelism,
     Streams,
     Window,
+    WindowAlgorithm,
     Within,
 )
 
@@ -1228,7 +1229,11 @@ class WindowJoin(StreamJoin):
         algorithm: How threads share the comparisons. `scalejoin`, which `auto` is: each has a share
             of the rows in its windows, round robin (ScaleJoin, Algorithm 1). `cell`: each row's
             window is cut into a piece a thread (CellJoin). `three-step`: one thread compares
-            (Kang's procedure).
+            (Kang's procedure). `low-latency-handshake`: rows rush through a chain of threads, of
+            which one keeps each (Low-Latency Handshake Join, Figures 12 to 14); numbers that have
+            to be equal are looked up in a hash table. `handshake`: both windows flow past each
+            other through the chain (Teubner and Mueller's handshake join), so that results come
+            when the left window has passed; a snapshot lets all that is held back come.
         threads: As for `IntervalJoin`.
         memory_limit: As for `IntervalJoin`.
         ordered: As for `IntervalJoin`; these results are in order whatever it is.
@@ -1257,7 +1262,7 @@ class WindowJoin(StreamJoin):
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
         lateness: Bound | tuple[Bound, Bound] = None,
-        algorithm: Literal["auto", "scalejoin", "cell", "three-step"] = "auto",
+        algorithm: WindowAlgorithm = "auto",
         threads: int | None = None,
         memory_limit: int | None = None,
         ordered: bool = True,
@@ -1787,6 +1792,7 @@ def window_join(
     how: How = "inner",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    algorithm: WindowAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> pa.Table:
@@ -1839,6 +1845,10 @@ def window_join(
         how: As for `interval_join`.
         suffix: As for `interval_join`.
         columns: As for `interval_join`.
+        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
+            as a run of right rows, with an index for `by`, and compares those alone. The others are
+            the algorithms of `WindowJoin`, through which both tables go as streams. They hold eight
+            bytes a pair, and keys are to them numbers like others.
         threads: As for `interval_join`.
         max_rows: As for `interval_join`.
 
@@ -1868,6 +1878,7 @@ def window_join_batches(
     how: How = "inner",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    algorithm: WindowAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
@@ -1892,6 +1903,7 @@ def window_join_batches(
         how: As for `window_join`.
         suffix: As for `window_join`.
         columns: As for `window_join`.
+        algorithm: As for `window_join`.
         threads: As for `window_join`.
         max_rows: As for `interval_join_batches`.
         batch_rows: As for `interval_join_batches`.
@@ -1917,6 +1929,7 @@ def explain_window_join(
     how: How = "inner",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    algorithm: WindowAlgorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
@@ -1942,6 +1955,7 @@ def explain_window_join(
         how: As for `window_join`.
         suffix: As for `window_join`.
         columns: As for `window_join`.
+        algorithm: As for `window_join`.
         threads: As for `window_join`.
         max_rows: As for `window_join`.
         batch_rows: As for `window_join_batches`.

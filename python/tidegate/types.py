@@ -72,6 +72,12 @@ Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
 """How an aggregation brings rows into windows."""
+
+WindowAlgorithm: TypeAlias = Literal[
+    "auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"
+]
+"""How the rows in each other's sliding windows are compared."""
+
 Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Length
 """How far values may be apart: a number, or a duration."""
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate import IntervalJoin, StateError, TidegateError, WindowJoin, rows, window_join
 
-ALGORITHMS = ["auto", "scalejoin", "cell", "three-step"]
+ALGORITHMS = ["auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"]
 HOW = ["inner", "left", "right", "full", "semi", "anti"]
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int32()), ("s", pa.string())])
 CONDITIONS = [
@@ -81,7 +81,7 @@ def sometimes(rng: random.Random) -> Iterator[bool]:
     st.sampled_from(CONDITIONS),
     st.sampled_from(HOW),
     st.sampled_from(ALGORITHMS),
-    st.integers(1, 4),
+    st.integers(1, 8),
     st.randoms(),
 )
 def test_windows_of_time_are_intervals(events, window, by, where, how, algorithm, threads, rng):
@@ -128,21 +128,45 @@ def test_windows_of_rows_give_the_batch_join_s_rows(events, counts, by, where, h
     st.booleans(),
     st.sampled_from(CONDITIONS),
     st.sampled_from(HOW),
+    st.tuples(st.sampled_from(ALGORITHMS), st.sampled_from(ALGORITHMS)),
     st.randoms(),
 )
-def test_a_snapshot_goes_on(events, window, by, where, how, rng):
+def test_a_snapshot_goes_on(events, window, by, where, how, algorithms, rng):
     query = {"on": "ts", "where": where, "how": how, "window": window}
     query |= {"by": "k"} if by else {}
     wanted = play(WindowJoin(SCHEMA, SCHEMA, **query), events, sometimes(rng))
     cut = rng.randint(0, len(events))
-    with WindowJoin(SCHEMA, SCHEMA, **query, threads=3, pin=False) as first:
+    before, after = algorithms
+    with WindowJoin(SCHEMA, SCHEMA, **query, algorithm=before, threads=3, pin=False) as first:
         for source, table in events[:cut]:
             first.sources[source].push(table)
         begun = [row for batch in iter(first.poll, None) for row in batch.to_pylist()]
         state = first.snapshot()
-    other = WindowJoin(SCHEMA, SCHEMA, **query, algorithm="cell", threads=2, pin=False)
+        # Whoever gives a snapshot goes on as well, even if it held results back.
+        kept = play(first, events[cut:], sometimes(rng))
+    assert begun + kept == wanted
+    other = WindowJoin(SCHEMA, SCHEMA, **query, algorithm=after, threads=2, pin=False)
     other.restore(state)
     assert begun + play(other, events[cut:], sometimes(rng)) == wanted
+
+
+@given(
+    feeds(2),
+    st.sampled_from([(3, 2), (rows(3), rows(2))]),
+    st.sampled_from(CONDITIONS),
+    st.sampled_from(HOW),
+    st.data(),
+)
+def test_snapshots_do_not_tell_threads_or_algorithms(events, window, where, how, data):
+    query = {"on": "ts", "where": where, "how": how, "window": window, "pin": False}
+    states = set()
+    for algorithm in ("scalejoin", "handshake", "low-latency-handshake"):
+        threads = data.draw(st.integers(1, 8))
+        with WindowJoin(SCHEMA, SCHEMA, algorithm=algorithm, threads=threads, **query) as join:
+            for source, table in events:
+                join.sources[source].push(table)
+            states.add(join.snapshot())
+    assert len(states) == 1
 
 
 def table(ts: list[int], x: list[int]) -> pa.Table:

@@ -15,6 +15,7 @@ from oracle import Pair, Row
 from tidegate import SchemaError, TidegateError, interval_join, rows, window_join
 
 HOW = ["inner", "left", "right", "full", "semi", "anti"]
+ALGORITHMS = ["auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"]
 
 
 def three_steps(
@@ -102,9 +103,10 @@ def near(left: Row, right: Row) -> bool:
     st.booleans(),
     st.sampled_from([None, NEAR, f"({NEAR}) OR FALSE"]),
     st.sampled_from(HOW),
-    st.integers(1, 3),
+    st.sampled_from(ALGORITHMS),
+    st.integers(1, 8),
 )
-def test_oracle_three_steps(left, right, window, by, where, how, threads):
+def test_oracle_three_steps(left, right, window, by, where, how, algorithm, threads):
     def matches(l_row: Row, r_row: Row) -> bool:
         same = not by or (l_row["k"] is not None and l_row["k"] == r_row["k"])
         return same and (where is None or near(l_row, r_row))
@@ -115,7 +117,7 @@ def test_oracle_three_steps(left, right, window, by, where, how, threads):
     )
     wanted = oracle.result(left, right, of_how(how, pairs, left.num_rows, right.num_rows), join)
     arguments = {"on": "ts", "window": window, "where": where, "how": how, "threads": threads}
-    arguments |= {"by": "k"} if by else {}
+    arguments |= {"algorithm": algorithm} | ({"by": "k"} if by else {})
     oracle.assert_same(window_join(left, right, **arguments), wanted)
     reader = tidegate.window_join_batches(left, right, batch_rows=3, **arguments)
     oracle.assert_same(pa.table(reader), wanted)
@@ -204,6 +206,52 @@ def test_explain_names_the_windows():
     assert "  window     left rows stay 5, right rows 7 (integer)\n  key        symbol\n" in plan
     plan = tidegate.explain(tidegate.window_join_batches, EVENTS, FEEDS, on="ts", window=rows(9))
     assert "  window     the last 9 left rows, the last 9 right rows\n" in plan
+
+
+def test_explain_says_who_compares():
+    plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=5)
+    assert "  algorithm  group and sweep (auto): each left row's window is a run of right" in plan
+    plan = tidegate.explain(
+        window_join,
+        EVENTS,
+        FEEDS,
+        on="ts",
+        window=5,
+        by="symbol",
+        algorithm="low-latency-handshake",
+    )
+    assert "  algorithm  low-latency handshake join: rows rush through a chain of threads" in plan
+    assert "  index      a hash table on each thread, of numbers that have to be equal\n" in plan
+    plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=5, algorithm="cell")
+    assert "  algorithm  CellJoin: each row's window is cut into a piece a thread\n" in plan
+    assert "  index      none: every pair in the windows is compared\n" in plan
+
+
+def test_an_unknown_algorithm_is_refused():
+    for function in (window_join, tidegate.window_join_batches):
+        with pytest.raises(TidegateError, match="algorithm must be one of auto, scalejoin, cell, "):
+            function(EVENTS, FEEDS, on="ts", window=1, algorithm="hash")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_numbers_at_the_ends_of_their_type_are_compared_as_others(algorithm):
+    ends = [-(2**31), -(2**31) + 1, 0, 2**31 - 2, 2**31 - 1, None]
+    table = pa.table({"ts": list(range(6)), "x": pa.array(ends, pa.int32())})
+    for where, pairs in (
+        ("left.x = right.x", 5),
+        ("left.x <= right.x", 15),
+        ("left.x < right.x", 10),
+    ):
+        found = window_join(table, table, on="ts", window=9, where=where, algorithm=algorithm)
+        assert found.num_rows == pairs
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_too_many_rows_are_refused_whoever_compares(algorithm):
+    arguments = {"on": "ts", "window": 9, "algorithm": algorithm}
+    assert window_join(EVENTS, FEEDS, max_rows=20, **arguments).num_rows == 20
+    with pytest.raises(tidegate.MemoryLimitError, match="more than max_rows = 19"):
+        window_join(EVENTS, FEEDS, max_rows=19, **arguments)
 
 
 # Bad input

@@ -16,3 +16,4 @@ pub mod order;
 pub mod predicate;
 pub mod scale_join;
 mod selectivity;
+pub mod sliding;

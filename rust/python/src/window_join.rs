@@ -4,8 +4,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
-use tidegate::incremental::{self, Algorithm};
-use tidegate::{Window, WindowJoin as Query};
+use tidegate::incremental;
+use tidegate::{Algorithm, Window, WindowJoin as Query};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair, schema};
@@ -19,8 +19,8 @@ use crate::stream_join::{StreamJoin, options};
 /// are equal and `where` holds. Returns a `pyarrow.Table` in left row order, then right row order.
 #[pyfunction]
 #[pyo3(signature = (
-    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
-    max_rows=None
+    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+    algorithm="auto", threads=None, max_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn window_join<'py>(
@@ -34,11 +34,12 @@ pub(crate) fn window_join<'py>(
     how: &str,
     suffix: &str,
     columns: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
-    let join = read(on, window, options)?;
+    let join = read(on, window, algorithm, options)?;
     to_table(py, left, right, join.options.threads, move |left, right, stop| join.start(left, right, stop))
 }
 
@@ -47,8 +48,8 @@ pub(crate) fn window_join<'py>(
 /// Returns a `BatchReader`, for results larger than memory.
 #[pyfunction]
 #[pyo3(signature = (
-    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
-    max_rows=None, batch_rows=None
+    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+    algorithm="auto", threads=None, max_rows=None, batch_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn window_join_batches<'py>(
@@ -62,11 +63,13 @@ pub(crate) fn window_join_batches<'py>(
     how: &str,
     suffix: &str,
     columns: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let join = read(on, window, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+    let join =
+        read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
     let threads = join.options.threads;
     to_reader(py, left, right, threads, move |left, right, stop| join.start(left, right, stop), "window_join_batches")
 }
@@ -74,8 +77,8 @@ pub(crate) fn window_join_batches<'py>(
 /// Say what `window_join` would do with these arguments; `tidegate.explain` calls it.
 #[pyfunction]
 #[pyo3(signature = (
-    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, threads=None,
-    max_rows=None, batch_rows=None
+    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
+    algorithm="auto", threads=None, max_rows=None, batch_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn explain_window_join<'py>(
@@ -88,19 +91,23 @@ pub(crate) fn explain_window_join<'py>(
     how: &str,
     suffix: &str,
     columns: Option<&Bound<'py, PyAny>>,
+    algorithm: &str,
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
-    let join = read(on, window, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+    let join =
+        read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
     join.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
 }
 
-const ALGORITHMS: [(&str, Algorithm); 4] = [
-    ("auto", Algorithm::ScaleJoin),
-    ("scalejoin", Algorithm::ScaleJoin),
-    ("cell", Algorithm::Cell),
-    ("three-step", Algorithm::ThreeStep),
+const ALGORITHMS: [(&str, Option<Algorithm>); 6] = [
+    ("auto", None),
+    ("scalejoin", Some(Algorithm::ScaleJoin)),
+    ("cell", Some(Algorithm::Cell)),
+    ("three-step", Some(Algorithm::ThreeStep)),
+    ("handshake", Some(Algorithm::Handshake)),
+    ("low-latency-handshake", Some(Algorithm::LowLatencyHandshake)),
 ];
 
 /// Join rows as they come, by sliding windows.
@@ -134,17 +141,23 @@ impl WindowJoin {
         pin: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let (max_rows, batch_rows) = (None, None);
-        let query = read(on, window, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
-        let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
+        let query =
+            read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = incremental::StreamJoin::window(&query, algorithm, left, right, &options).map_err(raise)?;
+        let join = incremental::StreamJoin::window(&query, left, right, &options).map_err(raise)?;
         Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(WindowJoin))
     }
 }
 
-fn read(on: &Bound<'_, PyAny>, window: &Bound<'_, PyAny>, options: Options<'_, '_>) -> PyResult<Query> {
-    Ok(Query { on: name_pair("on", on)?, window: windows(window)?, options: options.read()? })
+fn read(
+    on: &Bound<'_, PyAny>,
+    window: &Bound<'_, PyAny>,
+    algorithm: &str,
+    options: Options<'_, '_>,
+) -> PyResult<Query> {
+    let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
+    Ok(Query { on: name_pair("on", on)?, window: windows(window)?, algorithm, options: options.read()? })
 }
 
 /// A window for both sides, or a pair.

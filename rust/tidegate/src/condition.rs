@@ -31,11 +31,7 @@ pub(crate) struct Condition {
 
 impl Condition {
     pub(crate) fn new(predicate: Predicate, left: &Table, right: &Table, matches: &Matches) -> Result<Self> {
-        let columns = |table: &Table, side| Columns {
-            arrays: predicate.columns(side).iter().map(|&at| table.whole(at)).collect(),
-            rows: table.rows(),
-        };
-        let (terms, rest) = predicate.split(&columns(left, Side::Left), &columns(right, Side::Right));
+        let (terms, rest) = split(&predicate, left, right);
         let window = if terms.is_empty() { None } else { matches.window(&terms) };
         let (scan, rest) = match window {
             Some(window) => (Some((terms, window)), rest),
@@ -83,16 +79,25 @@ impl Condition {
     }
 }
 
+/// The comparisons between the columns of two tables, and what has to be evaluated on the pairs that they leave.
+pub(crate) fn split(predicate: &Predicate, left: &Table, right: &Table) -> (Vec<Term>, Option<Predicate>) {
+    let columns = |table: &Table, side| Columns {
+        arrays: predicate.columns(side).iter().map(|&at| table.whole(at)).collect(),
+        rows: table.rows(),
+    };
+    predicate.split(&columns(left, Side::Left), &columns(right, Side::Right))
+}
+
 /// What is evaluated, and the columns it reads.
 #[derive(Debug)]
-struct Filter {
+pub(crate) struct Filter {
     predicate: Predicate,
     left: Vec<Column>,
     right: Vec<Column>,
 }
 
 impl Filter {
-    fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
+    pub(crate) fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
         let columns = |table, side| predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect();
         let (left, right) = (columns(left, Side::Left), columns(right, Side::Right));
         Filter { predicate, left, right }
@@ -102,7 +107,8 @@ impl Filter {
         matches.filter(page, &|left, right| self.keep(left, right), driver)?
     }
 
-    fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
+    /// Which of these pairs of rows stay.
+    pub(crate) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         let gather =
             |columns: &[Column], rows| columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>();
         let kept = self.predicate.evaluate(&gather(&self.left, left)?, &gather(&self.right, right)?, left.len())?;

@@ -7,6 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{BitSet, Check, How, Matches, NO_ROW, Output};
+use tidegate_operators::predicate::Term;
 use tidegate_sync::Stop;
 
 use crate::batches::Batches;
@@ -100,6 +101,12 @@ impl JoinPlan {
             0 => "  scan       none: the condition has no conjunct that compares numbers of the two sides".to_owned(),
             _ => format!("  scan       {scanned} of {all} conjuncts, as ranges of numbers, with {wide}"),
         })
+    }
+
+    /// Whether integers of the two sides, or keys, have to be equal.
+    pub(crate) fn has_equality(&self) -> bool {
+        let terms = self.predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
+        !self.keys.is_empty() || terms.iter().any(Term::is_equality)
     }
 
     /// The keys of two tables as numbers, if the join has keys.

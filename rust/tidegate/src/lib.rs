@@ -36,4 +36,4 @@ pub use tidegate_operators::interval_join::Closed;
 pub use tidegate_operators::matches::How;
 pub use tidegate_sync::Stop;
 pub use time::Bound;
-pub use window_join::{Window, WindowJoin};
+pub use window_join::{Algorithm, Window, WindowJoin};

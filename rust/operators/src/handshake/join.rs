@@ -15,6 +15,12 @@ use tidegate_sync::Stop;
 /// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its window, as in the paper.
 const BURST: usize = if cfg!(test) { 3 } else { 64 };
 
+/// Pairs that the rows of a burst may find together, about: there is memory for those of all bursts on their way.
+const BURST_PAIRS: u64 = 1 << 18;
+
+/// Comparisons after which it is known how many pairs come of them.
+const KNOWN: u64 = 1 << 20;
+
 /// Results after which [`HandshakeJoin::advance`] returns.
 const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
@@ -39,6 +45,26 @@ pub struct HandshakeJoin<P: Predicate> {
     firsts: VecDeque<(u64, [u64; 2])>,
     /// The oldest rows that are kept.
     first: [u64; 2],
+    pace: Pace,
+}
+
+/// How many pairs come of how many comparisons, about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    compared: u64,
+    taken: u64,
+    found: u64,
+}
+
+impl Pace {
+    /// How many rows to feed at once, each of which meets so many.
+    fn burst(&self, window: u64) -> usize {
+        let pairs = match self.compared {
+            0..KNOWN => window as f64,
+            compared => window as f64 * self.found as f64 / compared as f64,
+        };
+        (BURST_PAIRS as f64 / pairs.max(1.0)).clamp(1.0, BURST as f64) as usize
+    }
 }
 
 /// Rows that wait to be fed.
@@ -82,6 +108,7 @@ impl<P: Predicate> HandshakeJoin<P> {
             restored: 0,
             firsts: VecDeque::from([(0, [0; 2])]),
             first: [0; 2],
+            pace: Pace::default(),
         }
     }
 
@@ -101,19 +128,20 @@ impl<P: Predicate> HandshakeJoin<P> {
     /// Takes in the rows of each side that a join of the same query has kept once all its results were given: their times,
     /// and their columns. This one has no rows yet.
     ///
-    /// What they give among themselves is found again and left out, on this thread.
+    /// What they give among themselves is found again and left out, on this thread; in the original algorithm, as it comes
+    /// later.
     ///
     /// # Panics
     ///
-    /// When there are rows already, or the algorithm is the original one: what that holds back depends on its threads.
+    /// When there are rows already.
     pub fn restore(&mut self, ts: [&[i64]; 2], left: P::Left, right: P::Right) -> Result<(), Stopped> {
-        assert_eq!(self.algorithm, Algorithm::LowLatency, "the original algorithm holds results back");
         assert_eq!(self.chain.feed.rows(), 0, "rows are restored before any come");
         let of_side = |side: Side| ts[side as usize].iter().map(move |&ts| (ts, side));
         let mut rows: Vec<(i64, Side)> = of_side(Side::Left).chain(of_side(Side::Right)).collect();
         // Left sources are first in merged order.
         rows.sort_by_key(|&(ts, side)| (ts, side as u8));
         self.restored = rows.len() as u64;
+        self.given = self.restored;
         let (ts, sides) = rows.into_iter().unzip();
         self.begin(ts, sides, left, right);
         while !self.is_done() {
@@ -138,16 +166,26 @@ impl<P: Predicate> HandshakeJoin<P> {
     /// Finds the next results of the epoch: all that can be given so far, or so many that they should be taken. In the
     /// original algorithm results of an epoch may also come in later ones.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
+        self.find(driver)?;
+        let [left, right] = self.first;
+        let (left, right) =
+            self.take().iter().map(|found| ((found.left - left) as u32, (found.right - right) as u32)).unzip();
+        Ok(Results { left, right })
+    }
+
+    /// As [`advance`](Self::advance), and leaves the results to [`take`](Self::take).
+    pub(super) fn find(&mut self, driver: &Driver) -> Result<(), Stopped> {
         let alone = Driver::new(1, driver.stop());
         let driver = if self.work() < SMALL_WORK { &alone } else { driver };
         let Chain { feed, nodes, collector } = &mut self.chain;
-        let (epoch, found) = (&mut self.epoch, &mut self.found);
+        let (epoch, found, pace) = (&mut self.epoch, &mut self.found, &mut self.pace);
         let mut upto = 0;
         let mut ends = || {
-            let fed = feed.has_room() && epoch.feed(feed);
+            let fed = feed.has_room() && epoch.feed(feed, pace);
             // Asked before the queues are emptied: whatever was found is then in them.
             let through = epoch.is_fed() && feed.is_through();
             upto = collector.collect(found);
+            pace.found = pace.taken + (found.len() + collector.buffered()) as u64;
             if through && epoch.ended {
                 upto = feed.rows();
                 collector.rest(upto, found);
@@ -164,7 +202,24 @@ impl<P: Predicate> HandshakeJoin<P> {
         tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
         driver.take_turns(tasks)?;
         self.given = self.given.max(upto);
-        Ok(self.give())
+        Ok(())
+    }
+
+    /// Takes the results that were found, in order if the join is ordered.
+    pub(super) fn take(&mut self) -> Vec<Found> {
+        let mut found = std::mem::take(&mut self.found);
+        self.pace.taken += found.len() as u64;
+        found.retain_mut(|found| {
+            let place = found.seq.checked_sub(self.restored);
+            found.seq = place.unwrap_or_default();
+            place.is_some()
+        });
+        found
+    }
+
+    /// The results of how many rows have been found, of those that came after the restored ones.
+    pub(super) fn given(&self) -> u64 {
+        self.given - self.restored
     }
 
     /// Comparisons that are left to do, roughly.
@@ -172,18 +227,6 @@ impl<P: Predicate> HandshakeJoin<P> {
         let rows = (self.epoch.ts.len() - self.epoch.fed.0) as u64;
         let kept = [Side::Left, Side::Right].map(|side| self.rows(side) as u64);
         rows * if self.looks_up { 16 } else { kept[0] + kept[1] }
-    }
-
-    /// Turns what was found into places.
-    fn give(&mut self) -> Results {
-        let mut results = Results::default();
-        let [left, right] = self.first;
-        let restored = self.restored;
-        self.found.retain(|found| found.seq >= restored);
-        results.left.extend(self.found.iter().map(|found| (found.left - left) as u32));
-        results.right.extend(self.found.iter().map(|found| (found.right - right) as u32));
-        self.found.clear();
-        results
     }
 
     /// Lets go of rows that no row at `now` or later can match, and no result that is to come has; `None` stands for the
@@ -263,9 +306,12 @@ impl<P: Predicate> Epoch<P> {
     }
 
     /// Feeds the next rows, or a punctuation; false if there is nothing to feed.
-    fn feed(&mut self, feed: &mut super::Feed<P>) -> bool {
+    fn feed(&mut self, feed: &mut super::Feed<P>, pace: &mut Pace) -> bool {
         let (fed, [left, right]) = self.fed;
-        let rows = fed..self.ts.len().min(fed + BURST);
+        let spans = [Side::Left, Side::Right].map(|side| feed.tracker.span(side));
+        let window = spans.iter().map(|span| span.next - span.first).max().unwrap_or(0);
+        let rows = fed..self.ts.len().min(fed + pace.burst(window));
+        pace.compared += rows.len() as u64 * window;
         if rows.is_empty() {
             if self.punctuations == 0 || (self.ended && !feed.is_through()) {
                 return false;

@@ -46,6 +46,7 @@ mod original;
 mod predicate;
 #[cfg(all(test, not(loom)))]
 mod schedules;
+mod sliding;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod window;
@@ -62,6 +63,7 @@ pub use join::HandshakeJoin;
 use message::{Arrived, line};
 pub use node::Node;
 pub use predicate::{Columns, Kind, Lookup, Pair, Predicate};
+pub use sliding::{Rank, SlidingHandshake};
 pub use window::Window;
 
 /// How rows travel.

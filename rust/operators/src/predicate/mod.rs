@@ -28,7 +28,13 @@ pub use ranges::Ranges;
 pub use relation::{Constraint, Order, Relation};
 pub use window::Window;
 
+use tidegate_structures::scan::Span;
+
 use crate::incremental::Side;
+use numbers::Number;
+
+/// The rank of a row's number, and the ranks of the other side's numbers that it matches; `None` if it matches nothing.
+pub(crate) type RankAndTakes = Option<(u64, Span<u64>)>;
 
 /// A condition between a number of the left row and one of the right row.
 #[derive(Clone, Debug)]
@@ -44,6 +50,12 @@ impl Term {
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
+    }
+
+    /// The same condition, between rows of which there are none yet.
+    pub fn without_rows(&self) -> Term {
+        let [left, right] = [&self.left, &self.right].map(|operand| operand.rows_at(&[]));
+        Term { left, right, relation: self.relation.clone() }
     }
 
     /// Adds rows behind those of each side; whether no number can overflow. If one can, the term is of no more use.
@@ -70,6 +82,28 @@ impl Term {
             (Some(left), Some(right)) => self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right)),
             _ => true,
         }
+    }
+
+    /// What a row of a side compares by.
+    pub(crate) fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
+        let (own, other) = (self.operand(side), self.operand(side.other()));
+        if !own.compares(row) {
+            return None;
+        }
+        let rank = numbers::with_values!(&own.numbers, values => values[row].rank());
+        let (low, high) = self.relation.range(side.other(), &other.numbers, &own.numbers, row)?;
+        Some((rank, Span { low, width: high - low }))
+    }
+
+    /// Whether a row matches just those with one number.
+    pub fn is_equality(&self) -> bool {
+        self.relation.is_equality()
+    }
+
+    /// Whether the ranks of all numbers have 32 bits.
+    pub fn is_narrow(&self) -> bool {
+        let narrow = |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::F32(_));
+        narrow(&self.left) && narrow(&self.right)
     }
 
     /// The numbers of a side.

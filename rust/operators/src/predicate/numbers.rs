@@ -56,6 +56,20 @@ impl Operand {
         self.numbers.len()
     }
 
+    /// The numbers of some rows, in this order.
+    pub(crate) fn rows_at(&self, rows: &[u32]) -> Operand {
+        fn at<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
+            rows.iter().map(|&row| values[row as usize]).collect()
+        }
+        let numbers = match &self.numbers {
+            Numbers::I32(values) => Numbers::I32(at(values, rows)),
+            Numbers::I64(values) => Numbers::I64(at(values, rows)),
+            Numbers::F32(values) => Numbers::F32(at(values, rows)),
+            Numbers::F64(values) => Numbers::F64(at(values, rows)),
+        };
+        Operand::new(numbers, self.missing.as_ref().map(|missing| at(missing, rows)))
+    }
+
     /// Adds rows behind the others.
     ///
     /// # Panics

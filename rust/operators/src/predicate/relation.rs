@@ -151,6 +151,19 @@ impl Relation {
         true
     }
 
+    /// Whether it is that two integers are equal.
+    pub(super) fn is_equality(&self) -> bool {
+        let Relation::Whole(constraints) = self else { return false };
+        let has = |wanted: Order| {
+            constraints.iter().any(|constraint| match *constraint {
+                Constraint::Compare { left_plus: 0, order, right_plus: 0 } => order == wanted,
+                Constraint::Difference { order, than: 0 } => order == wanted,
+                _ => false,
+            })
+        };
+        has(Order::LessOrEqual) && has(Order::GreaterOrEqual)
+    }
+
     /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their ends.
     pub(super) fn fits(&self, left: (&Numbers, (u64, u64)), right: (&Numbers, (u64, u64))) -> bool {
         let whole = |numbers: &Numbers, rank: u64| match numbers {

@@ -27,8 +27,6 @@
 //! thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and each row's window is cut anew into a piece for
 //! every thread.
 
-mod extent;
-mod log;
 mod share;
 
 use std::fmt;
@@ -36,13 +34,10 @@ use std::ops::Range;
 
 use crate::driver::Driver;
 use crate::incremental::{Results, Side};
-use crate::interval_join::Interval;
 use crate::matches::How;
 use crate::online_join::{Failed, Filter};
 use crate::predicate::{Operand, Term};
-use extent::Extent;
-pub use extent::Windows;
-use log::Log;
+use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
 use share::{Found, Share};
 
 /// How threads share the comparisons.
@@ -74,17 +69,6 @@ const FILTER_PAIRS: usize = 1 << 12;
 
 /// Rows that are gone before they are moved out.
 const GONE: usize = 1 << 12;
-
-/// Rows of one side that a join has kept.
-#[derive(Debug)]
-pub struct Kept<'a> {
-    /// Event times, in merged order.
-    pub ts: &'a [i64],
-    /// Which have had a match, where that matters.
-    pub matched: &'a [bool],
-    /// How many from the first on are settled.
-    pub settled: usize,
-}
 
 /// The state of a join.
 pub struct ScaleJoin {
@@ -157,81 +141,9 @@ impl ScaleJoin {
         }
     }
 
-    /// The number of the oldest row of a side that is kept; rows of each side are numbered from 0.
-    pub fn first(&self, side: Side) -> u64 {
-        self.logs[side as usize].first()
-    }
-
-    /// Rows of a side that are kept.
-    pub fn rows(&self, side: Side) -> usize {
-        self.logs[side as usize].len()
-    }
-
-    /// The rows of the epoch.
-    pub fn epoch_rows(&self) -> usize {
-        self.epoch.ts.len()
-    }
-
-    /// Whether the epoch's results have all been given.
-    pub fn is_done(&self) -> bool {
-        self.next == self.epoch.ts.len()
-    }
-
-    /// Pairs that each thread has compared.
-    pub fn comparisons(&self) -> Vec<u64> {
-        self.comparisons.clone()
-    }
-
-    /// Bytes held beside the rows themselves.
-    pub fn memory(&self) -> usize {
-        self.shares.iter().map(Share::memory).sum::<usize>() + self.logs.iter().map(Log::memory).sum::<usize>()
-    }
-
     /// What pairs are compared by, for people.
     pub fn compared_by(&self) -> &'static str {
         self.shares[0].compared_by()
-    }
-
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
-    /// for each term the numbers of both sides' rows.
-    ///
-    /// Returns whether all terms can be scanned for. If not, they are forgotten, for good: from now on every pair in the
-    /// windows is found, for the filter to compare.
-    ///
-    /// # Panics
-    ///
-    /// When the results of the former epoch have not all been taken, or there are no numbers for a term.
-    pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {
-        assert!(self.is_done(), "an epoch begins when the one before is done");
-        assert_eq!(ts.len(), sides.len(), "a side a row");
-        self.next = 0;
-        // 1. Rows go into the logs of their sides.
-        let firsts = self.logs.each_ref().map(Log::len);
-        let mut counts = [0; 2];
-        self.epoch.places.clear();
-        for &side in &sides {
-            self.epoch.places.push((firsts[side as usize] + counts[side as usize]) as u32);
-            counts[side as usize] += 1;
-        }
-        self.logs.iter_mut().for_each(|log| log.extend(&ts, &sides));
-        // 2. Their numbers go behind those of the terms.
-        let scanned = match numbers {
-            None => false,
-            Some(numbers) => {
-                assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
-                // All of them, so that each has the numbers of every row.
-                let fit = self.terms.iter_mut().zip(numbers).map(|(term, (left, right))| term.append(left, right));
-                fit.fold(true, |all, fits| all & fits)
-            }
-        };
-        if !scanned {
-            self.forget_terms();
-        }
-        // 3. A share stores each row, and threads compare it with what comes before it of the other side.
-        self.store(&sides);
-        self.epoch.windows = self.extent.windows(&self.logs, &ts, &sides, &self.epoch.places);
-        (self.epoch.ts, self.epoch.sides) = (ts, sides);
-        scanned
     }
 
     /// Gives the rows of the epoch to shares, round robin.
@@ -253,50 +165,6 @@ impl ScaleJoin {
             self.terms.clear();
             self.shares.iter_mut().for_each(Share::forget_terms);
         }
-    }
-
-    /// Finds the results of more rows of the epoch.
-    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
-        // 1. As many rows as may have the pairs that there is room for.
-        let mut sum = 0;
-        let fits = |window: &&Range<u32>| {
-            sum += window.len() as u64;
-            sum <= self.budget
-        };
-        let count = self.epoch.windows[self.next..].iter().take(MOST_ROWS).take_while(fits).count().max(1);
-        let rows = self.next..self.epoch.ts.len().min(self.next + count);
-        let pairs: u64 = self.epoch.windows[rows.clone()].iter().map(|window| window.len() as u64).sum();
-        // 2. All threads compare them.
-        let comparers = self.comparisons.len();
-        let firsts = self.logs.each_ref().map(|log| log.first() as u32);
-        let compare = |thread: usize| {
-            let (share, piece) = match self.algorithm {
-                Algorithm::ThreeStep => (0, None),
-                Algorithm::Cell => (0, Some((thread, comparers))),
-                Algorithm::ScaleJoin => (thread, None),
-            };
-            self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows.clone(), piece)
-        };
-        let threads: Vec<usize> = (0..comparers).collect();
-        let small = pairs < SMALL_STEP;
-        let found: Vec<Found> = if small {
-            threads.into_iter().map(compare).collect()
-        } else {
-            driver.map(threads, compare).map_err(Failed::Stopped)?
-        };
-        for (comparisons, found) in self.comparisons.iter_mut().zip(&found) {
-            *comparisons += found.compared;
-        }
-        // 3. What they found is put together in order, and filtered.
-        let mut together = Found::merge(found, rows.len());
-        // So many of the next ones would leave as many pairs as there is room for, were they like these.
-        let each = pairs / (together.pairs() as u64 + 1);
-        self.budget = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
-        if let Some(filter) = filter {
-            together = self.filter(together, rows.clone(), firsts, driver, filter)?;
-        }
-        self.next = rows.end;
-        Ok(self.collect(rows, &together))
     }
 
     fn filter<E: Send>(
@@ -350,25 +218,121 @@ impl ScaleJoin {
         }
         results
     }
+}
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
-    /// Nothing before `now` may be left to find.
-    pub fn unmatched(&mut self, now: Option<i64>) -> Results {
+impl SlidingJoin for ScaleJoin {
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    fn epoch_rows(&self) -> usize {
+        self.epoch.ts.len()
+    }
+
+    fn is_done(&self) -> bool {
+        self.next == self.epoch.ts.len()
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        self.comparisons.clone()
+    }
+
+    fn memory(&self) -> usize {
+        self.shares.iter().map(Share::memory).sum::<usize>() + self.logs.iter().map(Log::memory).sum::<usize>()
+    }
+
+    fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {
+        assert!(self.is_done(), "an epoch begins when the one before is done");
+        assert_eq!(ts.len(), sides.len(), "a side a row");
+        self.next = 0;
+        // 1. Rows go into the logs of their sides.
+        let firsts = self.logs.each_ref().map(Log::len);
+        let mut counts = [0; 2];
+        self.epoch.places.clear();
+        for &side in &sides {
+            self.epoch.places.push((firsts[side as usize] + counts[side as usize]) as u32);
+            counts[side as usize] += 1;
+        }
+        self.logs.iter_mut().for_each(|log| log.extend(&ts, &sides));
+        // 2. Their numbers go behind those of the terms.
+        let scanned = match numbers {
+            None => false,
+            Some(numbers) => {
+                assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
+                // All of them, so that each has the numbers of every row.
+                let fit = self.terms.iter_mut().zip(numbers).map(|(term, (left, right))| term.append(left, right));
+                fit.fold(true, |all, fits| all & fits)
+            }
+        };
+        if !scanned {
+            self.forget_terms();
+        }
+        // 3. A share stores each row, and threads compare it with what comes before it of the other side.
+        self.store(&sides);
+        self.epoch.windows = self.extent.windows(&self.logs, &ts, &sides, &self.epoch.places);
+        (self.epoch.ts, self.epoch.sides) = (ts, sides);
+        scanned
+    }
+
+    fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
+        // 1. As many rows as may have the pairs that there is room for.
+        let mut sum = 0;
+        let fits = |window: &&Range<u32>| {
+            sum += window.len() as u64;
+            sum <= self.budget
+        };
+        let count = self.epoch.windows[self.next..].iter().take(MOST_ROWS).take_while(fits).count().max(1);
+        let rows = self.next..self.epoch.ts.len().min(self.next + count);
+        let pairs: u64 = self.epoch.windows[rows.clone()].iter().map(|window| window.len() as u64).sum();
+        // 2. All threads compare them.
+        let comparers = self.comparisons.len();
+        let firsts = self.logs.each_ref().map(|log| log.first() as u32);
+        let compare = |thread: usize| {
+            let (share, piece) = match self.algorithm {
+                Algorithm::ThreeStep => (0, None),
+                Algorithm::Cell => (0, Some((thread, comparers))),
+                Algorithm::ScaleJoin => (thread, None),
+            };
+            self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows.clone(), piece)
+        };
+        let threads: Vec<usize> = (0..comparers).collect();
+        let small = pairs < SMALL_STEP;
+        let found: Vec<Found> = if small {
+            threads.into_iter().map(compare).collect()
+        } else {
+            driver.map(threads, compare).map_err(Failed::Stopped)?
+        };
+        for (comparisons, found) in self.comparisons.iter_mut().zip(&found) {
+            *comparisons += found.compared;
+        }
+        // 3. What they found is put together in order, and filtered.
+        let mut together = Found::merge(found, rows.len());
+        // So many of the next ones would leave as many pairs as there is room for, were they like these.
+        let each = pairs / (together.pairs() as u64 + 1);
+        self.budget = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
+        if let Some(filter) = filter {
+            together = self.filter(together, rows.clone(), firsts, driver, filter)?;
+        }
+        self.next = rows.end;
+        Ok(self.collect(rows, &together))
+    }
+
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
         self.extent.unmatched(&mut self.logs, self.how, now, &mut results);
         results
     }
 
-    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
-    /// settled whether they come out without one.
-    pub fn matched(&self, side: Side) -> (&[bool], usize) {
+    fn matched(&self, side: Side) -> (&[bool], usize) {
         self.logs[side as usize].matched()
     }
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time. Places are counted anew
-    /// from here on.
-    pub fn purge(&mut self, now: Option<i64>) {
+    fn purge(&mut self, now: Option<i64>) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         for side in [Side::Left, Side::Right] {
             let log = &mut self.logs[side as usize];
@@ -388,14 +352,7 @@ impl ScaleJoin {
         self.shares.iter_mut().for_each(|share| share.drop_before(firsts));
     }
 
-    /// Takes in the rows that a join of the same kind has kept: for each side their times, what
-    /// [`matched`](Self::matched) said of them, and for each term their numbers. As for [`begin`](Self::begin), returns
-    /// whether all terms can be scanned for.
-    ///
-    /// # Panics
-    ///
-    /// When this join has rows already.
-    pub fn restore(&mut self, sides: [Kept<'_>; 2], numbers: Option<&[(Operand, Operand)]>) -> bool {
+    fn restore(&mut self, sides: [Kept<'_>; 2], numbers: Option<&[(Operand, Operand)]>) -> bool {
         for (log, Kept { ts, matched, settled }) in self.logs.iter_mut().zip(&sides) {
             log.restore(ts, matched, *settled);
         }
@@ -415,11 +372,3 @@ impl ScaleJoin {
         scanned
     }
 }
-
-/// The interval that time windows of these lengths are: how long left and right rows stay.
-pub fn interval(left: i64, right: i64) -> Interval {
-    Interval { lower: Some(-right), upper: Some(left), closed: crate::interval_join::Closed::Both }
-}
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tidegate_operators::index_join::{IndexJoin, IndexKind, TaskOptions, Window};
 use tidegate_operators::matches::How;
-use tidegate_operators::scale_join::Windows;
+use tidegate_operators::sliding::Windows;
 use tidegate_structures::index::WindowIndex;
 
 /// How the pairs of a band join are found.

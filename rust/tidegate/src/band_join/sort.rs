@@ -5,7 +5,7 @@ use tidegate_operators::band_join::{BandColumn, BandKeys, Bounds, band_join, can
 use tidegate_operators::count_window::{Counts, Ends, meetings};
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_operators::matches::{Check, Matches};
-use tidegate_operators::scale_join::Windows;
+use tidegate_operators::sliding::Windows;
 use tidegate_structures::pages::Pages;
 
 use super::Tables;

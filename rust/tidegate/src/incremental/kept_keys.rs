@@ -38,6 +38,11 @@ impl KeptKeys {
         Ok(keys)
     }
 
+    /// The keys of a side's kept rows.
+    pub(super) fn of_kept(&self, side: Side) -> Vec<u32> {
+        self.kept[side as usize].iter().copied().collect()
+    }
+
     /// Lets go of the first rows of a side, so that so many are left.
     pub(super) fn keep(&mut self, side: Side, rows: usize) {
         let kept = &mut self.kept[side as usize];

@@ -43,7 +43,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
 pub use tidegate_operators::online_join::Parallelism;
-pub use tidegate_operators::scale_join::Algorithm;
 
 /// What a poll finds.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The incremental window join: ScaleJoin and its baselines, with conditions as comparisons that are scanned for.
+//! The incremental window join: ScaleJoin, its baselines and the handshake joins, with conditions as comparisons that are
+//! scanned for.
 
 use std::ops::Range;
 
@@ -6,10 +7,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Results, Side};
-use tidegate_operators::interval_join::NO_KEY;
 use tidegate_operators::online_join::{Failed, Progress};
-use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use tidegate_operators::scale_join::{Algorithm, Kept, ScaleJoin};
+use tidegate_operators::predicate::{Operand, Term};
+use tidegate_operators::sliding::{Kept, SlidingJoin};
 
 use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
@@ -18,34 +18,25 @@ use super::kept_keys::KeptKeys;
 use super::snapshot::{Reader, Writer};
 use crate::expression::{self, Columns, Predicate, Scan};
 use crate::join::JoinOptions;
-use crate::window_join::WindowJoin;
+use crate::window_join::{Algorithm, Comparing, WindowJoin, WithJoin, equal_keys, numbers_of};
 use crate::{Error, Result};
 
 impl StreamJoin {
-    /// The window join of rows of these schemas, whose pairs are compared as `algorithm` says.
-    pub fn window(
-        query: &WindowJoin,
-        algorithm: Algorithm,
-        left: SchemaRef,
-        right: SchemaRef,
-        options: &StreamOptions,
-    ) -> Result<Self> {
+    /// The window join of rows of these schemas.
+    pub fn window(query: &WindowJoin, left: SchemaRef, right: SchemaRef, options: &StreamOptions) -> Result<Self> {
         let plan = query.plan(&left, &right)?;
+        let algorithm = query.algorithm.unwrap_or(Algorithm::ScaleJoin);
         let JoinOptions { how, threads, .. } = query.options;
-        let method =
-            Method { algorithm: name(algorithm), index: "none: every pair in the windows is compared", threads };
+        let index = algorithm.index(plan.join.has_equality());
+        let method = Method { algorithm: algorithm.describe(), index, threads };
         let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let scan = plan.join.predicate.as_ref().map(Predicate::scan);
         let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
         let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
-        terms.extend(keys.is_some().then(equal_keys));
-        let engine = WindowEngine {
-            predicate: plan.join.predicate.clone(),
-            scan,
-            keys,
-            is_scanned: true,
-            join: ScaleJoin::new(plan.windows.windows, how, algorithm, threads, options.ordered, terms),
-        };
+        terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
+        let comparing = Comparing { windows: plan.windows.windows, how, threads, ordered: options.ordered, terms };
+        let parts = Parts { predicate: plan.join.predicate.clone(), scan, keys };
+        let engine = comparing.join(algorithm, parts);
         let query = Query {
             operator: "window_join",
             relation: vec![("on", format!("{:?}", query.on)), ("window", format!("{:?}", query.window))],
@@ -55,40 +46,29 @@ impl StreamJoin {
             plan: plan.join,
             explanation,
         };
-        StreamJoin::new(query, Box::new(engine), left, right, options)
+        StreamJoin::new(query, engine, left, right, options)
     }
 }
 
-fn name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::ThreeStep => {
-            "three-step procedure (Kang et al.): one thread compares each row with the other window"
-        }
-        Algorithm::Cell => "CellJoin: each row's window is cut into a piece a thread",
-        Algorithm::ScaleJoin => {
-            "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
-        }
+/// Makes an engine of a join.
+struct Parts {
+    predicate: Option<Predicate>,
+    scan: Option<Scan>,
+    keys: Option<KeptKeys>,
+}
+
+impl WithJoin for Parts {
+    type Done = Box<dyn Engine>;
+
+    fn with<J: SlidingJoin + 'static>(self, join: J) -> Box<dyn Engine> {
+        let Parts { predicate, scan, keys } = self;
+        Box::new(WindowEngine { predicate, scan, keys, is_scanned: true, join })
     }
-}
-
-/// What stands for equal keys: the numbers that they have been given.
-fn equal_keys() -> Term {
-    let none = || Operand::new(Numbers::I32(Vec::new()), None);
-    let equal = [Order::LessOrEqual, Order::GreaterOrEqual].map(|order| Constraint::Difference { order, than: 0 });
-    Term::new(none(), none(), Relation::Whole(equal.to_vec())).expect("a term without rows")
-}
-
-/// Keys as numbers to compare.
-fn operand(keys: Vec<u32>) -> Operand {
-    let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
-    // The order of keys has no meaning here.
-    let numbers = Numbers::I32(keys.into_iter().map(u32::cast_signed).collect());
-    Operand::new(numbers, missing.contains(&true).then_some(missing))
 }
 
 /// Finds pairs within windows.
 #[derive(Debug)]
-struct WindowEngine {
+struct WindowEngine<J> {
     predicate: Option<Predicate>,
     /// How the predicate is tested, while it can be.
     scan: Option<Scan>,
@@ -96,12 +76,21 @@ struct WindowEngine {
     /// Whether comparisons are scanned for. Not any more once a row has a number whose arithmetic may fail, since whether
     /// it does is for the evaluation of its pairs to say.
     is_scanned: bool,
-    join: ScaleJoin,
+    join: J,
 }
 
-impl WindowEngine {
-    /// The numbers of rows, for each term.
+impl<J: SlidingJoin> WindowEngine<J> {
+    /// The numbers of more rows, for each term.
     fn numbers(&mut self, batches: [&RecordBatch; 2]) -> Result<Option<Vec<(Operand, Operand)>>> {
+        self.numbers_with(batches, |keys, side| keys.push(side, batches[side as usize]).map(|keys| numbers_of(&keys)))
+    }
+
+    /// The numbers of rows, for each term, given how to get those of their keys.
+    fn numbers_with(
+        &mut self,
+        batches: [&RecordBatch; 2],
+        mut of_keys: impl FnMut(&mut KeptKeys, Side) -> Result<Operand>,
+    ) -> Result<Option<Vec<(Operand, Operand)>>> {
         let mut numbers = match (&self.scan, &self.predicate) {
             (Some(scan), Some(predicate)) if self.is_scanned => {
                 let columns = |side: expression::Side, batch: &RecordBatch| Columns {
@@ -114,8 +103,7 @@ impl WindowEngine {
             _ => self.is_scanned.then(Vec::new),
         };
         if let Some(keys) = &mut self.keys {
-            let [left, right] = batches;
-            let of_keys = (operand(keys.push(Side::Left, left)?), operand(keys.push(Side::Right, right)?));
+            let of_keys = (of_keys(keys, Side::Left)?, of_keys(keys, Side::Right)?);
             numbers.iter_mut().for_each(|numbers| numbers.push(of_keys.clone()));
         }
         Ok(numbers)
@@ -150,7 +138,7 @@ impl Test<'_> {
     }
 }
 
-impl Engine for WindowEngine {
+impl<J: SlidingJoin> Engine for WindowEngine<J> {
     fn begin(&mut self, rows: Rows<'_>) -> Result<()> {
         let numbers = self.numbers(rows.batches.each_ref())?;
         self.is_scanned = self.join.begin(rows.ts, rows.sides, numbers.as_deref());
@@ -184,6 +172,20 @@ impl Engine for WindowEngine {
 
     fn assemble(&self, _rows: Range<usize>) -> Results {
         panic!("results of a window join come whole")
+    }
+
+    fn holds_back(&self) -> bool {
+        self.join.holds_back()
+    }
+
+    fn flush(&mut self) {
+        self.join.flush();
+    }
+
+    fn refill(&mut self, batches: [&RecordBatch; 2]) -> Result<()> {
+        let numbers = self.numbers_with(batches, |keys, side| Ok(numbers_of(&keys.of_kept(side))))?;
+        self.join.refill(numbers.as_deref());
+        Ok(())
     }
 
     fn unmatched(&mut self, now: Option<i64>) -> Results {

@@ -35,6 +35,20 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads assemble at the same time.
     fn assemble(&self, rows: Range<usize>) -> Results;
 
+    /// Whether results of former epochs may be left to give, which come with later ones.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// Begins an epoch without rows, at whose end all results have been given. No rows follow, unless there is a
+    /// [`refill`](Self::refill).
+    fn flush(&mut self) {}
+
+    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the rows that are kept.
+    fn refill(&mut self, _batches: [&RecordBatch; 2]) -> Result<()> {
+        Ok(())
+    }
+
     /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time. The
     /// epoch is done.
     fn unmatched(&mut self, now: Option<i64>) -> Results;

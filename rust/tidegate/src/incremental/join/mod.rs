@@ -236,9 +236,22 @@ impl StreamJoin {
             })?;
             return Ok(Step::Went);
         }
-        // 3. Promises alone may settle that rows remain without a match.
+        // 3. At the end, what was held back.
+        if rest == Rest::End && self.engine.holds_back() {
+            self.flush()?;
+        }
+        // 4. Promises alone may settle that rows remain without a match.
         self.settle(if rest == Rest::End { None } else { self.intake.watermark() })?;
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    /// Gives the results that the engine holds back.
+    fn flush(&mut self) -> Result<()> {
+        self.engine.flush();
+        while !self.engine.is_done() {
+            self.advance()?;
+        }
+        Ok(())
     }
 
     /// Does the work of so many rows: on the caller's thread, or on one of those that last, near the others.

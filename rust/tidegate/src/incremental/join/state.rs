@@ -49,6 +49,7 @@ impl StreamJoin {
     /// is joined first; its results are in the snapshot until they are polled.
     pub fn snapshot(&mut self) -> Result<Vec<u8>> {
         self.catch_up()?;
+        self.release()?;
         let mut writer = Writer::new(&self.query);
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
@@ -59,6 +60,17 @@ impl StreamJoin {
         writer.number(self.ready.len() as u64);
         self.ready.iter().try_for_each(|batch| writer.table(batch))?;
         Ok(writer.finish())
+    }
+
+    /// Gives what the engine holds back, since what that is may depend on threads.
+    fn release(&mut self) -> Result<()> {
+        if self.engine.holds_back() {
+            self.flush()?;
+            self.settle(self.intake.watermark())?;
+            let [left, right] = [self.stores[0].rows()?, self.stores[1].rows()?];
+            self.engine.refill([&left, &right])?;
+        }
+        Ok(())
     }
 
     /// The results that were not handed out, cut such that it depends on nothing but their number: threads show in where

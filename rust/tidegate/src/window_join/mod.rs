@@ -1,16 +1,21 @@
 //! The window join of two tables.
 
+mod algorithm;
+mod compare;
+
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::count_window::{Counts, count_window_join};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::{Side, interval_join};
-use tidegate_operators::scale_join::{Windows, interval};
+use tidegate_operators::sliding::{Windows, interval};
 use tidegate_sync::Stop;
 
 use crate::join::{Join, JoinOptions, JoinPlan};
 use crate::table::{Table, column};
 use crate::time::{self, Bound, Int64s, Unit};
 use crate::{Error, Result};
+pub use algorithm::Algorithm;
+pub(crate) use algorithm::{Comparing, WithJoin, equal_keys, numbers_of};
 
 /// For how long the rows of a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct WindowJoin {
     pub on: (String, String),
     /// The window of each side.
     pub window: (Window, Window),
+    /// How rows are compared; what is best if none is said.
+    pub algorithm: Option<Algorithm>,
     /// What any join may be asked for.
     pub options: JoinOptions,
 }
@@ -111,12 +118,24 @@ impl WindowJoin {
     pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
         let plan = self.plan(left, right)?;
         let mut lines = self.describe(&plan);
+        let (algorithm, index, memory) = match self.algorithm {
+            None => (
+                "group and sweep (auto): each left row's window is a run of right rows in time order, whose rows alone are \
+                 compared",
+                "right rows grouped by key, in time order",
+                "inputs + up to 60 bytes a row, and up to 12 a row for each comparison scanned for, + result",
+            ),
+            Some(algorithm) => (
+                algorithm.describe(),
+                algorithm.index(plan.join.has_equality()),
+                "inputs + up to 60 bytes a row, and up to 50 for each comparison scanned for, + 8 a pair, + result",
+            ),
+        };
         lines.extend([
-            "  algorithm  group and sweep: each left row's window is a run of right rows in time order".to_owned(),
-            "  index      right rows grouped by key, in time order".to_owned(),
+            format!("  algorithm  {algorithm}"),
+            format!("  index      {index}"),
             format!("  threads    {}", self.options.threads),
-            "  memory     inputs + up to 60 bytes a row, and up to 12 a row for each comparison scanned for, + result"
-                .to_owned(),
+            format!("  memory     {memory}"),
             format!(
                 "  output     {} columns, in left row order, then right row order",
                 plan.join.schema.fields().len()
@@ -141,6 +160,13 @@ impl WindowJoin {
         let plan = self.plan(left.schema(), right.schema())?;
         let (left_ts, right_ts) = plan.windows.times(left, right)?;
         let keys = plan.join.encode_keys(left, right, &driver)?;
+        let key_method = keys.as_ref().map_or("none", |keys| keys.method);
+        if let Some(algorithm) = self.algorithm {
+            let tables = compare::Tables { left, right, ts: [&left_ts, &right_ts], keys: keys.as_ref() };
+            let matches = self.compare(algorithm, &plan, &tables, &driver)?;
+            let plan = JoinPlan { predicate: None, ..plan.join };
+            return Join::new(&self.options, plan, left, right, key_method, (matches, Vec::new()), driver);
+        }
         let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
         let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
@@ -154,7 +180,6 @@ impl WindowJoin {
                 count_window_join(left_side, right_side, key_count, counts, &driver)?
             }
         };
-        let key_method = keys.as_ref().map_or("none", |keys| keys.method);
         Join::new(&self.options, plan.join, left, right, key_method, (matches, Vec::new()), driver)
     }
 }

@@ -18,13 +18,13 @@ pub enum Windows {
 }
 
 #[derive(Debug)]
-pub(super) enum Extent {
+pub(crate) enum Extent {
     Time(Reach),
     Rows([u64; 2]),
 }
 
 impl Extent {
-    pub(super) fn new(windows: Windows) -> Self {
+    pub(crate) fn new(windows: Windows) -> Self {
         match windows {
             Windows::Time(left, right) => Extent::Time(Reach::new(&interval(left, right))),
             Windows::Rows(left, right) => Extent::Rows([left as u64, right as u64]),
@@ -32,7 +32,7 @@ impl Extent {
     }
 
     /// For each row of an epoch, the places of the other side's rows that are in its window when the row comes.
-    pub(super) fn windows(&self, logs: &[Log; 2], ts: &[i64], sides: &[Side], places: &[u32]) -> Vec<Range<u32>> {
+    pub(crate) fn windows(&self, logs: &[Log; 2], ts: &[i64], sides: &[Side], places: &[u32]) -> Vec<Range<u32>> {
         // The rows that have come of each side: those before the epoch, and more with each row.
         let came = |side: Side| {
             let of_epoch = sides.iter().filter(|&&other| other == side).count();
@@ -62,7 +62,7 @@ impl Extent {
     /// Adds the rows that leave their window without a match before the results of a row that comes. Where windows are
     /// long, rows leave at their last matchable time; it is enough to look when a row `has_matches`.
     #[expect(clippy::too_many_arguments, reason = "what is known of a row")]
-    pub(super) fn leave(
+    pub(crate) fn leave(
         &self,
         logs: &mut [Log; 2],
         how: How,
@@ -86,7 +86,7 @@ impl Extent {
     }
 
     /// Adds all rows that have had no match and can have none from `now` on.
-    pub(super) fn unmatched(&self, logs: &mut [Log; 2], how: How, now: Option<i64>, results: &mut Results) {
+    pub(crate) fn unmatched(&self, logs: &mut [Log; 2], how: How, now: Option<i64>, results: &mut Results) {
         match (self, now) {
             (Extent::Time(reach), _) => results.add_unmatched(logs, reach, how, now),
             // They have left already.
@@ -107,7 +107,7 @@ impl Extent {
     }
 
     /// Lets go of the rows of a side that no row at `now` or later can match.
-    pub(super) fn purge(&self, log: &mut Log, side: Side, now: Option<i64>) {
+    pub(crate) fn purge(&self, log: &mut Log, side: Side, now: Option<i64>) {
         match (self, now) {
             (Extent::Time(reach), _) => log.purge(reach, now),
             (Extent::Rows(_), None) => log.purge_before(u64::MAX),

@@ -1,4 +1,4 @@
-//! The join against Kang's three-step procedure, row by row. All algorithms and threads give the same results; whether the
+//! The joins against Kang's three-step procedure, row by row. All algorithms and threads give the same results; whether the
 //! work is shared well is measured elsewhere, but for its balance.
 
 use std::convert::Infallible;
@@ -6,12 +6,14 @@ use std::convert::Infallible;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-use super::{Algorithm, Kept, ScaleJoin, Windows};
+use super::{Kept, SlidingJoin, Windows};
 use crate::driver::Driver;
+use crate::handshake::{self, SlidingHandshake};
 use crate::incremental::{Results, Side};
 use crate::matches::{How, NO_ROW};
 use crate::online_join::Filter;
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use crate::scale_join::{self, ScaleJoin};
 
 /// A row: its time, its side, and a value that must be near that of the other row.
 type Row = (i64, Side, i64);
@@ -112,6 +114,21 @@ fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
     vec![(of(Side::Left), of(Side::Right))]
 }
 
+/// Who compares the rows.
+#[derive(Clone, Copy, Debug)]
+enum Algorithm {
+    ScaleJoin(scale_join::Algorithm),
+    Handshake(handshake::Algorithm),
+}
+
+const ALGORITHMS: [Algorithm; 5] = [
+    Algorithm::ScaleJoin(scale_join::Algorithm::ThreeStep),
+    Algorithm::ScaleJoin(scale_join::Algorithm::Cell),
+    Algorithm::ScaleJoin(scale_join::Algorithm::ScaleJoin),
+    Algorithm::Handshake(handshake::Algorithm::Original),
+    Algorithm::Handshake(handshake::Algorithm::LowLatency),
+];
+
 /// What a test asks of a join.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -127,21 +144,29 @@ struct Case {
 }
 
 impl Case {
-    fn join(&self) -> ScaleJoin {
-        let terms = vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
-        ScaleJoin::new(self.windows, self.how, self.algorithm, self.threads, true, terms)
-    }
-
     /// The results of the rows, cut into epochs, with the threads' comparisons.
     fn run(&self, rows: &[Row], cuts: &[usize]) -> (Vec<Found>, Vec<u64>) {
+        let Case { windows, how, threads, .. } = *self;
+        let terms = || vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
+        match self.algorithm {
+            Algorithm::ScaleJoin(algorithm) => {
+                self.run_with(rows, cuts, || ScaleJoin::new(windows, how, algorithm, threads, true, terms()))
+            }
+            Algorithm::Handshake(algorithm) => {
+                self.run_with(rows, cuts, || SlidingHandshake::<u64>::new(windows, how, algorithm, threads, terms()))
+            }
+        }
+    }
+
+    fn run_with<J: SlidingJoin>(&self, rows: &[Row], cuts: &[usize], made: impl Fn() -> J) -> (Vec<Found>, Vec<u64>) {
         let driver = Driver::new(self.threads, Stop::default());
-        let mut join = self.join();
+        let mut join = made();
         let mut results = Vec::new();
         // Numbers of the first rows that a join was given.
         let mut base = [0_u64; 2];
         let mut scanned = true;
         let mut start = 0;
-        for &end in cuts.iter().chain([&rows.len()]) {
+        for (nth, &end) in cuts.iter().chain([&rows.len()]).enumerate() {
             let epoch = &rows[start..end.max(start)];
             start = end.max(start);
             let ts = epoch.iter().map(|row| row.0).collect();
@@ -149,7 +174,6 @@ impl Case {
             let of_epoch = numbers(epoch);
             scanned &= !(start.saturating_sub(epoch.len())..start).contains(&self.fails_at);
             scanned = join.begin(ts, sides, scanned.then_some(&of_epoch[..]));
-            let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
             // A join whose terms were forgotten leaves all comparisons to the filter.
             let value = |side: Side, number: u64| {
                 rows.iter().filter(|row| row.1 == side).nth(number as usize).expect("a row of that number").2
@@ -164,27 +188,43 @@ impl Case {
             };
             let filter: Option<&Filter<'_, Infallible>> =
                 if self.with_filter || !scanned { Some(&keeps) } else { None };
-            while !join.is_done() {
-                let found = join.advance(&driver, filter).unwrap();
-                results.extend(named(&found, firsts));
-            }
-            if let Some(row) = epoch.last() {
-                results.extend(named(&join.unmatched(Some(row.0)), firsts));
-                join.purge(Some(row.0));
-            }
-            if self.moves {
-                // The other join numbers the kept rows from 0 on.
-                let mut other = self.join();
-                for side in [Side::Left, Side::Right] {
-                    base[side as usize] += join.first(side);
+            let drain = |join: &mut J, results: &mut Vec<Found>| {
+                let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
+                while !join.is_done() {
+                    let found = join.advance(&driver, filter).unwrap();
+                    results.extend(named(&found, firsts));
                 }
+                let now = epoch.last().map(|row| row.0);
+                if now.is_some() {
+                    results.extend(named(&join.unmatched(now), firsts));
+                    join.purge(now);
+                }
+            };
+            drain(&mut join, &mut results);
+            let moves = self.moves && !epoch.is_empty();
+            let flushes = (moves || nth == cuts.len()) && join.holds_back();
+            if flushes {
+                join.flush();
+                drain(&mut join, &mut results);
+                assert!(!join.holds_back());
+            }
+            if moves {
                 let kept_rows = |side: Side| -> Vec<Row> {
                     let of_side = rows[..start].iter().filter(|row| row.1 == side);
-                    of_side.skip(base[side as usize] as usize).copied().collect()
+                    of_side.skip((base[side as usize] + join.first(side)) as usize).copied().collect()
                 };
                 let (left, right) = (kept_rows(Side::Left), kept_rows(Side::Right));
                 let ts = [&left, &right].map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>());
                 let of_kept = numbers(&[left, right].concat());
+                if flushes && nth % 2 == 0 {
+                    join.refill(scanned.then_some(&of_kept[..]));
+                    continue;
+                }
+                // The other join numbers the kept rows from 0 on.
+                let mut other = made();
+                for side in [Side::Left, Side::Right] {
+                    base[side as usize] += join.first(side);
+                }
                 let kept = [Side::Left, Side::Right].map(|side| {
                     let (matched, settled) = join.matched(side);
                     Kept { ts: &ts[side as usize], matched, settled }
@@ -232,7 +272,7 @@ proptest! {
         (left, right) in (0_usize..7, 0_usize..7),
         by_time in any::<bool>(),
         how in prop::sample::select(vec![How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti]),
-        algorithm in prop::sample::select(vec![Algorithm::ThreeStep, Algorithm::Cell, Algorithm::ScaleJoin]),
+        algorithm in prop::sample::select(&ALGORITHMS[..]),
         threads in 1_usize..5,
         with_filter in any::<bool>(),
         moves in any::<bool>(),
@@ -255,7 +295,7 @@ fn shares_have_equal_work() {
     // Rows of the sides take turns that have a common measure with the threads.
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
-    for algorithm in [Algorithm::Cell, Algorithm::ScaleJoin] {
+    for algorithm in [scale_join::Algorithm::Cell, scale_join::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin) {
         let windows = Windows::Time(1000, 1000);
         let (how, moves, with_filter) = (How::Inner, false, false);
         let case = Case { windows, how, algorithm, threads: 4, with_filter, moves, fails_at: usize::MAX };

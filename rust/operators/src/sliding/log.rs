@@ -6,7 +6,7 @@ use crate::online_join::Reach;
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
 /// oldest row still here, and a row's *place* its distance from that.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     side: Side,
     first: u64,
     /// How many of the values below stand for rows that have been let go of. They are moved out when they are many.
@@ -19,36 +19,36 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(side: Side, is_outer: bool) -> Self {
+    pub(crate) fn new(side: Side, is_outer: bool) -> Self {
         let matched = is_outer.then(Vec::new);
         Log { side, first: 0, gone: 0, ts: Vec::new(), matched, settled: 0 }
     }
 
     /// The number of the oldest row.
     #[inline]
-    pub(super) fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
     /// One more than the number of the newest row.
     #[inline]
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first + self.len() as u64
     }
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ts.len() - self.gone
     }
 
     /// The times of the rows, by place.
     #[inline]
-    pub(super) fn ts(&self) -> &[i64] {
+    pub(crate) fn ts(&self) -> &[i64] {
         &self.ts[self.gone..]
     }
 
     /// Takes in rows that were kept before, with which of them have had a match, and how many have been settled.
-    pub(super) fn restore(&mut self, ts: &[i64], matched: &[bool], settled: usize) {
+    pub(crate) fn restore(&mut self, ts: &[i64], matched: &[bool], settled: usize) {
         assert!(self.len() == 0, "a log without rows takes in rows");
         self.ts.extend_from_slice(ts);
         if let Some(own) = &mut self.matched {
@@ -59,12 +59,12 @@ impl Log {
     }
 
     /// Which rows have had a match, by place, where it matters; and how many have been settled.
-    pub(super) fn matched(&self) -> (&[bool], usize) {
+    pub(crate) fn matched(&self) -> (&[bool], usize) {
         (self.matched.as_ref().map_or(&[], |matched| &matched[self.gone..]), self.settled)
     }
 
     /// Adds the rows of this side behind the others, given all rows' times and sides.
-    pub(super) fn extend(&mut self, ts: &[i64], sides: &[Side]) {
+    pub(crate) fn extend(&mut self, ts: &[i64], sides: &[Side]) {
         let own = ts.iter().zip(sides).filter(|(_, side)| **side == self.side);
         self.ts.extend(own.map(|(ts, _)| *ts));
         if let Some(matched) = &mut self.matched {
@@ -73,7 +73,7 @@ impl Log {
     }
 
     /// The oldest row with a smaller number that was not settled and has had no match: its time, and its place.
-    pub(super) fn next_unmatched(&mut self, number: u64) -> Option<(i64, u32)> {
+    pub(crate) fn next_unmatched(&mut self, number: u64) -> Option<(i64, u32)> {
         let matched = self.matched.as_ref()?;
         while self.settled < self.ts.len() - self.gone && self.first + (self.settled as u64) < number {
             if !matched[self.gone + self.settled] {
@@ -85,21 +85,21 @@ impl Log {
     }
 
     /// As [`next_unmatched`](Self::next_unmatched), and goes past the row.
-    pub(super) fn unmatched_before(&mut self, number: u64) -> Option<u32> {
+    pub(crate) fn unmatched_before(&mut self, number: u64) -> Option<u32> {
         let (_, place) = self.next_unmatched(number)?;
         self.settled += 1;
         Some(place)
     }
 
     /// Drops rows that no row at `now` or later can match.
-    pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>) {
+    pub(crate) fn purge(&mut self, reach: &Reach, now: Option<i64>) {
         let over = |ts: &i64| now.is_none_or(|now| reach.last_matchable(self.side, *ts).is_some_and(|last| last < now));
         let rows = self.ts().partition_point(over);
         self.drop_first(rows);
     }
 
     /// Drops rows with smaller numbers.
-    pub(super) fn purge_before(&mut self, number: u64) {
+    pub(crate) fn purge_before(&mut self, number: u64) {
         self.drop_first(number.saturating_sub(self.first).min(self.len() as u64) as usize);
     }
 
@@ -119,7 +119,7 @@ impl Log {
     }
 
     /// Bytes held.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         let of_matched = self.matched.as_ref().map_or(0, Vec::capacity);
         self.ts.capacity() * size_of::<i64>() + of_matched
     }

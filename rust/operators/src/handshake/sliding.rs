@@ -1,0 +1,360 @@
+//! A handshake join of rows with numbers that are compared: from the pairs that the chain finds to results of any kind.
+//!
+//! Pairs come in merged order of their later rows. So rows are marked, and leave without a match, exactly as if each row had
+//! been joined when it came; in the original algorithm that is about half a window later.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::ops::{Not, Range};
+use std::sync::Arc;
+
+use tidegate_structures::scan::{Lane, Span};
+use tidegate_sync::Stop;
+
+use super::bands::{Bands, Column, Numbers};
+use super::finder::Found;
+use super::predicate::Kind;
+use super::{Algorithm, HandshakeJoin, Window};
+use crate::driver::Driver;
+use crate::incremental::{Results, Side};
+use crate::matches::How;
+use crate::online_join::{Failed, Filter};
+use crate::predicate::{Operand, RankAndTakes, Term};
+use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
+
+/// Pairs that a filter is given at a time.
+const FILTER_PAIRS: usize = 1 << 12;
+
+/// Ranks of numbers: of 32 bits, where all terms are of such numbers, or of 64.
+pub trait Rank: Lane + Into<u64> + TryFrom<u64> + Not<Output = Self> + Debug {}
+
+impl Rank for u32 {}
+impl Rank for u64 {}
+
+/// The state of a join.
+#[derive(Debug)]
+pub struct SlidingHandshake<T: Rank> {
+    algorithm: Algorithm,
+    window: Window,
+    nodes: usize,
+    how: How,
+    extent: Extent,
+    logs: [Log; 2],
+    /// What is compared, without rows. One that is an equality comes first.
+    terms: Vec<Term>,
+    /// Which of the terms that were given each of them is.
+    order: Vec<usize>,
+    join: HandshakeJoin<Bands<T>>,
+    /// What the chain's numbers count from: the first row of each side, and the place in merged order.
+    origin: ([u64; 2], u64),
+    /// Pairs that a former chain has found, and that were not given.
+    found: Vec<Found>,
+    /// Whether a kept row compares with nothing.
+    void: [VecDeque<bool>; 2],
+    /// Rows whose results have not all been given, in merged order, from the place `given` on.
+    waiting: VecDeque<(i64, Side)>,
+    given: u64,
+    /// The number of the next waiting row of each side.
+    next: [u64; 2],
+    /// What nodes of former chains have compared.
+    compared: Vec<u64>,
+    flushed: bool,
+}
+
+impl<T: Rank> SlidingHandshake<T> {
+    /// A join without rows on a chain of `nodes` nodes, which compares by `terms`; those have no rows either.
+    pub fn new(windows: Windows, how: How, algorithm: Algorithm, nodes: usize, terms: Vec<Term>) -> Self {
+        let window = match windows {
+            Windows::Time(left, right) => Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() },
+            Windows::Rows(left, right) => Window::Rows { left: left as u64, right: right as u64 },
+        };
+        let mut terms: Vec<(usize, Term)> = terms.into_iter().enumerate().collect();
+        terms.sort_by_key(|(_, term)| !term.is_equality());
+        let (order, terms): (Vec<usize>, Vec<Term>) = terms.into_iter().unzip();
+        let keeps_left = how.keeps_left() || !how.pairs();
+        SlidingHandshake {
+            algorithm,
+            window,
+            nodes,
+            how,
+            extent: Extent::new(windows),
+            logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
+            join: chain(window, algorithm, nodes, &terms),
+            terms,
+            order,
+            origin: ([0; 2], 0),
+            found: Vec::new(),
+            void: [VecDeque::new(), VecDeque::new()],
+            waiting: VecDeque::new(),
+            given: 0,
+            next: [0; 2],
+            compared: vec![0; nodes],
+            flushed: false,
+        }
+    }
+}
+
+/// A chain without rows.
+fn chain<T: Rank>(window: Window, algorithm: Algorithm, nodes: usize, terms: &[Term]) -> HandshakeJoin<Bands<T>> {
+    let lookup = is_keyed(terms).then_some(Kind::Hash);
+    HandshakeJoin::new(Arc::new(Bands::new(lookup)), window, algorithm, nodes, true)
+}
+
+/// Whether rows are looked up by the first of the terms.
+fn is_keyed(terms: &[Term]) -> bool {
+    terms.first().is_some_and(Term::is_equality)
+}
+
+/// Rows of a side, and which of them compare with nothing: the terms say what they take, and have their numbers.
+fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (Numbers<T>, Vec<bool>) {
+    let mut void = vec![false; rows];
+    let narrow = |rank: u64| T::try_from(rank).unwrap_or(!T::default());
+    let spans: Vec<Vec<RankAndTakes>> =
+        terms.iter().map(|term| (0..rows).map(|row| term.rank_and_takes(side, row)).collect()).collect();
+    for of_term in &spans {
+        void.iter_mut().zip(of_term).for_each(|(void, of_row)| *void |= of_row.is_none());
+    }
+    let column = |of_term: Vec<RankAndTakes>| {
+        let of_row = |(nth, of_row): (usize, RankAndTakes)| match of_row {
+            Some((rank, takes)) if !void[nth] => {
+                (narrow(rank), Span { low: narrow(takes.low), width: narrow(takes.width) })
+            }
+            // Far from each other, so that they meet few rows to be dropped later.
+            _ => (T::default(), Span { low: !T::default(), width: T::default() }),
+        };
+        let (values, takes) = of_term.into_iter().enumerate().map(of_row).unzip();
+        Column { values, takes }
+    };
+    let columns = spans.into_iter().map(column).collect();
+    (Numbers::new(rows, columns, is_keyed(terms)), void)
+}
+
+impl<T: Rank> SlidingHandshake<T> {
+    /// Takes in the numbers of rows; whether they can all be compared as such.
+    fn compares(&mut self, numbers: Option<&[(Operand, Operand)]>) -> bool {
+        let Some(numbers) = numbers else { return false };
+        assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
+        let fit = self.terms.iter_mut().zip(&self.order).map(|(term, &given)| {
+            let (left, right) = &numbers[given];
+            term.append(left, right)
+        });
+        // All of them, so that each has the numbers of every row.
+        fit.fold(true, |all, fits| all & fits)
+    }
+
+    /// The columns of so many rows of each side, whose numbers the terms have and let go of.
+    fn columns(&mut self, rows: [usize; 2]) -> [Numbers<T>; 2] {
+        [Side::Left, Side::Right].map(|side| {
+            let rows = rows[side as usize];
+            let (columns, void) = columns(&self.terms, side, rows);
+            self.void[side as usize].extend(void);
+            self.terms.iter_mut().for_each(|term| term.drop_front(side, rows));
+            columns
+        })
+    }
+
+    /// From now on every pair in the windows is found.
+    fn forget_terms(&mut self) {
+        if self.terms.is_empty() {
+            return;
+        }
+        // What was held back has been compared by the terms.
+        self.flush();
+        while !self.join.is_done() {
+            self.join.find(&Driver::new(1, Stop::default())).expect("nobody stops it");
+            self.take_found();
+        }
+        self.terms.clear();
+        self.void.iter_mut().for_each(VecDeque::clear);
+        let rows = self.logs.each_ref().map(Log::len);
+        let columns = self.columns(rows);
+        self.fill(columns);
+    }
+
+    /// Makes the chain anew, with the rows that are kept.
+    fn fill(&mut self, [left, right]: [Numbers<T>; 2]) {
+        let made = chain(self.window, self.algorithm, self.nodes, &self.terms);
+        let former = std::mem::replace(&mut self.join, made);
+        self.compared.iter_mut().zip(former.comparisons()).for_each(|(all, more)| *all += more);
+        self.origin = (self.logs.each_ref().map(Log::first), self.given + self.waiting.len() as u64);
+        self.join.restore(self.logs.each_ref().map(Log::ts), left, right).expect("nobody stops it");
+        self.flushed = false;
+    }
+
+    /// Takes what the chain has found.
+    fn take_found(&mut self) {
+        let ([left, right], place) = self.origin;
+        let of_chain = self.join.take().into_iter().map(|found| Found {
+            seq: found.seq + place,
+            left: found.left + left,
+            right: found.right + right,
+        });
+        self.found.extend(of_chain);
+    }
+
+    /// Those pairs that pass the filter, and whose rows compare with anything.
+    fn filter<E: Send>(
+        &self,
+        mut found: Vec<Found>,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Vec<Found>, Failed<E>> {
+        if !self.terms.is_empty() {
+            let [left, right] = self.logs.each_ref().map(Log::first);
+            let is_void = |side: usize, place: u64| self.void[side][place as usize];
+            found.retain(|found| !is_void(0, found.left - left) && !is_void(1, found.right - right));
+        }
+        let Some(filter) = filter else { return Ok(found) };
+        let blocks: Vec<Range<usize>> =
+            (0..found.len()).step_by(FILTER_PAIRS).map(|at| at..found.len().min(at + FILTER_PAIRS)).collect();
+        let keep = |block: Range<usize>| {
+            let (left, right): (Vec<u32>, Vec<u32>) =
+                found[block].iter().map(|found| (found.left as u32, found.right as u32)).unzip();
+            filter(&left, &right)
+        };
+        let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
+        let kept = kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
+        let mut kept = kept.into_iter();
+        found.retain(|_| kept.next().expect("a verdict a pair"));
+        Ok(found)
+    }
+
+    /// The results of the rows up to a place in merged order, all of whose pairs these are.
+    fn give(&mut self, found: &[Found], upto: u64) -> Results {
+        let mut results = Results::default();
+        let mut rest = found;
+        let mut matches = Vec::new();
+        while self.given < upto
+            && let Some((ts, side)) = self.waiting.pop_front()
+        {
+            let (of_row, others) = rest.split_at(rest.partition_point(|found| found.seq <= self.given));
+            rest = others;
+            let [left, right] = self.logs.each_ref().map(Log::first);
+            let place = (self.next[side as usize] - if side == Side::Left { left } else { right }) as u32;
+            let other = |found: &Found| if side == Side::Left { found.right - right } else { found.left - left } as u32;
+            matches.clear();
+            matches.extend(of_row.iter().map(other));
+            let has_matches = !matches.is_empty();
+            self.extent.leave(&mut self.logs, self.how, side, place, ts, has_matches, &mut results);
+            if has_matches {
+                results.add(&mut self.logs, self.how, side, place, &matches);
+            }
+            self.next[side as usize] += 1;
+            self.given += 1;
+        }
+        results
+    }
+}
+
+impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
+    fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {
+        assert!(!self.flushed, "no rows follow a flush");
+        let compares = self.compares(numbers);
+        if !compares {
+            self.forget_terms();
+        }
+        let left = sides.iter().filter(|side| **side == Side::Left).count();
+        let [left, right] = self.columns([left, sides.len() - left]);
+        self.logs.iter_mut().for_each(|log| log.extend(&ts, &sides));
+        self.waiting.extend(ts.iter().copied().zip(sides.iter().copied()));
+        self.join.begin(ts, sides, left, right);
+        compares
+    }
+
+    fn epoch_rows(&self) -> usize {
+        self.join.epoch_rows()
+    }
+
+    fn is_done(&self) -> bool {
+        self.join.is_done() && self.found.is_empty()
+    }
+
+    fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
+        self.join.find(driver).map_err(Failed::Stopped)?;
+        self.take_found();
+        let found = std::mem::take(&mut self.found);
+        let found = self.filter(found, driver, filter)?;
+        let upto = self.origin.1 + self.join.given();
+        Ok(self.give(&found, upto))
+    }
+
+    fn holds_back(&self) -> bool {
+        self.algorithm == Algorithm::Original && !self.flushed
+    }
+
+    fn flush(&mut self) {
+        self.join.end();
+        self.flushed = true;
+    }
+
+    fn refill(&mut self, numbers: Option<&[(Operand, Operand)]>) {
+        assert!(self.flushed, "a chain is filled again once it was flushed");
+        self.compares(numbers);
+        self.void.iter_mut().for_each(VecDeque::clear);
+        let rows = self.logs.each_ref().map(Log::len);
+        let columns = self.columns(rows);
+        self.fill(columns);
+    }
+
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
+        // Rows whose pairs have not been given may still match.
+        let now = self.waiting.front().map_or(now, |&(ts, _)| Some(now.map_or(ts, |now| now.min(ts))));
+        let mut results = Results::default();
+        self.extent.unmatched(&mut self.logs, self.how, now, &mut results);
+        results
+    }
+
+    fn purge(&mut self, now: Option<i64>) {
+        if self.flushed || now.is_none() {
+            // The chain lets go of all.
+            for (log, side) in self.logs.iter_mut().zip([Side::Left, Side::Right]) {
+                self.extent.purge(log, side, now);
+            }
+        } else {
+            self.join.purge(now);
+            for (log, side) in self.logs.iter_mut().zip([Side::Left, Side::Right]) {
+                log.purge_before(self.origin.0[side as usize] + self.join.first(side));
+            }
+        }
+        for (void, log) in self.void.iter_mut().zip(&self.logs) {
+            void.drain(..void.len() - log.len());
+        }
+    }
+
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    fn matched(&self, side: Side) -> (&[bool], usize) {
+        self.logs[side as usize].matched()
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        self.join.comparisons().iter().zip(&self.compared).map(|(own, former)| own + former).collect()
+    }
+
+    fn memory(&self) -> usize {
+        let of_void = self.void.iter().map(VecDeque::capacity).sum::<usize>();
+        let of_waiting = self.waiting.capacity() * size_of::<(i64, Side)>();
+        self.join.memory() + self.logs.iter().map(Log::memory).sum::<usize>() + of_void + of_waiting
+    }
+
+    fn restore(&mut self, sides: [Kept<'_>; 2], numbers: Option<&[(Operand, Operand)]>) -> bool {
+        for (log, Kept { ts, matched, settled }) in self.logs.iter_mut().zip(&sides) {
+            log.restore(ts, matched, *settled);
+        }
+        self.next = self.logs.each_ref().map(Log::end);
+        let compares = self.compares(numbers);
+        if !compares {
+            self.terms.clear();
+        }
+        let rows = self.logs.each_ref().map(Log::len);
+        let columns = self.columns(rows);
+        self.fill(columns);
+        compares
+    }
+}

@@ -1,0 +1,97 @@
+//! The pairs of whole tables, as a join of sliding windows finds them.
+
+use tidegate_structures::pages::Pages;
+
+use super::SlidingJoin;
+use crate::driver::Driver;
+use crate::incremental::{Results, Side};
+use crate::online_join::{Failed, Filter};
+use crate::order::time_order;
+use crate::predicate::{Operand, Term};
+
+/// Rows of an epoch.
+const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };
+
+/// One side's rows in time order.
+struct Sorted<'a> {
+    ts: &'a [i64],
+    order: Option<Pages<u32>>,
+    /// How many have been taken.
+    taken: usize,
+}
+
+impl Sorted<'_> {
+    fn row(&self, nth: usize) -> u32 {
+        self.order.as_ref().map_or(nth as u32, |order| order[nth])
+    }
+
+    fn next(&self) -> Option<i64> {
+        (self.taken < self.ts.len()).then(|| self.ts[self.row(self.taken) as usize])
+    }
+}
+
+/// The pairs that an inner join without rows finds among the rows of two tables, in any order, given their times, and
+/// what it scans for with the numbers of all rows. `filter` is given rows of the tables.
+///
+/// `check` is told how many pairs there are so far, and may refuse more.
+pub fn pairs<E: Send>(
+    join: &mut impl SlidingJoin,
+    [left, right]: [&[i64]; 2],
+    terms: &[Term],
+    filter: Option<&Filter<'_, E>>,
+    check: impl Fn(u64) -> Result<(), E>,
+    driver: &Driver,
+) -> Result<Results, Failed<E>> {
+    let sorted = |ts| Ok(Sorted { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 });
+    let mut sides: [Sorted<'_>; 2] = [sorted(left)?, sorted(right)?];
+    let mut pairs = Results::default();
+    loop {
+        // 1. The next rows in merged order.
+        let (mut ts, mut of_sides, mut rows) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+        while ts.len() < EPOCH_ROWS {
+            let (side, time) = match (sides[0].next(), sides[1].next()) {
+                (None, None) => break,
+                (Some(left), Some(right)) if right < left => (Side::Right, right),
+                (Some(left), _) => (Side::Left, left),
+                (None, Some(right)) => (Side::Right, right),
+            };
+            let own = &mut sides[side as usize];
+            rows[side as usize].push(own.row(own.taken));
+            own.taken += 1;
+            ts.push(time);
+            of_sides.push(side);
+        }
+        // 2. Their pairs; at the end, those that were held back.
+        let last = ts.last().copied();
+        if last.is_some() {
+            let numbers = |term: &Term| -> (Operand, Operand) {
+                (term.operand(Side::Left).rows_at(&rows[0]), term.operand(Side::Right).rows_at(&rows[1]))
+            };
+            let numbers: Vec<_> = terms.iter().map(numbers).collect();
+            let scanned = join.begin(ts, of_sides, Some(&numbers));
+            assert!(scanned, "what fits as a whole fits in parts");
+        } else if join.holds_back() {
+            join.flush();
+        } else {
+            return Ok(pairs);
+        }
+        let rows_of = |side: Side, number: u32| sides[side as usize].row(number as usize);
+        let keep = |left: &[u32], right: &[u32]| {
+            let filter = filter.expect("a filter");
+            let of = |side: Side, numbers: &[u32]| -> Vec<u32> {
+                numbers.iter().map(|&number| rows_of(side, number)).collect()
+            };
+            filter(&of(Side::Left, left), &of(Side::Right, right))
+        };
+        let keep: Option<&Filter<'_, E>> = if filter.is_some() { Some(&keep) } else { None };
+        while !join.is_done() {
+            let [left, right] = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
+            let found = join.advance(driver, keep)?;
+            pairs.left.extend(found.left.iter().map(|place| rows_of(Side::Left, left + place)));
+            pairs.right.extend(found.right.iter().map(|place| rows_of(Side::Right, right + place)));
+            check(pairs.left.len() as u64).map_err(Failed::Filter)?;
+        }
+        // 3. Rows leave their windows.
+        join.purge(last);
+    }
+}

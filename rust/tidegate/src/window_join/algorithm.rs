@@ -1,0 +1,104 @@
+//! Who compares the rows in each other's windows.
+
+use tidegate_operators::handshake::{self, SlidingHandshake};
+use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::matches::How;
+use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use tidegate_operators::scale_join::{self, ScaleJoin};
+use tidegate_operators::sliding::{SlidingJoin, Windows};
+
+/// How the rows in each other's windows are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// One thread compares each row with the other side's window.
+    ThreeStep,
+    /// Each row's window is cut into a piece a thread.
+    Cell,
+    /// Each thread has a share of the rows in the windows.
+    ScaleJoin,
+    /// Windows flow past each other through a chain of threads.
+    Handshake,
+    /// Rows rush through the chain, and one thread keeps each.
+    LowLatencyHandshake,
+}
+
+impl Algorithm {
+    /// What it does, for people.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Algorithm::ThreeStep => {
+                "three-step procedure (Kang et al.): one thread compares each row with the other window"
+            }
+            Algorithm::Cell => "CellJoin: each row's window is cut into a piece a thread",
+            Algorithm::ScaleJoin => {
+                "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
+            }
+            Algorithm::Handshake => {
+                "handshake join: both windows flow past each other through a chain of threads; results come late"
+            }
+            Algorithm::LowLatencyHandshake => {
+                "low-latency handshake join: rows rush through a chain of threads, of which one keeps each"
+            }
+        }
+    }
+
+    /// What finds rows, for people.
+    pub(crate) fn index(self, has_equality: bool) -> &'static str {
+        match self {
+            Algorithm::LowLatencyHandshake if has_equality => {
+                "a hash table on each thread, of numbers that have to be equal"
+            }
+            _ => "none: every pair in the windows is compared",
+        }
+    }
+}
+
+/// What a join of sliding windows is made of, beside who compares.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparing {
+    pub(crate) windows: Windows,
+    pub(crate) how: How,
+    pub(crate) threads: usize,
+    pub(crate) ordered: bool,
+    /// What is scanned for, without rows.
+    pub(crate) terms: Vec<Term>,
+}
+
+/// What is done with a join, whichever type it has.
+pub(crate) trait WithJoin {
+    type Done;
+    fn with<J: SlidingJoin + 'static>(self, join: J) -> Self::Done;
+}
+
+impl Comparing {
+    /// Makes a join without rows.
+    pub(crate) fn join<W: WithJoin>(self, algorithm: Algorithm, with: W) -> W::Done {
+        let Comparing { windows, how, threads, ordered, terms } = self;
+        let narrow = terms.iter().all(Term::is_narrow);
+        let scale = |algorithm, terms| ScaleJoin::new(windows, how, algorithm, threads, ordered, terms);
+        let handshake = match algorithm {
+            Algorithm::ThreeStep => return with.with(scale(scale_join::Algorithm::ThreeStep, terms)),
+            Algorithm::Cell => return with.with(scale(scale_join::Algorithm::Cell, terms)),
+            Algorithm::ScaleJoin => return with.with(scale(scale_join::Algorithm::ScaleJoin, terms)),
+            Algorithm::Handshake => handshake::Algorithm::Original,
+            Algorithm::LowLatencyHandshake => handshake::Algorithm::LowLatency,
+        };
+        match narrow {
+            true => with.with(SlidingHandshake::<u32>::new(windows, how, handshake, threads, terms)),
+            false => with.with(SlidingHandshake::<u64>::new(windows, how, handshake, threads, terms)),
+        }
+    }
+}
+
+/// What stands for equal keys: the numbers that they have been given.
+pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
+    let equal = [Order::LessOrEqual, Order::GreaterOrEqual].map(|order| Constraint::Difference { order, than: 0 });
+    Term::new(left, right, Relation::Whole(equal.to_vec())).expect("numbers of keys are far from the ends")
+}
+
+/// Keys as numbers to compare; their order has no meaning.
+pub(crate) fn numbers_of(keys: &[u32]) -> Operand {
+    let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
+    let numbers = Numbers::I32(keys.iter().map(|key| key.cast_signed()).collect());
+    Operand::new(numbers, missing.contains(&true).then_some(missing))
+}
