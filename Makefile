@@ -29,7 +29,7 @@ help: ## Print this list.
 
 install: $(RELEASE) ## Build the package for speed and install it in .venv, with its command and its Spark form.
 
-demo: $(RELEASE) ## Join a year of flights and weather in Spark, check the rows, print times, draw a picture.
+demo: $(RELEASE) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, draw.
 	$(SCRIPTS)/demo.sh
 
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark.

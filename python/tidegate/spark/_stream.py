@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyspark
+from pyspark.sql import GroupedData
 from pyspark.sql.types import StringType, StructField, StructType
 
 import tidegate
@@ -41,6 +43,10 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 def check(plan: Plan) -> None:
     """Refuse what a stream cannot do, before the query starts."""
+    if not hasattr(GroupedData, "transformWithState"):
+        message = f"joins of streams need PySpark 4.1 or later, found {pyspark.__version__}: join "
+        message += "inside `foreachBatch`, or update PySpark"
+        raise tidegate.TidegateError(message)
     if plan.parallelism not in ("auto", "key"):
         message = f"parallelism: streams are divided by key, found {plan.parallelism!r}: "
         message += "leave it out, or give 'key'"

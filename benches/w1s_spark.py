@@ -1,0 +1,201 @@
+"""W1s on Spark: interval joins of streams by tidegate and by Spark's own join, in micro-batches.
+
+Files of equal numbers of rows, one of each side in a micro-batch, are joined into a sink that keeps
+nothing. The systems' pairs are compared on the first batches before anything is timed. Printed are,
+for each system: the median time of a micro-batch, the first ones left out, which also start Python
+workers and compile; processor time of a batch, of Spark and all its workers; and what the
+checkpoint holds of state at the end. Linux only.
+
+    python benches/w1s_spark.py --rows 200000 --keys 1000 --batches 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import tidegate.spark
+from w1_spark import SPAN, Case, cpu_seconds, fingerprint, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STORE = "spark.sql.streaming.stateStore.providerClass"
+FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+PACKAGE = "org.apache.spark.sql.execution.streaming.state"
+HDFS, ROCKSDB = f"{PACKAGE}.HDFSBackedStateStoreProvider", f"{PACKAGE}.RocksDBStateStoreProvider"
+
+# Micro-batches that are compared, and that are not counted.
+COMPARED = 3
+WARM = 3
+
+
+class System(NamedTuple):
+    """A join, and the state store that it has."""
+
+    join: Callable[[DataFrame, DataFrame, Case], DataFrame]
+    store: str
+    format: str
+
+
+def tide(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+    """`tidegate.spark.interval_join` with its defaults."""
+    half = np.timedelta64(case.half, "us")
+    return tidegate.spark.interval_join(
+        left, right, on=("ts", "rts"), by={"key": "rkey"}, lower=-half, upper=half
+    )
+
+
+def own(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+    """Spark's own join."""
+    near = f"INTERVAL {case.half} MICROSECONDS"
+    return left.join(right, F.expr(f"key = rkey AND rts >= ts - {near} AND rts <= ts + {near}"))
+
+
+SYSTEMS = {
+    "tidegate": System(tide, ROCKSDB, "2"),
+    "Spark, RocksDB, format 4": System(own, ROCKSDB, "4"),
+    "Spark, RocksDB, default format": System(own, ROCKSDB, "2"),
+    "Spark, defaults": System(own, HDFS, "2"),
+}
+
+
+def cut(folder: Path, batches: int) -> int:
+    """Cut both sides into a file a batch; the time up to which the compared ones are final."""
+    ends = []
+    for name, on in (("left", "ts"), ("right", "rts")):
+        table = pq.read_table(folder / f"{name}.parquet")
+        at = table.schema.names.index(on)
+        table = table.set_column(at, on, table[on].cast(pa.timestamp("us", "UTC")))
+        rows = table.num_rows // batches
+        for part in ("compared", "timed"):
+            (folder / part / name).mkdir(parents=True)
+        for batch in range(batches):
+            path = folder / "timed" / name / f"{batch:04}.parquet"
+            pq.write_table(table.slice(batch * rows, rows), path)
+            # Spark takes files in the order of their times.
+            os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
+            if batch < COMPARED:
+                (folder / "compared" / name / path.name).hardlink_to(path)
+        ends.append(table[on][COMPARED * rows - 1].value)
+    return int(min(ends)) // 1_000 * 1_000
+
+
+def joined(session: SparkSession, system: System, case: Case, folder: Path) -> DataFrame:
+    """The join of the files in a folder."""
+    session.conf.set(STORE, system.store)
+    session.conf.set(FORMAT, system.format)
+    sides: list[DataFrame] = []
+    for name, on in (("left", "ts"), ("right", "rts")):
+        path = str(folder / name)
+        stream = session.readStream.schema(session.read.parquet(path).schema)
+        files = stream.option("maxFilesPerTrigger", 1).parquet(path)
+        sides.append(files.withWatermark(on, "0 seconds"))
+    left, right = sides
+    return system.join(left, right, case)
+
+
+def pairs(session: SparkSession, system: System, case: Case, folder: Path, end: int) -> list[int]:
+    """Number of pairs before a time, and the sum of their hashes."""
+    total = [0, 0]
+
+    def add(frame: DataFrame, _: int) -> None:
+        later = F.unix_micros(F.greatest("ts", "rts"))
+        for at, part in enumerate(fingerprint(frame.where(later < end))):
+            total[at] += part or 0
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = joined(session, system, case, folder / "compared").writeStream.foreachBatch(add)
+        finished(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
+    return total
+
+
+def finished(query: StreamingQuery) -> StreamingQuery:
+    """The query, once it has ended."""
+    query.awaitTermination()
+    return query
+
+
+def timed(session: SparkSession, system: System, case: Case, folder: Path) -> list[str]:
+    """Cells of the table."""
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = joined(session, system, case, folder / "timed").writeStream.format("noop")
+        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        begin, cpu = time.perf_counter(), cpu_seconds()
+        query = finished(writer.start())
+        wall, cpu = time.perf_counter() - begin, cpu_seconds() - cpu
+        state = Path(checkpoint, "state").rglob("*")
+        size = sum(path.stat().st_size for path in state if path.is_file())
+    busy = [progress for progress in query.recentProgress if progress["numInputRows"]]
+    batches = [progress["batchDuration"] / 1_000 for progress in busy]
+    median = statistics.median(batches[WARM:])
+    return [f"{median:.2f}", f"{cpu / len(batches):.1f}", f"{wall:.1f}", f"{size / 1e6:.1f}"]
+
+
+def measure(session: SparkSession, rows: int, keys: int, arguments: argparse.Namespace) -> None:
+    """A table of all systems; raises if two of them disagree."""
+    batches = arguments.batches
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        case = make(rows * batches, keys, skewed=False, hot=False, folder=folder)
+        end = cut(folder, batches)
+        print(
+            f"\n{rows:,} rows a side in each of {batches} micro-batches, {keys:,} keys, interval "
+            f"{2 * case.half / SPAN * batches:.3f} of a batch's time\n\n"
+            "| system | a batch, s | CPU a batch, s | all, s | state, MB |\n"
+            "| --- | --: | --: | --: | --: |",
+            flush=True,
+        )
+        reference = None
+        for label in arguments.systems:
+            found = pairs(session, SYSTEMS[label], case, folder, end)
+            reference = reference or found
+            if found != reference:
+                message = f"{label} found {found}, {arguments.systems[0]} {reference}"
+                raise RuntimeError(message)
+            cells = timed(session, SYSTEMS[label], case, folder)
+            print(f"| {label} | {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    """Run the cases that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000])
+    parser.add_argument("--keys", type=int, default=1_000)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory", default="6g")
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    arguments = parser.parse_args()
+    if arguments.batches <= WARM:
+        parser.error(f"--batches: the first {WARM} are not counted, so give more")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master(f"local[{arguments.threads}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", arguments.memory)
+        .config("spark.sql.shuffle.partitions", arguments.threads)
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    for rows in arguments.rows:
+        measure(session, rows, arguments.keys, arguments)
+
+
+if __name__ == "__main__":
+    main()

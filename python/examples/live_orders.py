@@ -1,0 +1,286 @@
+"""How old are the orders that are executed? A stock exchange, live, joined by Structured Streaming.
+
+Files of submitted and of executed orders land in two folders, as a feed would drop them, some rows
+five seconds late. `tidegate.spark.interval_join` pairs every execution with the submissions of its
+stock in the second before. Each micro-batch of pairs becomes a Parquet folder of its own, which a
+batch that is run again overwrites, and a page shows rows, latency and the watermark as it goes:
+open it in a browser, it reloads itself. In the end the pairs are compared with
+`tidegate.interval_join` of all rows that were in time.
+
+    python python/examples/live_orders.py --folder live
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import threading
+import time
+import warnings
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import tidegate
+import tidegate.spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+DATA = Path(__file__).parents[2] / "tests" / "data" / "alliancedb"
+FILES = {"executions": "stock_60s_r_cj.parquet", "submissions": "stock_60s_s_sb.parquet"}
+
+# The day is made up: the data has milliseconds from its own beginning.
+BEGIN = datetime(2026, 1, 5, 14, 30, tzinfo=UTC)
+
+# Seconds of the exchange in a file, and how many seconds some rows come late.
+SLICE = 3
+DELAYED = 5
+
+JOIN: dict[str, Any] = {"on": "ts", "by": "stock", "lower": "-1s", "upper": "0s"}
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def main() -> None:
+    """Feed, join, show and check."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("live"), help="made anew")
+    parser.add_argument("--seconds", type=int, default=60, help="of the exchange")
+    parser.add_argument("--pace", type=float, default=1.0, help="seconds between files")
+    arguments = parser.parse_args()
+    if not shutil.which("java") and "JAVA_HOME" not in os.environ:
+        sys.exit("Spark needs Java 17 or later: install it, or set JAVA_HOME")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    shutil.rmtree(arguments.folder, ignore_errors=True)
+    feed = Feed(arguments.folder, arguments.seconds)
+    feed.drop(0)
+    with session() as spark:
+        page = Page(arguments.folder)
+        query = started(spark, arguments.folder, page)
+        print(f"open {page.path.resolve().as_uri()} in a browser")
+        threading.Thread(target=feed.run, args=(arguments.pace,), daemon=True).start()
+        while not feed.ended.wait(0.1) or query.status["isDataAvailable"]:
+            if (error := query.exception()) is not None:
+                raise error
+        query.processAllAvailable()
+        page.write(query)
+        query.stop()
+        check(spark, arguments.folder, feed)
+
+
+def session() -> SparkSession:
+    """Start Spark with a state store that joins of streams can use."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("live orders")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def started(spark: SparkSession, folder: Path, page: Page) -> StreamingQuery:
+    """The query, from landed files to Parquet."""
+    executions, submissions = (
+        spark.readStream.schema("stock int, ts timestamp, row long")
+        .parquet(str(folder / "landed" / name))
+        .withWatermark("ts", "2 seconds")
+        for name in FILES
+    )
+    pairs = tidegate.spark.interval_join(
+        executions, submissions, **JOIN, late_as="late", suffix="_submitted"
+    )
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        path = str(folder / "pairs" / f"batch={batch}")
+        # The same rows again, if the query was stopped before it could note that they are written.
+        frame.write.mode("overwrite").parquet(path)
+        page.add(batch, spark.read.parquet(path).toArrow())
+        [query] = spark.streams.active
+        page.write(query)
+
+    writer = pairs.writeStream.foreachBatch(keep)
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+
+
+class Feed:
+    """Drops a file of each side for every `SLICE` seconds of the exchange."""
+
+    def __init__(self, folder: Path, seconds: int) -> None:
+        """Read the data, and choose which rows come late."""
+        self.folder = folder
+        self.slices = -(-seconds // SLICE)
+        self.sides = {name: self._side(file, seconds) for name, file in FILES.items()}
+        self.ended = threading.Event()
+
+    @staticmethod
+    def _side(file: str, seconds: int) -> pa.Table:
+        table = pq.read_table(DATA / file)
+        table = table.filter(pc.less(table["ts_ms"], 1_000 * seconds))
+        since = table["ts_ms"].to_numpy()
+        # One row in 200 comes late.
+        delayed = np.random.default_rng(1).random(len(since)) < 1 / 200
+        ts = pa.array(np.datetime64(BEGIN.replace(tzinfo=None), "us") + since * 1_000)
+        return pa.table(
+            {
+                "stock": table["key"],
+                "ts": ts.cast(pa.timestamp("us", "UTC")),
+                "row": np.arange(len(since)),
+                "arrives": since + 1_000 * DELAYED * delayed,
+            }
+        )
+
+    def run(self, pace: float) -> None:
+        """Drop all files but the first."""
+        for number in range(1, self.slices + 1):
+            time.sleep(pace)
+            self.drop(number)
+        self.ended.set()
+
+    def drop(self, number: int) -> None:
+        """Drop the files of a slice; the last has whatever is left."""
+        for name, table in self.sides.items():
+            slices = pc.divide(table["arrives"], SLICE * 1_000)
+            is_last = number == self.slices
+            chosen = (pc.greater_equal if is_last else pc.equal)(slices, number)
+            folder = self.folder / "landed" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            # Spark looks for whole files only: one is renamed once it is.
+            path = folder / f".{number:04}.parquet"
+            pq.write_table(table.filter(chosen).drop_columns(["arrives"]), path)
+            path.rename(folder / path.name.removeprefix("."))
+
+
+@dataclass
+class Page:
+    """What a browser shows."""
+
+    folder: Path
+    batches: dict[int, tuple[int, int]] = field(default_factory=dict)
+    seconds: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """The page."""
+        return self.folder / "index.html"
+
+    def add(self, batch: int, rows: pa.Table) -> None:
+        """Count what a micro-batch has brought."""
+        late = rows.num_rows - rows["late"].null_count
+        self.batches[batch] = rows.num_rows - late, late
+        pairs = rows.filter(rows["late"].is_null())
+        for ts in pairs["ts"].to_pylist():
+            second = int((ts - BEGIN).total_seconds())
+            self.seconds[second] = self.seconds.get(second, 0) + 1
+
+    def write(self, query: StreamingQuery) -> None:
+        """Write the page anew."""
+        lines = []
+        for progress in query.recentProgress:
+            pairs, late = self.batches.get(progress["batchId"], (0, 0))
+            watermark = progress["eventTime"].get("watermark", "")
+            cells = (
+                progress["batchId"],
+                f"{progress['numInputRows']:,}",
+                f"{pairs:,}",
+                f"{late:,}",
+                f"{progress['batchDuration']:,} ms",
+                watermark[11:19],
+            )
+            lines.append(_line("td", cells))
+        text = PAGE.format(
+            head=_line("th", ("batch", "rows in", "pairs out", "late", "took", "watermark")),
+            lines="\n".join(reversed(lines)),
+            pairs=f"{sum(pairs for pairs, _ in self.batches.values()):,}",
+            late=f"{sum(late for _, late in self.batches.values()):,}",
+            chart=self._chart(),
+        )
+        new = self.path.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        new.replace(self.path)
+
+    def _chart(self) -> str:
+        """Pairs by the second of the exchange, as bars."""
+        most = max(self.seconds.values(), default=1)
+        bars = []
+        for second, count in sorted(self.seconds.items()):
+            height = 120 * count / most
+            bars.append(
+                f'<rect x="{second * 10}" y="{130 - height:.1f}" width="8" height="{height:.1f}">'
+                f"<title>second {second}: {count:,} pairs</title></rect>"
+            )
+        return "".join(bars)
+
+
+def _line(kind: str, cells: Sequence[object]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(str(cell))}</{kind}>' for cell in cells)}</tr>"
+
+
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="1">
+<title>Live orders</title>
+<style>
+body {{ font: 15px system-ui, sans-serif; margin: 2em; color: #222 }}
+td, th {{ padding: 2px 14px; text-align: right; font-variant-numeric: tabular-nums }}
+th {{ border-bottom: 1px solid #999 }}
+rect {{ fill: #2a6f97 }}
+</style>
+<h1>Executions, with the orders of the second before</h1>
+<p>{pairs} pairs, {late} late rows. Pairs by the second of the exchange:</p>
+<svg width="640" height="132" viewBox="0 0 640 132">{chart}</svg>
+<table>
+{head}
+{lines}
+</table>
+</html>
+"""
+
+
+def check(spark: SparkSession, folder: Path, feed: Feed) -> None:
+    """Leave if the pairs are not those of the join of tables, of all rows that were in time."""
+    found = spark.read.parquet(str(folder / "pairs")).toArrow()
+    late = found.filter(pc.is_valid(found["late"]))
+    pairs = found.filter(pc.is_null(found["late"]))
+    sides = []
+    for side, row, table in zip(
+        ("left", "right"), ("row", "row_submitted"), feed.sides.values(), strict=True
+    ):
+        gone = late.filter(pc.equal(late["late"], side))[row]
+        sides.append(table.filter(pc.invert(pc.is_in(table["row"], gone.combine_chunks()))))
+    expected = tidegate.interval_join(*sides, **JOIN, suffix="_submitted")
+    # What is as new as the watermark is not final yet, and has not come.
+    last = pc.max(pairs["ts"])
+    expected = expected.filter(pc.less_equal(expected["ts"], last))
+    places = [("row", "ascending"), ("row_submitted", "ascending")]
+    names = ["row", "row_submitted"]
+    if not pairs.select(names).sort_by(places).equals(expected.select(names).sort_by(places)):
+        sys.exit("the pairs differ; this is a bug in tidegate, please report it")
+    ages = pc.subtract(pairs["ts"].cast(pa.int64()), pairs["ts_submitted"].cast(pa.int64()))
+    print(f"{pairs.num_rows:,} pairs, as in the join of tables; {late.num_rows:,} rows were late")
+    print(f"an order of the last second is {pc.mean(ages).as_py() / 1_000:.0f} ms old on average")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""A streaming join whose driver, executors and workers are killed, again and again.
+
+`KILLS=50` in the environment tries harder.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+
+import streaming
+import streaming_query
+from spark_session import start
+
+KILLS = int(os.environ.get("KILLS", "2"))
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="kills a group of processes"),
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.timeout(600 + 60 * KILLS),
+]
+
+
+def test_nothing_is_lost_and_nothing_doubled(tmp_path):
+    # A batch for each kill, and some that are left alone.
+    streaming.write(tmp_path, KILLS + 3, seed=KILLS)
+    draw = random.Random(KILLS)  # noqa: S311 - for tests
+    commits = tmp_path / "checkpoint" / "commits"
+    killed = 0
+    for _ in range(10 * KILLS):
+        if killed == KILLS:
+            break
+        begun = len([*commits.glob("[0-9]*")])
+        command = [sys.executable, streaming_query.__file__, str(tmp_path)]
+        with subprocess.Popen(
+            command, start_new_session=True, stderr=subprocess.DEVNULL
+        ) as process:
+            while process.poll() is None and len([*commits.glob("[0-9]*")]) == begun:
+                time.sleep(0.01)
+            time.sleep(draw.random())
+            if process.poll() is None:
+                killed += 1
+                os.killpg(process.pid, signal.SIGKILL)
+    assert killed == KILLS
+    last = subprocess.run([sys.executable, streaming_query.__file__, str(tmp_path)], check=False)
+    assert last.returncode == 0
+    # The sink's own log tells which files count.
+    found = start().read.parquet(str(tmp_path / "found")).toArrow()
+    streaming.check(tmp_path, found, how=streaming_query.HOW)
