@@ -94,7 +94,7 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
             query.awaitTermination(0.05)
         query.stop()
     found = sink.drain(streaming.joined(spark, tmp_path, how="full"))
-    streaming.check(tmp_path, found, how="full")
+    streaming.check(tmp_path, found, restarted=True, how="full")
 
 
 def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):

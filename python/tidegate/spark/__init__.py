@@ -23,8 +23,8 @@ micro-batch whose watermark has passed its later row, a row without a partner in
 watermark has passed all that it could have had. Every row is written to the state store once, and
 removed once it cannot matter any more; native joins stay in the Python workers' memory from batch
 to batch, and are made anew from the store where a worker was lost. Rows are late if they are older
-than the watermark; `late_as` lets them out, too. Which rows are late depends on the micro-batches,
-which a restarted query repeats as they were.
+than the watermark; `late_as` lets them out, too. Which rows are late depends on the micro-batches
+and on Spark's watermark, which may be lower for a while after a restart, and nothing else.
 
 Getting rows to Python and back costs more than the join itself. Name the `columns` that are needed,
 and move what comes next (a projection, a filter, a partial aggregate) into `then`, which sees the
