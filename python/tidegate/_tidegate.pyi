@@ -1974,9 +1974,10 @@ def aggregate(
     streams: Streams,
     *,
     on: str,
-    size: Length,
+    size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1984,10 +1985,12 @@ def aggregate(
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> pa.Table:
-    """Aggregate the rows of one or many inputs by key over sliding windows of time.
+    """Aggregate the rows of one or many inputs by key over windows of time.
 
     A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
-    integer, that holds its time. The result has a row for each window and key that has rows.
+    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
+    a row up to `session` after the last row that falls in the window. The result has a row for each
+    window and key that has rows.
 
     The operator is the multiway aggregate of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou
     and Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic
@@ -2018,6 +2021,8 @@ def aggregate(
             the size leaves gaps.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers). Of any
             sign; 0 when None.
+        session: How long a session lasts after its last row, in place of `size`, `advance` and
+            `offset`. A row at its very end is the first of the next one.
         by: The key columns: a name or a list of names. Without it all rows are one group. Null is
             a group, NaN equals NaN and 0.0 equals -0.0.
         aggs: What is computed: from the names of the result's columns to functions of
@@ -2029,7 +2034,7 @@ def aggregate(
             paper, section 5, to compare with: queues with locks (`mq`) or without (`mq-lf`), from
             which one thread merges and updates; a gate that merges for one thread (`tumlsc`) or
             for many (`tumlmc`); no merging, each stream updates by itself (`wiml`). They go row by
-            row, and take far more time and memory.
+            row, and take far more time and memory. Sessions have an algorithm of their own.
         threads: The number of threads, from 1 to 512; see `default_threads`.
         max_rows: The most rows that the result may have.
 
@@ -2052,19 +2057,22 @@ def aggregate(
         Results are a function of the data: floats are added in an order that neither threads nor
         batches change. That is, within a slice a stream's rows in time order, then the streams,
         then the slices: those before the last multiple of the window's slices from the latest to
-        the earliest, those after it from the earliest to the latest.
+        the earliest, those after it from the earliest to the latest. A session's rows are added
+        one by one in the order of time, then stream, then position.
 
         The work is proportional to rows and results, however many windows a row is in. Memory: the
-        inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key.
+        inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key. Sessions take
+        O(n log n) time and 56 bytes a row.
     """
 
 def explain_aggregate(
     streams: Streams,
     *,
     on: str,
-    size: Length,
+    size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -2091,6 +2099,7 @@ def explain_aggregate(
         size: As for `aggregate`.
         advance: As for `aggregate`.
         offset: As for `aggregate`.
+        session: As for `aggregate`.
         by: As for `aggregate`.
         aggs: As for `aggregate`.
         where: As for `aggregate`.

@@ -19,9 +19,10 @@ class Arguments(TypedDict):
     """The arguments of `tidegate.aggregate`, as the command line gives them."""
 
     on: str
-    size: str | int
+    size: str | int | None
     advance: str | int | None
     offset: str | int | None
+    session: str | int | None
     by: list[str] | None
     aggs: dict[str, Aggregate]
     where: str | None

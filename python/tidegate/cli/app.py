@@ -301,10 +301,13 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     streams: Annotated[list[str], typer.Argument(metavar="STREAMS", help="Files, or -.")],
     *,
     on: Annotated[str, typer.Option(metavar="COLUMN", help="The time column.")],
-    size: Annotated[str, typer.Option(metavar="DURATION", help="How long a window is.")],
     agg: Annotated[
         list[str], typer.Option(metavar="NAME=FUNCTION", help="What to compute; repeatable.")
     ],
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long a window is.", show_default=False),
+    ] = None,
     advance: Annotated[
         str | None,
         typer.Option(
@@ -312,8 +315,19 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         ),
     ] = None,
     offset: Annotated[
-        str, typer.Option(metavar="DURATION", help="Where windows begin, from the epoch on.")
-    ] = "0",
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Where windows begin, from the epoch on.", show_default="0"
+        ),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Instead of a size: windows that end so much after their last row.",
+            show_default=False,
+        ),
+    ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A key column; repeat it for several columns."),
@@ -339,14 +353,17 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     """Parse the options into a job and run it."""
     if streams.count(STANDARD_STREAM) > 1:
         _misused("STREAMS", "only one of them can be -")
+    if (size is None) == (session is None):
+        _misused("--size", "expected either it or --session")
     nulls = tuple(csv_null) if csv_null else ("",)
     job = aggregating.Job(
         streams=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in streams],
         arguments=aggregating.Arguments(
             on=on,
-            size=_duration(size),
+            size=None if size is None else _duration(size),
             advance=None if advance is None else _duration(advance),
-            offset=_duration(offset),
+            offset=None if offset is None else _duration(offset),
+            session=None if session is None else _duration(session),
             by=by,
             aggs=_aggregates(agg),
             where=where,

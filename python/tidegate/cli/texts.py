@@ -111,7 +111,8 @@ Examples:
 AGGREGATE_HELP = f"""Write one row for each window of time and key that has rows in STREAMS.
 
 A row is in every window [k * advance + offset, k * advance + offset + size) that holds its time,
-for whole numbers k from the epoch on. The result is in the order of windows, then keys.
+for whole numbers k from the epoch on. With --session instead of --size, a key's rows keep a window
+open: it ends so much after its last row. The result is in the order of windows, then keys.
 
 STREAMS are one or more files with the same columns, in any order of time; a file or OUT may be -
 for the standard streams. Formats and durations are those of `tidegate join`.
@@ -129,6 +130,10 @@ Examples:
   # the rows of five minutes, every ten seconds, of two files together
   tidegate aggregate trades.parquet quotes.parquet --on ts --by symbol \\
       --size 5m --advance 10s --agg "rows=count()" -o busy.parquet
+
+\b
+  # bursts of trades, each over after a minute without one
+  tidegate aggregate trades.parquet --on ts --by symbol --session 1m --agg "n=count()"
 
 \b
   # only some rows, to standard output

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Column, Design, KeyOrder, Numbers, OnlineAggregate, Page, Stream, Values, Windows, aggregate,
+    Aggregate, Column, Design, KeyOrder, Numbers, OnlineAggregate, Page, Stream, Values, Window, Windows, aggregate,
+    aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::bits::BitSet;
@@ -168,7 +169,7 @@ fn float(value: i64) -> f64 {
 }
 
 fn rows_of(page: Page) -> Vec<Found> {
-    let windows = page.windows.iter().flat_map(|(start, rows)| std::iter::repeat_n(*start, *rows));
+    let windows = page.windows.iter().flat_map(|window| std::iter::repeat_n(window.start, window.rows));
     let text = |at: usize| {
         let column = |column: &tidegate_operators::aggregate::OutputColumn| match &column.values {
             _ if column.missing.contains(&at) => "none".to_owned(),
@@ -316,6 +317,64 @@ proptest! {
     }
 }
 
+/// The ends of all sessions, and their rows.
+fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Found)> {
+    let driver = Driver::new(threads, Stop::default());
+    let take = |page: Page| {
+        let ends: Vec<i64> = page.windows.iter().map(|window| window.end).collect();
+        Ok::<_, Stopped>(ends.into_iter().zip(rows_of(page)).collect::<Vec<_>>())
+    };
+    with_input(sources, |streams, aggregates| {
+        aggregate_sessions(streams, KEYS, gap, aggregates, &driver, |_| Ok(()), take).unwrap().concat()
+    })
+}
+
+/// The sessions of one source, key by key.
+fn oracle_sessions(rows: &[Row], gap: i64) -> Vec<(i64, Found)> {
+    let mut found = Vec::new();
+    for key in 0..KEYS as u32 {
+        let places: Vec<Place> =
+            rows.iter().enumerate().filter(|(_, row)| row.1 == key).map(|(at, row)| (row.0, 0, at)).collect();
+        for session in places.chunk_by(|a, b| b.0 - a.0 < gap) {
+            // One slice has them all, so that they are added one after the other.
+            let whole = Shape { size: 1 << 40, advance: 1 << 40, offset: -(1 << 39) };
+            let values = values(&[rows.to_vec()], session, whole, 0);
+            found.push((session[session.len() - 1].0 + gap, ((session[0].0, key), values)));
+        }
+    }
+    found.sort_by_key(|(_, (place, _))| *place);
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn oracle_sessions_one_by_one(sources in sources(30, 200), gap in 1_i64..30, threads in 1_usize..4) {
+        let mut places: Vec<Place> = Vec::new();
+        for (source, rows) in sources.iter().enumerate() {
+            places.extend(rows.iter().enumerate().map(|(at, row)| (row.0, source, at)));
+        }
+        places.sort_unstable();
+        let merged: Vec<Row> = places.iter().map(|(_, source, at)| sources[*source][*at]).collect();
+        let expected = oracle_sessions(&merged, gap);
+        prop_assert_eq!(run_sessions(&[merged], gap, threads), expected.clone());
+        // The last two functions choose rows, which have other numbers in several sources.
+        let starts: Vec<usize> =
+            sources.iter().scan(0, |sum, of| Some(std::mem::replace(sum, *sum + of.len()))).collect();
+        let number = |text: &String| match text.parse::<usize>() {
+            Ok(at) => (starts[places[at].1] + places[at].2).to_string(),
+            Err(_) => text.clone(),
+        };
+        let renumbered = expected.into_iter().map(|(end, (place, mut values))| {
+            let chosen = values.len() - 2;
+            values[chosen..].iter_mut().for_each(|text| *text = number(text));
+            (end, (place, values))
+        });
+        prop_assert_eq!(run_sessions(&sources, gap, threads), renumbered.collect::<Vec<_>>());
+    }
+}
+
 const DESIGNS: [Design; 6] = [
     Design::Slices,
     Design::MultiQueue,
@@ -427,7 +486,7 @@ fn windows_at_the_ends_of_time() {
         let driver = Driver::new(1, Stop::default());
         let take = |page: Page| Ok::<_, Stopped>(page.windows);
         let found = aggregate(&streams, 1, &windows, &[], &driver, |_| Ok(()), take).unwrap();
-        assert_eq!(found, [[(ts, 1)]]);
+        assert_eq!(found, [[Window { start: ts, end: ts + 1, rows: 1 }]]);
     }
 }
 

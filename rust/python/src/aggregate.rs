@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyString, PyType};
 use pyo3_arrow::PyTable;
-use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, stream_names};
+use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
 use tidegate::{Bound as Duration, Driver, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
@@ -15,23 +15,25 @@ use crate::input::{Input, bound, check_distinct, count, names, schema, table};
 use crate::interrupt;
 use crate::join::word;
 
-/// Aggregate the rows of one or many inputs by key over sliding windows of time.
+/// Aggregate the rows of one or many inputs by key over windows of time.
 ///
-/// A row is in every window `[k * advance + offset, k * advance + offset + size)` that holds its time. Returns a
-/// `pyarrow.Table` with a row for each window and key that has rows, by window, then key.
+/// A row is in every window `[k * advance + offset, k * advance + offset + size)` that holds its time; with `session`, in
+/// the one that its key's rows keep open. Returns a `pyarrow.Table` with a row for each window and key that has rows, by
+/// window, then key.
 #[pyfunction]
 #[pyo3(signature = (
-    streams, *, on, size, advance=None, offset=None, by=None, aggs, r#where=None, algorithm="auto", threads=None,
-    max_rows=None
+    streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
+    algorithm="auto", threads=None, max_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn aggregate<'py>(
     py: Python<'py>,
     streams: &Bound<'py, PyAny>,
     on: &str,
-    size: &Bound<'py, PyAny>,
+    size: Option<&Bound<'py, PyAny>>,
     advance: Option<&Bound<'py, PyAny>>,
     offset: Option<&Bound<'py, PyAny>>,
+    session: Option<&Bound<'py, PyAny>>,
     by: Option<&Bound<'py, PyAny>>,
     aggs: &Bound<'py, PyAny>,
     r#where: Option<&Bound<'py, PyAny>>,
@@ -39,7 +41,8 @@ pub(crate) fn aggregate<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let query = Arguments { on, size, advance, offset, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+    let query =
+        Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
     let streams = inputs(streams)?;
     for (at, stream) in streams.iter().enumerate() {
         streams[..at].iter().try_for_each(|other| check_distinct(other, stream))?;
@@ -62,16 +65,17 @@ pub(crate) fn aggregate<'py>(
 /// Say what `aggregate` would do with these arguments; `tidegate.explain` calls it.
 #[pyfunction]
 #[pyo3(signature = (
-    streams, *, on, size, advance=None, offset=None, by=None, aggs, r#where=None, algorithm="auto", threads=None,
-    max_rows=None
+    streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
+    algorithm="auto", threads=None, max_rows=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub(crate) fn explain_aggregate<'py>(
     streams: &Bound<'py, PyAny>,
     on: &str,
-    size: &Bound<'py, PyAny>,
+    size: Option<&Bound<'py, PyAny>>,
     advance: Option<&Bound<'py, PyAny>>,
     offset: Option<&Bound<'py, PyAny>>,
+    session: Option<&Bound<'py, PyAny>>,
     by: Option<&Bound<'py, PyAny>>,
     aggs: &Bound<'py, PyAny>,
     r#where: Option<&Bound<'py, PyAny>>,
@@ -79,7 +83,8 @@ pub(crate) fn explain_aggregate<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
-    let query = Arguments { on, size, advance, offset, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+    let query =
+        Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
     let streams = inputs(streams)?;
     let names = stream_names(streams.len());
     let schemas =
@@ -100,9 +105,10 @@ const ALGORITHMS: [(&str, Design); 7] = [
 /// The keyword arguments as they came.
 pub(crate) struct Arguments<'a, 'py> {
     pub(crate) on: &'a str,
-    pub(crate) size: &'a Bound<'py, PyAny>,
+    pub(crate) size: Option<&'a Bound<'py, PyAny>>,
     pub(crate) advance: Option<&'a Bound<'py, PyAny>>,
     pub(crate) offset: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) session: Option<&'a Bound<'py, PyAny>>,
     pub(crate) by: Option<&'a Bound<'py, PyAny>>,
     pub(crate) aggs: &'a Bound<'py, PyAny>,
     pub(crate) r#where: Option<&'a Bound<'py, PyAny>>,
@@ -116,9 +122,7 @@ impl Arguments<'_, '_> {
         Ok(Aggregation {
             algorithm: word("algorithm", self.algorithm, &ALGORITHMS)?,
             on: self.on.to_owned(),
-            size: duration("size", self.size)?,
-            advance: self.advance.map(|advance| duration("advance", advance)).transpose()?,
-            offset: self.offset.map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
+            windows: self.windows()?,
             by: key_names(self.by)?,
             aggregates: aggregates(self.aggs)?,
             predicate: self.r#where.map(extract_row).transpose()?,
@@ -126,6 +130,26 @@ impl Arguments<'_, '_> {
                 .map_or_else(tidegate::default_threads, |threads| threads as usize),
             max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
         })
+    }
+
+    fn windows(&self) -> PyResult<Windows> {
+        match (self.size, self.session) {
+            (Some(size), None) => Ok(Windows::Sliding {
+                size: duration("size", size)?,
+                advance: self.advance.map(|advance| duration("advance", advance)).transpose()?,
+                offset: self.offset.map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
+            }),
+            (None, None) => Err(PyTypeError::new_err("size: expected a duration, got None; or give session")),
+            (size, Some(gap)) => {
+                let given = [("size", size), ("advance", self.advance), ("offset", self.offset)];
+                if let Some((name, _)) = given.into_iter().find(|(_, given)| given.is_some()) {
+                    return Err(PyTypeError::new_err(format!(
+                        "{name} and session go not together: sessions end where rows do; leave one out"
+                    )));
+                }
+                Ok(Windows::Session(duration("session", gap)?))
+            }
+        }
     }
 }
 

@@ -53,7 +53,10 @@ impl Aggregate {
         memory_limit: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         let max_rows = None;
-        let query = Arguments { on, size, advance, offset, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+        let size = Some(size);
+        let session = None;
+        let query =
+            Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
         let options = AggregateOptions {
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
             lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat;
@@ -15,7 +15,6 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
-use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gather::{Store, Value, gather};
 use tidegate_structures::pages::Pages;
@@ -70,35 +69,6 @@ impl Column {
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
 
-    /// The same column with the values in one piece, if all have the same width: a copy, after which a gather need not look
-    /// for each row's chunk.
-    pub(crate) fn in_one_piece(self, driver: &Driver) -> Result<Self> {
-        let Some(width) = self.width.filter(|_| self.chunks.len() > 1) else { return Ok(self) };
-        let rows = self.starts[self.chunks.len()] as usize;
-        let mut memory = Pages::<u8>::new(rows * width);
-        let mut rest = &mut memory[..];
-        let cut = |values: &Buffer| {
-            let (piece, others) = std::mem::take(&mut rest).split_at_mut(values.len());
-            rest = others;
-            piece
-        };
-        let pieces: Vec<&mut [u8]> = self.values.iter().map(cut).collect();
-        let copies: Vec<_> = pieces.into_iter().zip(&self.values).collect();
-        driver.map(copies, |(piece, values): (&mut [u8], &Buffer)| piece.copy_from_slice(values))?;
-        let nulls = self.has_nulls.then(|| {
-            let valid = |chunk: &ArrayRef| {
-                let nulls = chunk.nulls().map(|nulls| nulls.inner().clone());
-                nulls.unwrap_or_else(|| BooleanBuffer::new_set(chunk.len()))
-            };
-            let mut all = BooleanBufferBuilder::new(rows);
-            self.chunks.iter().map(valid).for_each(|valid| all.append_buffer(&valid));
-            NullBuffer::new(all.finish())
-        });
-        let values = Buffer::from(Bytes::from_owner(memory));
-        let data = ArrayDataBuilder::new(self.data_type.clone()).len(rows).add_buffer(values).nulls(nulls).build();
-        Ok(Self::of_chunks(self.data_type, vec![make_array(data?)]))
-    }
-
     /// The bytes a row takes, on average.
     pub(crate) fn row_bytes(&self) -> usize {
         let rows = self.starts[self.starts.len() - 1] as usize;
@@ -138,7 +108,7 @@ impl Column {
                 let null = new_null_array(&self.data_type, 1);
                 let mut sources: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
                 sources.push(&*null);
-                let mut finder = ChunkFinder::new(&self.starts);
+                let finder = ChunkFinder::new(&self.starts);
                 let places: Vec<(usize, usize)> =
                     rows.iter().map(|&row| if row == NO_ROW { (chunks.len(), 0) } else { finder.find(row) }).collect();
                 interleave(&sources, &places)
@@ -151,7 +121,7 @@ impl Column {
         if !self.has_nulls && !optional {
             return None;
         }
-        let mut finder = ChunkFinder::new(&self.starts);
+        let finder = ChunkFinder::new(&self.starts);
         let valid = BooleanBuffer::collect_bool(rows.len(), |at| {
             let row = rows[at];
             row != NO_ROW && {
@@ -189,7 +159,7 @@ impl Column {
                 *out = chunk.get(row as usize).copied().unwrap_or_default();
             }),
             (chunks, _) => {
-                let mut finder = ChunkFinder::new(&self.starts);
+                let finder = ChunkFinder::new(&self.starts);
                 out.iter_mut().zip(rows).for_each(|(out, &row)| {
                     *out = if row == NO_ROW {
                         T::default()
@@ -236,23 +206,43 @@ pub(crate) fn raw_values(array: &dyn Array, width: usize) -> Buffer {
     if values.as_ptr().align_offset(width) == 0 { values } else { Buffer::from(values.as_slice()) }
 }
 
-/// Finds the chunk of a row, soonest when rows of one chunk follow each other.
+/// Finds the chunk of a row. Rows are cut into blocks, of which few hold a chunk's end: no branch on where a row is goes
+/// wrong often, in whichever order rows come.
 struct ChunkFinder<'a> {
     starts: &'a [u32],
-    chunk: usize,
+    /// The chunk of each block's first row, and once more that of the last row.
+    chunk_of: Vec<u32>,
+    /// A block has 2 to the power of this many rows.
+    shift: u32,
 }
 
 impl<'a> ChunkFinder<'a> {
     fn new(starts: &'a [u32]) -> Self {
-        ChunkFinder { starts, chunk: 0 }
+        let (chunks, rows) = (starts.len() - 1, starts[starts.len() - 1]);
+        let Some(last) = rows.checked_sub(1) else { return ChunkFinder { starts, chunk_of: Vec::new(), shift: 0 } };
+        // Some blocks a chunk.
+        let shift = (rows / chunks as u32 / 8).checked_ilog2().unwrap_or(0);
+        let mut chunk = 0;
+        let mut chunk_at = |row: u32| {
+            while starts[chunk + 1] <= row {
+                chunk += 1;
+            }
+            chunk as u32
+        };
+        let firsts = (0..=last >> shift).map(|block| block << shift);
+        let chunk_of = firsts.chain([last]).map(&mut chunk_at).collect();
+        ChunkFinder { starts, chunk_of, shift }
     }
 
     #[inline]
-    fn find(&mut self, row: u32) -> (usize, usize) {
-        if row < self.starts[self.chunk] || row >= self.starts[self.chunk + 1] {
-            self.chunk = self.starts.partition_point(|&start| start <= row) - 1;
-        }
-        (self.chunk, (row - self.starts[self.chunk]) as usize)
+    fn find(&self, row: u32) -> (usize, usize) {
+        let block = (row >> self.shift) as usize;
+        let (first, last) = (self.chunk_of[block] as usize, self.chunk_of[block + 1] as usize);
+        let chunk = match first == last {
+            true => first,
+            false => first + self.starts[first + 1..=last].partition_point(|&start| start <= row),
+        };
+        (chunk, (row - self.starts[chunk]) as usize)
     }
 }
 

@@ -3,35 +3,55 @@
 use std::ops::Range;
 
 use super::Stream;
+use super::dense::Dense;
 use super::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};
 
 /// About how many rows a part has: what is gathered from them should fit a second-level cache.
-const PART_ROWS: usize = 1 << 16;
+const PART_ROWS: usize = 1 << 15;
 
 /// Every so many rows of a source, a time is looked at to find where to cut.
 const SAMPLE_ROWS: usize = 1 << 10;
 
+/// So many rows are passed over at a time while they are of one slice.
+const STEP_ROWS: usize = 32;
+
 /// The number of a partial or a cell that is none: that of rows which are not counted.
 pub(super) const NOWHERE: u32 = 0;
 
-/// A stretch of time that begins and ends with slices, and where each of its rows belongs.
-///
-/// A *partial* is what one source has of one key in one slice; a *cell* is what all sources have of it. Partials are
-/// numbered source by source, cells slice by slice, both from 1. With one source they are the same.
+/// A stretch of time that begins and ends with slices, and its cells: what all sources have of a key in a slice.
 #[derive(Debug)]
 pub(super) struct Part {
+    /// The key of each cell.
+    pub(super) keys: Vec<u32>,
+    pub(super) slices: Vec<SliceCells>,
+}
+
+/// Where each row of a part belongs.
+#[derive(Debug)]
+pub(super) enum Belongs<'a> {
+    /// To a partial.
+    Partials(Partials<'a>),
+    /// To the cell of its slice and key.
+    Keys(Dense),
+}
+
+/// The partials of a part and its rows.
+///
+/// A *partial* is what one source has of one key in one slice. Partials are numbered source by source, cells slice by
+/// slice, both from 1. With one source they are the same.
+#[derive(Debug)]
+pub(super) struct Partials<'a> {
     /// The rows of each source.
-    pub(super) rows: Vec<Range<usize>>,
+    rows: Vec<Range<usize>>,
+    /// The partial of each row, source after source; [`NOWHERE`] for a row that no window covers.
+    partial_of: &'a [u32],
     /// One more than the largest partial.
-    pub(super) partials: usize,
+    pub(super) count: usize,
     /// The sources' runs of partials, by slice, then source.
     pub(super) runs: Vec<Run>,
     /// The cell of each partial; `None` where it has the same number.
     pub(super) cell_of: Option<Vec<u32>>,
-    /// The key of each cell.
-    pub(super) keys: Vec<u32>,
-    pub(super) slices: Vec<SliceCells>,
 }
 
 /// The partials of one source in one slice.
@@ -49,34 +69,25 @@ pub(super) struct SliceCells {
     pub(super) cells: Range<usize>,
 }
 
-impl Part {
-    /// The rows of each source, with their partials, which are given source after source.
-    pub(super) fn sources<'a>(
-        &'a self,
-        partial_of: &'a [u32],
-    ) -> impl Iterator<Item = (usize, Range<usize>, &'a [u32])> {
-        let mut rest = partial_of;
+impl Partials<'_> {
+    /// The rows of each source, with their partials.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, Range<usize>, &[u32])> {
+        let mut rest = self.partial_of;
         self.rows.iter().enumerate().map(move |(source, rows)| {
             let (partials, others) = rest.split_at(rows.len());
             rest = others;
             (source, rows.clone(), partials)
         })
     }
-
-    /// One more than the largest cell.
-    pub(super) fn cells(&self) -> usize {
-        self.keys.len()
-    }
 }
 
-/// Finds slices and cells of all rows, part by part. `fold` gets each part, with the partial of each of its rows, source
-/// after source; [`NOWHERE`] for a row that no window covers.
+/// Finds slices and cells of all rows, part by part. `fold` gets each part, and where its rows belong.
 pub(super) fn parts<R: Send>(
     streams: &[Stream<'_>],
     key_count: usize,
     windows: &Windows,
     driver: &Driver,
-    fold: impl Fn(&Part, &[u32]) -> R + Sync,
+    fold: impl Fn(&Part, &Belongs<'_>) -> R + Sync,
 ) -> Result<Vec<(Part, R)>, Stopped> {
     let cuts = cuts(streams, windows);
     // Where the parts end in each source.
@@ -95,12 +106,18 @@ pub(super) fn parts<R: Send>(
         rows,
         || (Slots::new(key_count), Vec::new()),
         |(slots, partial_of), rows: Vec<Range<usize>>| {
-            let mut part = Builder::new(&rows, windows, slots, partial_of);
-            for (stream, rows) in streams.iter().zip(&rows) {
-                part.add(&stream.ts[rows.clone()], stream.keys.map(|keys| &keys[rows.clone()]));
-            }
-            let part = part.finish(rows);
-            let folded = fold(&part, partial_of);
+            let (part, belongs) = match Dense::new(streams, &rows, key_count, windows) {
+                Some((part, dense)) => (part, Belongs::Keys(dense)),
+                None => {
+                    let mut part = Builder::new(&rows, windows, slots, partial_of);
+                    for (stream, rows) in streams.iter().zip(&rows) {
+                        part.add(&stream.ts[rows.clone()], stream.keys.map(|keys| &keys[rows.clone()]));
+                    }
+                    let (part, partials) = part.finish(rows);
+                    (part, Belongs::Partials(partials))
+                }
+            };
+            let folded = fold(&part, &belongs);
             (part, folded)
         },
     )
@@ -171,8 +188,8 @@ impl<'a> Builder<'a> {
         self.source += 1;
     }
 
-    fn finish(mut self, rows: Vec<Range<usize>>) -> Part {
-        let partials = self.keys.len();
+    fn finish(mut self, rows: Vec<Range<usize>>) -> (Part, Partials<'a>) {
+        let count = self.keys.len();
         clear(&mut self.slots.partials, &self.keys);
         // A source's runs are in time order, so this merges as many sorted runs as there are sources.
         self.runs.sort_by_key(|run| run.slice);
@@ -180,10 +197,10 @@ impl<'a> Builder<'a> {
         if self.one_source {
             let slices =
                 self.runs.iter().map(|run| SliceCells { slice: run.slice, cells: run.partials.clone() }).collect();
-            let Builder { runs, keys, .. } = self;
-            return Part { rows, partials, runs, cell_of: None, keys, slices };
+            let Builder { runs, keys, partial_of, .. } = self;
+            return (Part { keys, slices }, Partials { rows, partial_of, count, runs, cell_of: None });
         }
-        let mut cell_of = vec![NOWHERE; partials];
+        let mut cell_of = vec![NOWHERE; count];
         let mut keys = vec![0];
         let mut slices = Vec::new();
         for runs in by_slice {
@@ -195,8 +212,8 @@ impl<'a> Builder<'a> {
             slices.push(SliceCells { slice: runs[0].slice, cells: first..keys.len() });
         }
         clear(&mut self.slots.cells, &keys);
-        let Builder { runs, .. } = self;
-        Part { rows, partials, runs, cell_of: Some(cell_of), keys, slices }
+        let Builder { runs, partial_of, .. } = self;
+        (Part { keys, slices }, Partials { rows, partial_of, count, runs, cell_of: Some(cell_of) })
     }
 }
 
@@ -212,30 +229,40 @@ pub(super) fn number_rows(
     out: &mut [u32],
 ) {
     let Stream { ts, keys } = rows;
-    let mut row = 0;
-    while row < ts.len() {
-        let slice = windows.slice_of(ts[row]);
-        let last = windows.last_time(slice);
-        let end = row + ts[row..].iter().take_while(|ts| **ts <= last).count();
-        let out = &mut out[row..end];
+    for (slice, rows) in slice_runs(ts, windows) {
+        let out = &mut out[rows.clone()];
         if windows.is_gap(slice) {
             out.fill(NOWHERE);
-        } else {
-            if runs.last().is_none_or(|run| (run.slice, run.source) != (slice, source)) {
-                runs.push(Run { slice, source, partials: known.len()..known.len() });
-            }
-            let run = &mut runs.last_mut().expect("it is there").partials;
-            match keys {
-                Some(keys) => number_from(run.start, &keys[row..end], slots, known, out),
-                None => {
-                    out.fill(run.start as u32);
-                    known.resize(run.start + 1, 0);
-                }
-            }
-            run.end = known.len();
+            continue;
         }
-        row = end;
+        if runs.last().is_none_or(|run| (run.slice, run.source) != (slice, source)) {
+            runs.push(Run { slice, source, partials: known.len()..known.len() });
+        }
+        let run = &mut runs.last_mut().expect("it is there").partials;
+        match keys {
+            Some(keys) => number_from(run.start, &keys[rows], slots, known, out),
+            None => {
+                out.fill(run.start as u32);
+                known.resize(run.start + 1, 0);
+            }
+        }
+        run.end = known.len();
     }
+}
+
+/// The slices of rows in time order, each with its rows.
+pub(super) fn slice_runs(ts: &[i64], windows: &Windows) -> impl Iterator<Item = (Slice, Range<usize>)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let slice = windows.slice_of(*ts.get(start)?);
+        let last = windows.last_time(slice);
+        let mut end = start;
+        while ts.get(end + STEP_ROWS - 1).is_some_and(|ts| *ts <= last) {
+            end += STEP_ROWS;
+        }
+        end += ts[end..].iter().take_while(|ts| **ts <= last).count();
+        Some((slice, std::mem::replace(&mut start, end)..end))
+    })
 }
 
 /// Numbers the keys of a run: one that the run has not had yet, which is one without a number from `first` on, gets the

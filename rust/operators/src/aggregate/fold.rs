@@ -2,13 +2,16 @@
 //! fold a part, one after the other, while what says where its rows belong is in the cache.
 
 use std::any::Any;
+use std::ops::Range;
 
 use tidegate_structures::bits::BitSet;
 
-use super::cells::{NOWHERE, Part};
-use super::functions::{Edge, Function, NO_ROW};
+use super::cells::{Belongs, NOWHERE, Part, Partials};
+use super::dense::prefetch_range;
+use super::functions::{Count, Edge, Function, NO_ROW, Pick};
+use super::sessions::{Place, Sessions};
 use super::slide::Folded;
-use super::{Column, Mask, Stream};
+use super::{Column, Mask, OutputColumn, Stream};
 
 /// The states of one function's cells, part by part.
 pub(super) struct States<F: Function>(pub(super) Vec<Vec<F::State>>);
@@ -18,8 +21,11 @@ pub(super) type PartStates = Box<dyn Any + Send>;
 
 /// A function and what it is of.
 pub(super) trait Fold: Sync {
-    /// The states of the cells of a part, by the row's partials.
-    fn fold(&self, part: &Part, partial_of: &[u32]) -> PartStates;
+    /// The states of the cells of a part.
+    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates;
+
+    /// The results of sessions, page by page.
+    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn>;
 
     /// What [`fold`](Self::fold) made of each part.
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded>;
@@ -31,25 +37,48 @@ fn put_together<F: Function>(parts: Vec<PartStates>) -> Box<dyn Folded> {
 }
 
 /// Adds up the rows that count.
-pub(super) struct Added<'a, F: Function>(pub(super) Vec<Column<'a, F::Input>>);
+pub(super) struct Added<'a, F: Function> {
+    pub(super) streams: &'a [Stream<'a>],
+    pub(super) columns: Vec<Column<'a, F::Input>>,
+}
 
-impl<F: Function> Fold for Added<'_, F> {
-    fn fold(&self, part: &Part, partial_of: &[u32]) -> PartStates {
-        let mut partials = vec![F::EMPTY; part.partials];
-        for (source, rows, partial_of) in part.sources(partial_of) {
-            let Column { values, mask } = &self.0[source];
+impl<F: Function> Added<'_, F> {
+    fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<F::State> {
+        let mut partials = vec![F::EMPTY; of.count];
+        for (source, rows, partial_of) in of.sources() {
+            let Column { values, mask } = &self.columns[source];
             let values = values[rows.clone()].iter().copied();
             each(mask, rows.start, partial_of, values, |partial, value| F::add(&mut partials[partial], value));
         }
-        let Some(cell_of) = &part.cell_of else { return Box::new(partials) };
-        let mut cells = vec![F::EMPTY; part.cells()];
-        for run in &part.runs {
+        let Some(cell_of) = &of.cell_of else { return partials };
+        let mut cells = vec![F::EMPTY; part.keys.len()];
+        for run in &of.runs {
             for partial in run.partials.clone() {
                 let cell = &mut cells[cell_of[partial] as usize];
                 *cell = F::combine(*cell, partials[partial]);
             }
         }
-        Box::new(cells)
+        cells
+    }
+}
+
+impl<F: Function> Fold for Added<'_, F> {
+    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
+        Box::new(match belongs {
+            Belongs::Partials(partials) => self.of_partials(part, partials),
+            Belongs::Keys(dense) => {
+                let announce = |source: usize, rows: &Range<usize>| prefetch_range(self.columns[source].values, rows);
+                dense.fold::<F, _>(part, self.streams, announce, |source, rows| {
+                    let Column { values, mask } = &self.columns[source];
+                    (values[rows].iter().copied(), *mask)
+                })
+            }
+        })
+    }
+
+    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
+        let masks: Vec<Mask<'_>> = self.columns.iter().map(|column| column.mask).collect();
+        sessions.fold::<F>(&masks, |Place { source, row }| self.columns[source].values[row])
     }
 
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
@@ -57,40 +86,84 @@ impl<F: Function> Fold for Added<'_, F> {
     }
 }
 
-/// Finds the first or the last row of every cell, in the order of time, source and position.
-pub(super) struct Choice<'a, const LAST: bool> {
-    pub(super) streams: &'a [Stream<'a>],
-    pub(super) masks: &'a [Mask<'a>],
+/// Counts the rows.
+pub(super) struct Counted<'a>(pub(super) Added<'a, Count>);
+
+impl Fold for Counted<'_> {
+    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
+        match belongs {
+            Belongs::Keys(dense) if self.0.columns.iter().all(|column| column.mask.is_none()) => {
+                Box::new(dense.rows.clone())
+            }
+            _ => self.0.fold(part, belongs),
+        }
+    }
+
+    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
+        self.0.fold_sessions(sessions)
+    }
+
+    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
+        self.0.put_together(parts)
+    }
 }
 
-impl<const LAST: bool> Fold for Choice<'_, LAST> {
-    fn fold(&self, part: &Part, partial_of: &[u32]) -> PartStates {
-        let mut partials = vec![Edge::<LAST>::EMPTY; part.partials];
-        for (source, rows, partial_of) in part.sources(partial_of) {
-            // Numbers within the source, by which their times are found.
+/// Finds the first or the last row of every cell, in the order of time, source and position.
+pub(super) struct Choice<'a, const LAST: bool> {
+    streams: &'a [Stream<'a>],
+    masks: &'a [Mask<'a>],
+    /// The number of each source's first row.
+    starts: Vec<u32>,
+}
+
+impl<'a, const LAST: bool> Choice<'a, LAST> {
+    pub(super) fn new(streams: &'a [Stream<'a>], masks: &'a [Mask<'a>]) -> Self {
+        let next =
+            |first: &mut u32, stream: &Stream<'_>| Some(std::mem::replace(first, *first + stream.ts.len() as u32));
+        Choice { streams, masks, starts: streams.iter().scan(0, next).collect() }
+    }
+
+    fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<(i64, u32)> {
+        // Numbers within the source, by which their times are found.
+        let mut partials = vec![Edge::<LAST>::EMPTY; of.count];
+        for (source, rows, partial_of) in of.sources() {
             let numbers = rows.start as u32..;
             each(&self.masks[source], rows.start, partial_of, numbers, |partial, row| {
                 Edge::<LAST>::add(&mut partials[partial], row);
             });
         }
-        let Some(cell_of) = &part.cell_of else { return Box::new(partials) };
-        let starts: Vec<u32> = self
-            .streams
-            .iter()
-            .scan(0, |first, stream| Some(std::mem::replace(first, *first + stream.ts.len() as u32)))
-            .collect();
-        let mut cells = vec![(0, NO_ROW); part.cells()];
-        for run in &part.runs {
-            let (ts, start) = (self.streams[run.source].ts, starts[run.source]);
+        let mut cells = vec![Pick::<LAST>::EMPTY; part.keys.len()];
+        for run in &of.runs {
+            let (ts, start) = (self.streams[run.source].ts, self.starts[run.source]);
             for partial in run.partials.clone().filter(|partial| partials[*partial] != NO_ROW) {
                 let row = partials[partial];
-                let (time, cell) = (ts[row as usize], &mut cells[cell_of[partial] as usize]);
-                // Of equal times, that of the source with the smaller number is first. No branch depends on it.
-                let better = (if LAST { time >= cell.0 } else { time < cell.0 }) | (cell.1 == NO_ROW);
-                *cell = (if better { time } else { cell.0 }, if better { start + row } else { cell.1 });
+                let cell = of.cell_of.as_ref().map_or(partial, |cell_of| cell_of[partial] as usize);
+                Pick::<LAST>::add(&mut cells[cell], (ts[row as usize], start + row));
             }
         }
+        cells
+    }
+}
+
+impl<const LAST: bool> Fold for Choice<'_, LAST> {
+    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
+        let cells = match belongs {
+            Belongs::Partials(partials) => self.of_partials(part, partials),
+            Belongs::Keys(dense) => {
+                let announce = |source: usize, rows: &Range<usize>| prefetch_range(self.streams[source].ts, rows);
+                dense.fold::<Pick<LAST>, _>(part, self.streams, announce, |source, rows| {
+                    let first = self.starts[source] + rows.start as u32;
+                    (self.streams[source].ts[rows].iter().copied().zip(first..), self.masks[source])
+                })
+            }
+        };
         Box::new(cells.into_iter().map(|(_, row)| row).collect::<Vec<u32>>())
+    }
+
+    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
+        sessions.fold::<Pick<LAST>>(self.masks, |Place { source, row }| {
+            (self.streams[source].ts[row], self.starts[source] + row as u32)
+        })
     }
 
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {

@@ -7,6 +7,9 @@ pub(super) trait Function: Send + Sync + 'static {
     type State: Copy + Send + Sync;
     type Output: Element;
 
+    /// Whether partials need not be kept apart: rows may come source by source, without a difference in the last bit.
+    const NEEDS_NO_PARTIALS: bool;
+
     /// The state of no rows.
     const EMPTY: Self::State;
 
@@ -61,6 +64,7 @@ impl Function for Count {
     type State = u64;
     type Output = i64;
 
+    const NEEDS_NO_PARTIALS: bool = true;
     const EMPTY: u64 = 0;
 
     #[inline]
@@ -88,6 +92,7 @@ pub(super) struct Of<T> {
 
 /// Numbers that are added up.
 pub(super) trait Number: Copy + Send + Sync + 'static + Element {
+    const NEEDS_NO_PARTIALS: bool = true;
     const ZERO: Self;
     fn plus(self, other: Self) -> Self;
     fn float(self) -> f64;
@@ -126,6 +131,7 @@ impl Number for i128 {
 }
 
 impl Number for f64 {
+    const NEEDS_NO_PARTIALS: bool = false;
     const ZERO: f64 = 0.0;
 
     #[inline]
@@ -152,6 +158,7 @@ impl<T: Number> Function for Sum<T> {
     type State = Of<T>;
     type Output = T;
 
+    const NEEDS_NO_PARTIALS: bool = T::NEEDS_NO_PARTIALS;
     const EMPTY: Of<T> = Of { value: T::ZERO, rows: 0 };
 
     #[inline]
@@ -178,6 +185,7 @@ impl<T: Number> Function for Mean<T> {
     type State = Of<T>;
     type Output = f64;
 
+    const NEEDS_NO_PARTIALS: bool = T::NEEDS_NO_PARTIALS;
     const EMPTY: Of<T> = Sum::<T>::EMPTY;
 
     #[inline]
@@ -204,6 +212,7 @@ impl<const LARGEST: bool> Function for Extreme<LARGEST> {
     type State = Of<i64>;
     type Output = i64;
 
+    const NEEDS_NO_PARTIALS: bool = true;
     const EMPTY: Of<i64> = Of { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
 
     #[inline]
@@ -244,6 +253,7 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     type State = Moments;
     type Output = f64;
 
+    const NEEDS_NO_PARTIALS: bool = false;
     const EMPTY: Moments = Moments { rows: 0.0, mean: 0.0, squares: 0.0 };
 
     #[inline]
@@ -287,6 +297,7 @@ impl<const LAST: bool> Function for Edge<LAST> {
     type State = u32;
     type Output = u32;
 
+    const NEEDS_NO_PARTIALS: bool = false;
     const EMPTY: u32 = NO_ROW;
 
     /// Rows come in ascending order, and [`NO_ROW`] is above all of them.
@@ -304,5 +315,37 @@ impl<const LAST: bool> Function for Edge<LAST> {
     #[inline]
     fn finish(state: u32) -> Option<u32> {
         (state != NO_ROW).then_some(state)
+    }
+}
+
+/// The first row in merged order, or the last, with its time, by which rows of several sources compare.
+pub(super) struct Pick<const LAST: bool>;
+
+impl<const LAST: bool> Function for Pick<LAST> {
+    type Input = (i64, u32);
+    type State = (i64, u32);
+    type Output = u32;
+
+    const NEEDS_NO_PARTIALS: bool = true;
+    /// No row has these times: its windows would begin or end beyond 64 bits.
+    const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
+
+    /// Rows come source by source, each in time order, so the first of equal times comes first. No branch depends on which
+    /// is better.
+    #[inline]
+    fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
+        let better = if LAST { ts >= state.0 } else { ts < state.0 };
+        *state = (if better { ts } else { state.0 }, if better { row } else { state.1 });
+    }
+
+    #[inline]
+    fn combine(mut earlier: (i64, u32), later: (i64, u32)) -> (i64, u32) {
+        Self::add(&mut earlier, later);
+        earlier
+    }
+
+    #[inline]
+    fn finish((_, row): (i64, u32)) -> Option<u32> {
+        Edge::<LAST>::finish(row)
     }
 }

@@ -1,7 +1,8 @@
 //! Aggregates of many sorted streams by key over sliding windows.
 //!
 //! 1. *Cells* ([`cells`]): time is cut into slices that all windows share ([`windows`]), and the rows of one key in one
-//!    slice are a cell. The sources are not merged: each has its own partials, which never meet before the cell.
+//!    slice are a cell. The sources are not merged: each has its own partials, which never meet before the cell. With few
+//!    keys, cells are found by the keys themselves ([`dense`]).
 //! 2. *Fold* ([`fold`]): for each function, rows are added to partials, and partials combined to cells in source order; part
 //!    by part, so that where rows belong is read from a cache.
 //! 3. *Slide* ([`slide`]): cells are combined to windows, at one combination a result.
@@ -24,10 +25,12 @@
 //! streamed aggregation" (2006), whose paired windows the slices are.
 
 mod cells;
+mod dense;
 mod fold;
 mod functions;
 mod halves;
 mod online;
+mod sessions;
 mod slide;
 mod windows;
 
@@ -35,9 +38,10 @@ use tidegate_structures::bits::BitSet;
 use tidegate_structures::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use fold::{Added, Choice, Fold, PartStates};
-use functions::{Count, Extreme, Function, Mean, Sum, Variance};
+use fold::{Added, Choice, Counted, Fold, PartStates};
+use functions::{Extreme, Function, Mean, Sum, Variance};
 pub use online::{Design, KeyOrder, OnlineAggregate, Saved};
+pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use windows::Windows;
 
@@ -101,12 +105,23 @@ pub enum Aggregate<'a> {
 pub struct Page {
     /// The number of rows. Columns may be longer; what is behind is of no meaning.
     pub rows: usize,
-    /// The start of each window, and how many rows it has.
-    pub windows: Vec<(i64, usize)>,
+    /// The windows, in the order of the rows.
+    pub windows: Vec<Window>,
     /// The key of each row.
     pub keys: Pages<u32>,
     /// The values of each aggregate.
     pub columns: Vec<OutputColumn>,
+}
+
+/// The time from `start` up to `end`, which has so many rows of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The first time.
+    pub start: i64,
+    /// The first time after it.
+    pub end: i64,
+    /// Keys that have rows in it.
+    pub rows: usize,
 }
 
 /// The values of an aggregate.
@@ -145,8 +160,8 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     let folds: Vec<Box<dyn Fold + '_>> = aggregates.iter().map(|aggregate| fold(aggregate, streams)).collect();
-    let fold_all = |part: &cells::Part, partial_of: &[u32]| -> Vec<PartStates> {
-        folds.iter().map(|fold| fold.fold(part, partial_of)).collect()
+    let fold_all = |part: &cells::Part, belongs: &cells::Belongs<'_>| -> Vec<PartStates> {
+        folds.iter().map(|fold| fold.fold(part, belongs)).collect()
     };
     let (parts, states): (Vec<_>, Vec<_>) =
         cells::parts(streams, key_count, windows, driver, fold_all)?.into_iter().unzip();
@@ -218,27 +233,28 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
 
 /// What an aggregate computes.
 fn fold<'a>(aggregate: &'a Aggregate<'a>, streams: &'a [Stream<'a>]) -> Box<dyn Fold + 'a> {
-    fn of<'a, F: Function>(columns: &[Column<'a, F::Input>]) -> Box<dyn Fold + 'a> {
-        Box::new(Added::<F>(columns.to_vec()))
+    fn of<'a, F: Function>(streams: &'a [Stream<'a>], columns: &[Column<'a, F::Input>]) -> Box<dyn Fold + 'a> {
+        Box::new(Added::<F> { streams, columns: columns.to_vec() })
     }
     match aggregate {
         Aggregate::Count(masks) => {
             // Nothing is stored of values that are nothing.
             let rows = |stream: &Stream<'a>| -> &'a [()] { vec![(); stream.ts.len()].leak() };
             let column = |(stream, &mask)| Column { values: rows(stream), mask };
-            Box::new(Added::<Count>(streams.iter().zip(masks).map(column).collect()))
+            let columns = streams.iter().zip(masks).map(column).collect();
+            Box::new(Counted(Added { streams, columns }))
         }
-        Aggregate::Sum(Numbers::Integers(columns)) => of::<Sum<i64>>(columns),
-        Aggregate::Sum(Numbers::Wide(columns)) => of::<Sum<i128>>(columns),
-        Aggregate::Sum(Numbers::Floats(columns)) => of::<Sum<f64>>(columns),
-        Aggregate::Mean(Numbers::Integers(columns)) => of::<Mean<i64>>(columns),
-        Aggregate::Mean(Numbers::Wide(columns)) => of::<Mean<i128>>(columns),
-        Aggregate::Mean(Numbers::Floats(columns)) => of::<Mean<f64>>(columns),
-        Aggregate::Min(columns) => of::<Extreme<false>>(columns),
-        Aggregate::Max(columns) => of::<Extreme<true>>(columns),
-        Aggregate::Variance(columns) => of::<Variance<false>>(columns),
-        Aggregate::Deviation(columns) => of::<Variance<true>>(columns),
-        Aggregate::First(masks) => Box::new(Choice::<false> { streams, masks }),
-        Aggregate::Last(masks) => Box::new(Choice::<true> { streams, masks }),
+        Aggregate::Sum(Numbers::Integers(columns)) => of::<Sum<i64>>(streams, columns),
+        Aggregate::Sum(Numbers::Wide(columns)) => of::<Sum<i128>>(streams, columns),
+        Aggregate::Sum(Numbers::Floats(columns)) => of::<Sum<f64>>(streams, columns),
+        Aggregate::Mean(Numbers::Integers(columns)) => of::<Mean<i64>>(streams, columns),
+        Aggregate::Mean(Numbers::Wide(columns)) => of::<Mean<i128>>(streams, columns),
+        Aggregate::Mean(Numbers::Floats(columns)) => of::<Mean<f64>>(streams, columns),
+        Aggregate::Min(columns) => of::<Extreme<false>>(streams, columns),
+        Aggregate::Max(columns) => of::<Extreme<true>>(streams, columns),
+        Aggregate::Variance(columns) => of::<Variance<false>>(streams, columns),
+        Aggregate::Deviation(columns) => of::<Variance<true>>(streams, columns),
+        Aggregate::First(masks) => Box::new(Choice::<false>::new(streams, masks)),
+        Aggregate::Last(masks) => Box::new(Choice::<true>::new(streams, masks)),
     }
 }

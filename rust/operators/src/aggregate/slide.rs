@@ -28,7 +28,7 @@ use super::fold::States;
 use super::functions::{Element, Function};
 use super::halves::Halves;
 use super::windows::{Slice, Windows};
-use super::{OutputColumn, Page};
+use super::{OutputColumn, Page, Window};
 
 /// About how many rows a page has: 2 MiB for a column of 8 bytes, which is one huge page.
 pub(super) const PAGE_ROWS: usize = 1 << 18;
@@ -233,7 +233,7 @@ pub(super) struct Steps {
 /// Makes the pages of a task.
 pub(super) struct Writer<'a> {
     sliders: Vec<Box<dyn Slide + 'a>>,
-    windows: Vec<(i64, usize)>,
+    windows: Vec<Window>,
     keys: Pages<u32>,
     filled: usize,
     /// The most rows that are yet to come.
@@ -304,7 +304,7 @@ impl<'a> Writer<'a> {
         keys.zip(&steps.selected).for_each(|(key, local)| *key = block.keys[*local as usize]);
         self.sliders.iter_mut().for_each(|slider| slider.write(block, steps, self.filled));
         let some = steps.steps.iter().filter(|step| step.rows > 0);
-        self.windows.extend(some.map(|step| (windows.window_start(step.start), step.rows)));
+        self.windows.extend(some.map(|step| windows.window(step.start, step.rows)));
         self.filled += rows;
         *steps = Steps::default();
         Ok(())

@@ -1,5 +1,7 @@
 //! Windows of time and the slices that they share.
 
+use super::Window;
+
 /// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to the epoch.
 ///
 /// Their starts and ends cut time into *slices*, so that a window is a run of whole slices, always of the same number:
@@ -79,6 +81,12 @@ impl Windows {
     /// The first time of a slice at which a window begins.
     pub(super) fn window_start(&self, slice: Slice) -> i64 {
         i64::try_from(self.start(i128::from(slice))).expect("the windows of all rows fit")
+    }
+
+    /// The window that begins with a slice, and how many rows of a page it has.
+    pub(super) fn window(&self, slice: Slice, rows: usize) -> Window {
+        let start = self.window_start(slice);
+        Window { start, end: start + self.size, rows }
     }
 
     fn start(&self, slice: i128) -> i128 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_ord::sort::sort_to_indices;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SortOptions};
@@ -13,6 +13,7 @@ use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::ranges;
 
+use super::output::times_as;
 use super::plan::leaf;
 use super::streams::cast;
 use crate::Result;
@@ -45,21 +46,18 @@ impl Groups {
             rewrite(&mut numbers, driver, |key| if key == NO_KEY { count as u32 } else { key })?;
             count += 1;
         }
-        let mut rows = first_rows(&numbers, count, driver)?;
-        // Direct numbers of these types are distances from the smallest key.
-        let ranked = keys.method == "direct integers"
-            && matches!(
-                by[0].common_type(),
-                DataType::Int64 | DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 | DataType::Boolean
-            );
-        if !ranked {
-            // Every number occurs.
-            let order = key_order(table, by, &rows)?;
-            let mut rank = vec![0; count];
-            order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
-            rewrite(&mut numbers, driver, |key| rank[key as usize])?;
-            rows = order.iter().map(|number| rows[*number as usize]).collect();
+        if let (Some(smallest), [key]) = (keys.smallest, by)
+            && let Some(values) = values_from(smallest, keys.count, count, table.schema().field(key.right).data_type())?
+        {
+            return Ok(Groups { numbers, count, columns: vec![values] });
         }
+        let rows = first_rows(&numbers, count, driver)?;
+        // Every number occurs, or stands for the first row.
+        let order = key_order(table, by, &rows)?;
+        let mut rank = vec![0; count];
+        order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
+        rewrite(&mut numbers, driver, |key| rank[key as usize])?;
+        let rows: Vec<u32> = order.iter().map(|number| rows[*number as usize]).collect();
         let column = |key: &KeyColumn| {
             let mut values = Column::new(table, key.right).gather(&rows)?;
             if leaf(values.data_type()).is_floating() {
@@ -70,6 +68,21 @@ impl Groups {
         };
         Ok(Groups { numbers, count, columns: by.iter().map(column).collect::<Result<_>>()? })
     }
+}
+
+/// The values of keys that are numbered from the smallest on, and behind them null if `count` is larger; where these are
+/// of a type whose order is that of the numbers, and each of which has a value.
+fn values_from(smallest: i64, distinct: usize, count: usize, data_type: &DataType) -> Result<Option<Column>> {
+    use DataType::{Boolean, Date32, Date64, Int8, Int16, Int32, Int64, Timestamp, UInt8, UInt16, UInt32};
+    if !matches!(
+        data_type,
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Timestamp(..) | Date32 | Date64 | Boolean
+    ) {
+        return Ok(None);
+    }
+    let values = (smallest..).take(distinct).map(Some).chain(std::iter::repeat_n(None, count - distinct));
+    let values: ArrayRef = Arc::new(Int64Array::from_iter(values));
+    Ok(Some(Column::of_chunks(data_type.clone(), vec![times_as(values, data_type)?])))
 }
 
 fn has_nulls(table: &Table, by: &[KeyColumn]) -> bool {

@@ -15,7 +15,7 @@ pub(crate) mod streams;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 pub use tidegate_operators::aggregate::Design;
-use tidegate_operators::aggregate::{aggregate, aggregate_by};
+use tidegate_operators::aggregate::{aggregate, aggregate_by, aggregate_sessions};
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
@@ -26,23 +26,32 @@ use crate::{Error, Result};
 use columns::{Columns, Extent};
 use groups::Groups;
 use output::Output;
-use plan::Plan;
+use plan::{Plan, Span};
 use streams::Streams;
 
-/// An aggregation: which windows, which keys, which values.
-///
-/// Windows are `[k * advance + offset, k * advance + offset + size)` for every integer k. The result has a row for each
-/// window and key that rows fall in.
+/// Windows of time.
+#[derive(Clone, Debug)]
+pub enum Windows {
+    /// `[k * advance + offset, k * advance + offset + size)` for every integer k.
+    Sliding {
+        /// How long a window is.
+        size: Bound,
+        /// How much later the next window begins; `None` for the size.
+        advance: Option<Bound>,
+        /// Where windows begin, counted from the epoch.
+        offset: Bound,
+    },
+    /// Of each key, from a row up to this time after the last row that falls in the window.
+    Session(Bound),
+}
+
+/// An aggregation: which windows, which keys, which values. The result has a row for each window and key that rows fall in.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The time column.
     pub on: String,
-    /// How long a window is.
-    pub size: Bound,
-    /// How much later the next window begins; `None` for the size.
-    pub advance: Option<Bound>,
-    /// Where windows begin, counted from the epoch.
-    pub offset: Bound,
+    /// Which windows there are.
+    pub windows: Windows,
     /// The key columns.
     pub by: Vec<String>,
     /// What is computed.
@@ -150,7 +159,7 @@ impl Aggregation {
         let columns = Columns::new(&streams, &plan, Extent::Whole, &driver)?;
         let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
-        let output = Output::of_tables(&plan, &streams, &columns, groups.as_ref(), &driver)?;
+        let output = Output::of_tables(&plan, &streams, &columns, groups.as_ref());
         let rows = Counter::new(0);
         let announce = |more: usize| {
             driver.check()?;
@@ -164,9 +173,16 @@ impl Aggregation {
         };
         let take = |page| output.batch(page);
         let aggregates = columns.aggregates();
-        match self.algorithm {
-            Design::Slices => aggregate(&sources, key_count, &plan.windows, &aggregates, &driver, announce, take),
-            design => aggregate_by(design, &sources, key_count, &plan.windows, &aggregates, &driver, announce, take),
+        match (&plan.span, self.algorithm) {
+            (Span::Sessions(gap), _) => {
+                aggregate_sessions(&sources, key_count, *gap, &aggregates, &driver, announce, take)
+            }
+            (Span::Windows(windows), Design::Slices) => {
+                aggregate(&sources, key_count, windows, &aggregates, &driver, announce, take)
+            }
+            (Span::Windows(windows), design) => {
+                aggregate_by(design, &sources, key_count, windows, &aggregates, &driver, announce, take)
+            }
         }
     }
 }

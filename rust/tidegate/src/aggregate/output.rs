@@ -8,8 +8,7 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
-use tidegate_operators::aggregate::{OutputColumn, Page, Values};
-use tidegate_operators::driver::Driver;
+use tidegate_operators::aggregate::{OutputColumn, Page, Values, Window};
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::pages::Pages;
 
@@ -41,19 +40,15 @@ impl<'a> Output<'a> {
         streams: &Streams,
         columns: &'a Columns,
         groups: Option<&'a Groups>,
-        driver: &Driver,
-    ) -> Result<Self> {
-        let of_rows = plan
-            .outputs
-            .iter()
-            .map(|output| output.chosen().map(|at| Column::new(&streams.table, at).in_one_piece(driver)).transpose());
+    ) -> Self {
+        let of_rows = plan.outputs.iter().map(|output| output.chosen().map(|at| Column::new(&streams.table, at)));
         let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
-        Ok(Output {
+        Output {
             plan,
             keys: groups.map_or(&[], |groups| &groups.columns),
             ranked: (0..plan.outputs.len()).map(ranked).collect(),
-            of_rows: of_rows.collect::<Result<_>>()?,
-        })
+            of_rows: of_rows.collect(),
+        }
     }
 
     /// The rows of a page.
@@ -61,12 +56,11 @@ impl<'a> Output<'a> {
         let fields = self.plan.schema.fields();
         let mut columns = Vec::with_capacity(fields.len());
         for end in [false, true] {
-            let (size, _, _) = self.plan.windows.lengths();
             let mut times = Pages::<i64>::new(page.rows);
             let mut rest = &mut times[..];
-            for &(start, rows) in &page.windows {
-                let (here, others) = std::mem::take(&mut rest).split_at_mut(rows);
-                here.fill(if end { start + size } else { start });
+            for window in &page.windows {
+                let (here, others) = std::mem::take(&mut rest).split_at_mut(window.rows);
+                here.fill(if end { window.end } else { window.start });
                 rest = others;
             }
             let times = primitive::<Int64Type>(times, page.rows, None);
@@ -90,7 +84,7 @@ impl<'a> Output<'a> {
         column: OutputColumn,
         rows: usize,
         data_type: &DataType,
-        windows: &[(i64, usize)],
+        windows: &[Window],
     ) -> Result<ArrayRef> {
         let missing = column.missing;
         let nulls = || nulls(rows, &missing);
@@ -168,7 +162,7 @@ impl<'a> Output<'a> {
         values: &[i128],
         data_type: &DataType,
         nulls: Option<NullBuffer>,
-        windows: &[(i64, usize)],
+        windows: &[Window],
     ) -> Result<ArrayRef> {
         let fits = |value: i128| match data_type {
             DataType::Int64 => i64::try_from(value).is_ok(),
@@ -177,11 +171,11 @@ impl<'a> Output<'a> {
         };
         if let Some(row) = values.iter().position(|value| !fits(*value)) {
             let mut end = 0;
-            let window = windows.iter().find(|(_, rows)| {
-                end += rows;
+            let window = windows.iter().find(|window| {
+                end += window.rows;
                 row < end
             });
-            let start = window.map_or(0, |(start, _)| *start);
+            let start = window.map_or(0, |window| window.start);
             return Err(Error::data(format!(
                 "aggs: `{}`: in the window that starts at {start} ({}) the sum {} does not fit {data_type}; cast the \
                  column to {}",
@@ -220,7 +214,7 @@ fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
 }
 
 /// Integers in the type of which they are the values.
-fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let narrow = match to {
         DataType::Date32 | DataType::Time32(_) => cast(&values, &DataType::Int32)?,
         _ => values,

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) unit: Unit,
-    pub(crate) windows: Windows,
+    pub(crate) span: Span,
     /// The columns that keys and values are read from, with the types that all tables' columns take.
     pub(crate) read: SchemaRef,
     /// The key columns, by their places in `read`.
@@ -24,6 +24,24 @@ pub(crate) struct Plan {
     pub(crate) outputs: Vec<OutputPlan>,
     pub(crate) tables: Vec<TablePlan>,
     pub(crate) schema: SchemaRef,
+}
+
+/// Windows in steps of the unit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Span {
+    Windows(Windows),
+    /// Sessions that end so much after their last row.
+    Sessions(i64),
+}
+
+impl Span {
+    /// Whether all windows that hold a time begin and end within 64 bits.
+    pub(crate) fn fits(&self, ts: i64) -> bool {
+        match self {
+            Span::Windows(windows) => windows.fit(ts, ts),
+            Span::Sessions(gap) => ts.checked_add(*gap).is_some(),
+        }
+    }
 }
 
 /// What is read of one table.
@@ -62,7 +80,7 @@ impl Plan {
             tables.iter().map(|(name, schema)| column(name, schema, &query.on, "on")).collect::<Result<_>>()?;
         let fields: Vec<&Field> = tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
         let unit = common_unit(tables, &fields)?;
-        let windows = windows(query, unit)?;
+        let span = span(query, unit)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
         let of_aggregates =
             query.aggregates.iter().filter_map(|aggregate| aggregate.column.as_deref().map(|name| (name, "aggs")));
@@ -94,18 +112,27 @@ impl Plan {
         let outputs = query.aggregates.iter().map(output).collect::<Result<Vec<_>>>()?;
         let schema = schema(query, &window_type(&fields, unit), &read, &outputs)?;
         let tables = tables.iter().zip(&times).map(table).collect::<Result<_>>()?;
-        Ok(Plan { unit, windows, read, by, outputs, tables, schema })
+        Ok(Plan { unit, span, read, by, outputs, tables, schema })
     }
 
     pub(crate) fn explain(&self, query: &Aggregation, streams: usize) -> String {
         let mut lines = self.describe(query);
         lines.insert(1, format!("  streams    {streams}"));
+        let (algorithm, memory) = match self.span {
+            Span::Windows(_) => (
+                format!("{}; a result is one combination; O(rows + results)", design(query.algorithm)),
+                "8 bytes a row + 4 to 24 bytes an aggregate, slice and key",
+            ),
+            Span::Sessions(_) => (
+                "one pass over all rows in merged order for the sessions, one for each aggregate; O(n log n)"
+                    .to_owned(),
+                "56 bytes a row + 4 to 24 bytes an aggregate and session",
+            ),
+        };
         lines.extend([
-            format!("  algorithm  {}; a result is one combination; O(rows + results)", design(query.algorithm)),
+            format!("  algorithm  {algorithm}"),
             format!("  threads    {}", query.threads),
-            "  memory     inputs + 8 bytes a row + 4 to 24 bytes an aggregate, slice and key + result; rows out of time \
-             order are copied"
-                .to_owned(),
+            format!("  memory     inputs + {memory} + result; rows out of time order are copied"),
             format!("  output     {} columns, by window, then key", self.schema.fields().len()),
         ]);
         lines.join("\n")
@@ -114,14 +141,17 @@ impl Plan {
     /// What is asked for, line by line.
     pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
         let unit = self.unit.name();
-        let (size, advance, offset) = self.windows.lengths();
+        let windows = match &self.span {
+            Span::Windows(windows) => {
+                let (size, advance, offset) = windows.lengths();
+                format!("[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}")
+            }
+            Span::Sessions(gap) => format!("sessions that end {gap} ({unit}) after their last row"),
+        };
         let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
         let mut lines = vec![
             "aggregate".to_owned(),
-            format!(
-                "  windows    [k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}, on {}",
-                query.on
-            ),
+            format!("  windows    {windows}, on {}", query.on),
             match query.by.is_empty() {
                 true => "  key        none: all rows are one group".to_owned(),
                 false => format!("  key        {}; null is a group", query.by.join(", ")),
@@ -184,14 +214,24 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
     Ok(common)
 }
 
-fn windows(query: &Aggregation, unit: Unit) -> Result<Windows> {
+fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
     let positive = |name: &str, bound| match time::steps(name, bound, unit)? {
         steps if steps > 0 => Ok(steps),
         steps => Err(Error::argument(format!("{name} must be greater than 0, got {steps} ({})", unit.name()))),
     };
-    let size = positive("size", query.size)?;
-    let advance = query.advance.map_or(Ok(size), |advance| positive("advance", advance))?;
-    Ok(Windows::new(size, advance, time::steps("offset", query.offset, unit)?))
+    Ok(match query.windows {
+        super::Windows::Sliding { size, advance, offset } => {
+            let size = positive("size", size)?;
+            let advance = advance.map_or(Ok(size), |advance| positive("advance", advance))?;
+            Span::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
+        }
+        super::Windows::Session(gap) if query.algorithm == Design::Slices => Span::Sessions(positive("session", gap)?),
+        super::Windows::Session(_) => {
+            return Err(Error::argument(
+                "algorithm: sessions have an algorithm of their own; leave it out, or choose windows with a size",
+            ));
+        }
+    })
 }
 
 /// The columns that are read, in types that hold the values of all tables.

@@ -95,7 +95,7 @@ impl Streams {
         for source in &self.sources {
             let (Some(low), Some(high)) = (source.ts.first(), source.ts.last()) else { continue };
             for ts in [low, high] {
-                if !plan.windows.fit(*ts, *ts) {
+                if !plan.span.fits(*ts) {
                     return Err(Error::data(format!(
                         "{}: the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave out such \
                          rows or choose smaller windows",

@@ -25,7 +25,7 @@ use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
 use crate::aggregate::Aggregation;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
-use crate::aggregate::plan::{Plan, design};
+use crate::aggregate::plan::{Plan, Span, design};
 use crate::aggregate::streams::Streams;
 use crate::table::Table;
 use crate::time::{self, Bound, Int64s};
@@ -124,11 +124,16 @@ impl OnlineAggregation {
         let streams = (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
         let alone = Driver::new(1, Stop::default());
         let windows = {
+            let Span::Windows(windows) = plan.span else {
+                return Err(Error::argument(
+                    "sessions are of whole tables; rows as they come need windows with a size",
+                ));
+            };
             let none = Table::from(&schema.project(&read)?);
             let none = (0..options.sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
             let streams = Streams::alike(none.collect(), &plan, &alone)?;
             let columns = Columns::new(&streams, &plan, Extent::Stream, &alone)?;
-            OnlineAggregate::new(plan.windows, options.sources, &columns.aggregates(), query.algorithm)
+            OnlineAggregate::new(windows, options.sources, &columns.aggregates(), query.algorithm)
         };
         // What a row may add to the state is charged with the row, so that the state always has room for it.
         let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES;

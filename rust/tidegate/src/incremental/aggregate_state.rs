@@ -23,9 +23,7 @@ pub(super) fn describe(query: &Aggregation, schema: &Schema, options: &Aggregate
     let mut line = |name: &str, value: String| writeln!(text, "{name}: {value}").expect("a string takes all text");
     line("stream", columns(schema));
     line("on", format!("{:?}", query.on));
-    line("size", format!("{:?}", query.size));
-    line("advance", format!("{:?}", query.advance));
-    line("offset", format!("{:?}", query.offset));
+    line("windows", format!("{:?}", query.windows));
     line("by", format!("{:?}", query.by));
     for aggregate in &query.aggregates {
         let condition = aggregate.predicate.as_ref().map(ToString::to_string);

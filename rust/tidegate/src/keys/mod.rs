@@ -44,6 +44,8 @@ pub(crate) struct Keys {
     pub(crate) right: Pages<u32>,
     /// One more than the largest number.
     pub(crate) count: usize,
+    /// Where a number is the key's distance from the smallest: that one.
+    pub(crate) smallest: Option<i64>,
     /// How they were made, for people.
     pub(crate) method: &'static str,
 }

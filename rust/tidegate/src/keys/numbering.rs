@@ -75,7 +75,7 @@ where
         })
     })?;
     looked_up.into_iter().collect::<Result<()>>()?;
-    Ok(Keys { left: found, right: numbers, count: all.len(), method })
+    Ok(Keys { left: found, right: numbers, count: all.len(), smallest: None, method })
 }
 
 const HASHER: FixedState = FixedState::with_seed(0x7469_6465);

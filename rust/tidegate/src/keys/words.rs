@@ -170,5 +170,6 @@ pub(super) fn direct(left: &WordColumn, right: &WordColumn, span: Span, driver: 
         })?;
         Ok(numbers)
     };
-    Ok(Keys { left: side(left)?, right: side(right)?, count: width as usize + 1, method: "direct integers" })
+    let (left, right) = (side(left)?, side(right)?);
+    Ok(Keys { left, right, count: width as usize + 1, smallest: Some(span.low), method: "direct integers" })
 }

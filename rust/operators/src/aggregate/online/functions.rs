@@ -1,6 +1,6 @@
 //! What the functions need beyond those of whole tables: states that can be written, and rows that have no number.
 
-use super::super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Sum, Variance};
+use super::super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance};
 
 /// Words of a state.
 pub(super) const STATE_WORDS: usize = 3;
@@ -110,35 +110,6 @@ impl<const ROOT: bool> Stored for Variance<ROOT> {
     fn of_words(words: [u64; STATE_WORDS]) -> Moments {
         let [rows, mean, squares] = words.map(f64::from_bits);
         Moments { rows, mean, squares }
-    }
-}
-
-/// The first row in merged order, or the last, with its time: rows as they come have no numbers in an order.
-pub(super) struct Pick<const LAST: bool>;
-
-impl<const LAST: bool> Function for Pick<LAST> {
-    type Input = (i64, u32);
-    type State = (i64, u32);
-    type Output = u32;
-
-    const EMPTY: (i64, u32) = (0, NO_ROW);
-
-    /// Rows of a source come in order.
-    #[inline]
-    fn add(state: &mut (i64, u32), row: (i64, u32)) {
-        *state = if LAST || state.1 == NO_ROW { row } else { *state };
-    }
-
-    /// Of rows of one time, those of the source that is combined earlier are first.
-    #[inline]
-    fn combine(earlier: (i64, u32), later: (i64, u32)) -> (i64, u32) {
-        let later_wins = if LAST { later.0 >= earlier.0 } else { later.0 < earlier.0 };
-        if earlier.1 == NO_ROW || (later_wins && later.1 != NO_ROW) { later } else { earlier }
-    }
-
-    #[inline]
-    fn finish((_, row): (i64, u32)) -> Option<u32> {
-        (row != NO_ROW).then_some(row)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::super::functions::{Count, Extreme, Mean, Sum, Variance};
+use super::super::functions::{Count, Extreme, Mean, Pick, Sum, Variance};
 use super::super::{Aggregate, Column, Mask, Numbers, Stream};
 use super::designs::{Adder, Adding};
-use super::functions::{Pick, Stored};
+use super::functions::Stored;
 use super::lane::{Lane, States, Task};
 use super::open::Open;
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use tidegate_structures::pages::Pages;
 
+use super::super::Window;
 use super::super::windows::{Slice, Windows};
 use super::Kept;
 
@@ -27,7 +28,7 @@ pub(super) struct Step {
 pub(super) struct Steps {
     pub(super) steps: Vec<Step>,
     /// The start of each window, and how many rows it has.
-    pub(super) windows: Vec<(i64, usize)>,
+    pub(super) windows: Vec<Window>,
     /// The key of each result.
     pub(super) keys: Vec<u32>,
 }
@@ -101,7 +102,7 @@ impl Position {
         }
         (self.left, self.entered, self.next) = (left, entered, start.saturating_add(stride));
         step.rows = self.select(order, &mut steps.keys);
-        steps.windows.push((windows.window_start(start), step.rows));
+        steps.windows.push(windows.window(start, step.rows));
         Some(step)
     }
 

@@ -1,0 +1,139 @@
+"""Sessions: windows that a key's rows keep open, against sessions found row by row."""
+
+import datetime as dt
+import math
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import tidegate
+from tidegate import agg
+
+AGGS = {
+    "n": agg.count(),
+    "values": agg.count("v", where="v > 1"),
+    "sum": agg.sum("v"),
+    "mean": agg.mean("v"),
+    "low": agg.min("v"),
+    "std": agg.std("v"),
+    "first": agg.first("v"),
+    "last": agg.last("v"),
+}
+FLOATS = [0.1, 0.7, 1e16, -1e16, 1e-9, 3.0, None]
+ROW = st.fixed_dictionaries(
+    {
+        "ts": st.integers(-60, 60),
+        "k": st.sampled_from(["a", "b", None]),
+        "v": st.sampled_from(FLOATS),
+    }
+)
+SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.float64()})
+
+
+def oracle(streams: list[list[dict]], gap: int) -> list[dict]:
+    """Every session of every key, its rows in the order of time, stream and position."""
+    merged = [row for rows in streams for row in rows]
+    merged.sort(key=lambda row: row["ts"])  # stable
+    found = []
+    for key in ("a", "b", None):
+        sessions: list[list[dict]] = []
+        for row in (row for row in merged if row["k"] == key):
+            if sessions and row["ts"] < sessions[-1][-1]["ts"] + gap:
+                sessions[-1].append(row)
+            else:
+                sessions.append([row])
+        found += [_result(key, rows, gap) for rows in sessions]
+    return sorted(found, key=lambda one: (one["window_start"], one["k"] is None, one["k"]))
+
+
+def _result(key: str | None, rows: list[dict], gap: int) -> dict:
+    values = [row["v"] for row in rows if row["v"] is not None]
+    total, mean, squares = 0.0, 0.0, 0.0
+    for count, value in enumerate(values, 1):
+        total += value
+        distance = value - mean
+        mean += distance / count
+        squares += distance * (value - mean)
+    some = len(values) > 0
+    return {
+        "window_start": rows[0]["ts"],
+        "window_end": rows[-1]["ts"] + gap,
+        "k": key,
+        "n": len(rows),
+        "values": sum(value > 1 for value in values),
+        "sum": total if some else None,
+        "mean": total / len(values) if some else None,
+        "low": min(values) if some else None,
+        "std": math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
+        "first": rows[0]["v"],
+        "last": rows[-1]["v"],
+    }
+
+
+@given(
+    st.lists(st.lists(ROW, max_size=20), min_size=1, max_size=3),
+    st.integers(1, 30),
+    st.integers(1, 4),
+)
+def test_every_session_row_by_row(streams, gap, threads):
+    tables = [pa.Table.from_pylist(rows, SCHEMA) for rows in streams]
+    found = tidegate.aggregate(
+        tables, on="ts", session=gap, by="k", aggs=AGGS, threads=threads
+    ).to_pylist()
+    assert found == oracle(streams, gap)
+
+
+def test_a_row_at_the_end_of_a_session_begins_the_next():
+    table = pa.table({"ts": [0, 4, 9, 14], "k": ["a", "a", "a", "b"]})
+    found = tidegate.aggregate(table, on="ts", session=5, by="k", aggs={"n": agg.count()})
+    ends = zip(found["window_start"].to_pylist(), found["window_end"].to_pylist(), strict=True)
+    assert list(ends) == [(0, 9), (9, 14), (14, 19)]
+
+
+def test_sessions_of_times_without_a_key():
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    times = [start + dt.timedelta(minutes=minute) for minute in (0, 3, 9, 30)]
+    table = pa.table({"ts": pa.array(times, pa.timestamp("ms", "UTC"))})
+    found = tidegate.aggregate(table, on="ts", session="10m", aggs={"n": agg.count()})
+    assert found["n"].to_pylist() == [3, 1]
+    assert found["window_end"].to_pylist() == [
+        start + dt.timedelta(minutes=19),
+        start + dt.timedelta(minutes=40),
+    ]
+    assert found.schema.field("window_end").type == pa.timestamp("ms", "UTC")
+
+
+def test_more_sessions_than_a_page_has():
+    count = 600_000
+    table = pa.table({"ts": range(0, 2 * count, 2), "v": range(count)})
+    found = tidegate.aggregate(table, on="ts", session=2, aggs={"v": agg.sum("v")}, threads=2)
+    assert found["v"].to_pylist() == list(range(count))
+    assert found["window_start"].to_pylist() == list(range(0, 2 * count, 2))
+
+
+def test_explain_tells_of_sessions():
+    table = pa.table({"ts": [1]})
+    plan = tidegate.explain(tidegate.aggregate, table, on="ts", session=5, aggs={"n": agg.count()})
+    assert "sessions that end 5 (integer) after their last row, on ts" in plan
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"session": 0}, tidegate.TidegateError, "session must be greater than 0, got 0"),
+        ({"session": "1s"}, tidegate.TidegateError, "session is a duration"),
+        ({"session": 5, "size": 5}, TypeError, "size and session go not together"),
+        ({"session": 5, "advance": 5}, TypeError, "advance and session go not together"),
+        ({"session": 5, "offset": 5}, TypeError, "offset and session go not together"),
+        ({}, TypeError, "size: expected a duration, got None; or give session"),
+        ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have an algorithm"),
+        ({"session": 5, "max_rows": 1}, tidegate.MemoryLimitError, "max_rows = 1"),
+        ({"session": 2**62}, tidegate.TidegateError, "begins or ends beyond 64 bits"),
+    ],
+)
+def test_arguments_that_mean_nothing(arguments, error, text):
+    table = pa.table({"ts": [1, 9, 2**62]})
+    with pytest.raises(error, match=text):
+        tidegate.aggregate(table, on="ts", aggs={"n": agg.count()}, **arguments)
