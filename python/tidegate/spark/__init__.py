@@ -1,4 +1,4 @@
-"""Interval joins of Spark DataFrames: at most one shuffle, and native calls through Arrow.
+"""Interval joins and aggregations of Spark DataFrames: at most one shuffle, and native calls.
 
 On the driver, the arguments are checked against both schemas. For tables, one of two ways is
 chosen.
@@ -10,6 +10,9 @@ chosen.
   every row its partition. That is one job over the key and time columns; `parallelism="key"` runs
   none. The tasks that read the inputs pack rows of a partition into Arrow streams, Spark shuffles
   these packs, and each task after that joins its rows in one native call.
+
+An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
+aggregates by slice of time, made by the tasks that read the inputs.
 
 A native call has as many threads as `spark.task.cpus` gives its task. The package must be installed
 on every node, in one version. `explain` says which way was chosen, and why.
@@ -36,22 +39,24 @@ settings. For data that fits one machine, `tidegate.interval_join` is faster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from tidegate.spark import _explain, _join
+from tidegate.spark import _aggregate, _explain, _join
+from tidegate.spark._aggregate import AggregatePlan
 from tidegate.spark._plan import Parallelism, Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     import tidegate
+    from tidegate.spark._layout import Division
     from tidegate.spark._task import Then
-    from tidegate.types import Bound, Closed, How, KeyNames, Names
+    from tidegate.types import Bound, Closed, How, KeyNames, Length, Names
 
-__all__ = ["explain", "interval_join"]
+__all__ = ["aggregate", "explain", "interval_join"]
 
 # Arguments that change nothing about the plan.
 _AFTERWARDS = ("then", "then_schema")
@@ -160,20 +165,107 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     return _join.joined(plan, then, then_schema)
 
 
-def explain(
-    function: Callable[..., DataFrame],
-    left_df: DataFrame,
-    right_df: DataFrame,
-    **arguments: Any,  # noqa: ANN401
-) -> str:
-    r"""Say what a join would do with the same arguments: how its rows are divided and sent.
+def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and four of Spark
+    streams: DataFrame | Sequence[DataFrame],
+    *,
+    on: str,
+    size: Length,
+    advance: Length | None = None,
+    offset: Length | None = None,
+    by: str | Sequence[str] | None = None,
+    aggs: Mapping[str, tidegate.agg.Aggregate],
+    where: tidegate.Expr | str | None = None,
+    partitions: int | None = None,
+    parallelism: Division = "auto",
+    then: Then | None = None,
+    then_schema: StructType | str | None = None,
+) -> DataFrame:
+    """Aggregate the rows of one or many DataFrames by key over sliding windows of time.
 
-    The inputs are sampled, or a small one is read, as for the join itself; nothing is joined.
+    A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
+    integer, that holds its time. The result has a row for each window and key that has rows: those
+    of `tidegate.aggregate`, in no particular order.
+
+    Spark keeps no order of rows. Of rows of one DataFrame and one time, those with smaller values
+    come first here, compared by the columns that the aggregation reads, in the DataFrame's order
+    of columns and nulls last. So what `first` and `last` choose, and the last bits of sums of
+    floats, follow from the rows alone; but among equal times of columns that do not compare
+    (arrays, maps, structs), whichever row arrives first is the first.
+
+    Example:
+        >>> meters = spark.createDataFrame(
+        ...     [("north", 0, 4), ("north", 7, 1), ("south", 8, 2)], ["house", "minute", "watts"]
+        ... )
+        >>> found = tidegate.spark.aggregate(
+        ...     meters, on="minute", size=10, advance=5, by="house",
+        ...     aggs={"n": tidegate.agg.count(), "most": tidegate.agg.max("watts")},
+        ... )
+        >>> found.where("house = 'north'").orderBy("window_start").show()
+        +------------+----------+-----+---+----+
+        |window_start|window_end|house|  n|most|
+        +------------+----------+-----+---+----+
+        |          -5|         5|north|  1|   4|
+        |           0|        10|north|  2|   4|
+        |           5|        15|north|  1|   1|
+        +------------+----------+-----+---+----+
+        <BLANKLINE>
 
     Args:
-        function: `tidegate.spark.interval_join`.
-        left_df: The left side.
-        right_df: The right side.
+        streams: One DataFrame, or several that have the columns in the same types. They are
+            numbered from 0 in this order.
+        on: Time column: timestamp, timestamp_ntz, date or integer.
+        size: How long a window is: a duration, or an integer in the column's unit (microseconds
+            for timestamps, days for dates).
+        advance: How much later the next window begins, likewise; the size when None.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
+        by: Key columns: a name or a list of names. Null is a group.
+        aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
+        where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
+        partitions: Number of partitions; by default enough for the cores and the rows.
+        parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
+            key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
+            reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
+            time. `auto`: whichever makes a sample's fullest partition smallest.
+        then: Applied to every batch of the result inside the same call.
+        then_schema: Spark schema of what `then` returns.
+
+    Returns:
+        A DataFrame of `window_start` and `window_end`, the key columns, and a column for each of
+        `aggs`.
+
+    Raises:
+        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
+        tidegate.TidegateError: Another argument is unfit. A null time, and an integer sum beyond 64
+            bits of a window or a slice of it, is found by the task that meets it, so that Spark
+            raises for it when the DataFrame is used.
+    """
+    plan = AggregatePlan.of(
+        streams,
+        on=on,
+        size=size,
+        advance=advance,
+        offset=offset,
+        by=by,
+        aggs=aggs,
+        where=where,
+        partitions=partitions,
+        parallelism=parallelism,
+    )
+    return _aggregate.aggregated(plan, then, then_schema)
+
+
+def explain(
+    function: Callable[..., DataFrame],
+    *inputs: DataFrame | Sequence[DataFrame],
+    **arguments: Any,  # noqa: ANN401
+) -> str:
+    r"""Say what a call would do with the same arguments: how its rows are divided and sent.
+
+    The inputs are sampled, or a small one is read, as for the call itself; nothing else is done.
+
+    Args:
+        function: `tidegate.spark.interval_join` or `tidegate.spark.aggregate`.
+        *inputs: As for the function: both sides of a join, or the streams of an aggregation.
         **arguments: As for the function.
 
     Returns:
@@ -193,8 +285,13 @@ def explain(
           placed     left rows stay in their partitions
           because    right has 16,000 bytes, at most 64.0 MB
     """
-    if function is not interval_join:
-        message = f"function: expected tidegate.spark.interval_join, got {function!r}"
-        raise TypeError(message)
     kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
-    return _explain.described(Plan.of(left_df, right_df, **kept))
+    if function is interval_join:
+        sides = cast("tuple[DataFrame, DataFrame]", inputs)
+        return _explain.described(Plan.of(*sides, **kept))
+    if function is aggregate:
+        [streams] = inputs
+        return _explain.aggregate_described(AggregatePlan.of(streams, **kept))
+    message = "function: expected tidegate.spark.interval_join or tidegate.spark.aggregate, "
+    message += f"got {function!r}"
+    raise TypeError(message)

@@ -19,7 +19,7 @@ import tidegate
 from tidegate.spark._layout import Reach
 
 if TYPE_CHECKING:
-    from tidegate.types import Bound
+    from tidegate.types import Bound, Length
 
 _MICROS = {
     "w": Fraction(604_800_000_000),
@@ -43,6 +43,15 @@ def reach(lower: Bound, upper: Bound, *, unit: int | None) -> Reach:
     return Reach.of(
         None if low is None else math.floor(low), None if high is None else math.ceil(high)
     )
+
+
+def steps(length: Length, *, unit: int | None) -> int:
+    """A length that was checked natively, in units of `unit` microseconds."""
+    exact = _exact(length, unit)
+    if exact is None:
+        message = "a length is needed"
+        raise tidegate.TidegateError(message)
+    return math.floor(exact)
 
 
 def _exact(bound: Bound, unit: int | None) -> Fraction | int | None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import tidegate
 from tidegate.spark._join import places_rows
 from tidegate.spark._pack import NAMES
+from tidegate.spark._plan import empty
 
 if TYPE_CHECKING:
+    from tidegate.spark._aggregate import AggregatePlan
     from tidegate.spark._layout import Layout
     from tidegate.spark._plan import Plan
     from tidegate.spark._whole import Whole
@@ -25,7 +27,7 @@ def described(plan: Plan) -> str:
     lines = [native, "  sent       left {}; right {}".format(*sent)]
     if plan.streams:
         return "\n".join([*lines, *_streamed(plan)])
-    lines += _shuffled(plan) if plan.choice.whole is None else _broadcast(plan.choice.whole)
+    lines += _shuffled(plan.layout) if plan.choice.whole is None else _broadcast(plan.choice.whole)
     return "\n".join([*lines, f"  because    {plan.choice.reason}"])
 
 
@@ -47,8 +49,22 @@ def _broadcast(whole: Whole) -> list[str]:
     ]
 
 
-def _shuffled(plan: Plan) -> list[str]:
-    layout = plan.layout
+def aggregate_described(plan: AggregatePlan) -> str:
+    """The native aggregation's own account, then what Spark does around it."""
+    session = plan.frames[0].sparkSession
+    threads = int(session.conf.get("spark.task.cpus", "1") or "1")
+    tables = [empty(frame, "stream").select(list(plan.sent)) for frame in plan.frames]
+    native = tidegate.explain(
+        tidegate.aggregate, tables, **plan.aggregation.arguments, threads=threads
+    )
+    what = "rows, for the order of rows shows in a result"
+    if plan.combines:
+        what = "aggregates by slice of time and key, made where the rows are read"
+    sent = f"  sent       {what}: {', '.join(plan.sent)}"
+    return "\n".join([native, sent, *_shuffled(plan.layout)])
+
+
+def _shuffled(layout: Layout) -> list[str]:
     placed = "by partition number (repartitionById)"
     if not places_rows():
         placed = "by hash of the partition number"

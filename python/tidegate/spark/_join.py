@@ -9,34 +9,24 @@ from pyspark.sql import DataFrame
 import tidegate
 from tidegate.spark import _schema, _stream, _whole
 from tidegate.spark._pack import LEFT, RIGHT
-from tidegate.spark._task import Call, Task, Then, on_worker
+from tidegate.spark._task import Call, Output, Task, Then, on_worker
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from tidegate.spark._layout import Layout
     from tidegate.spark._plan import Plan
 
 
 def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:
     """The join as a DataFrame."""
-    if (then is None) != (then_schema is None):
-        message = "`then` and `then_schema` go together: give both or none"
-        raise tidegate.TidegateError(message)
     if then is not None and plan.late_as is not None:
         message = "`then` makes other rows of results, so that `late_as` cannot tell which were "
         message += "late: give one of them"
         raise tidegate.TidegateError(message)
-    schema = plan.columns.result
-    arrow_schema = None
-    if then_schema is not None:
-        schema = _schema.struct(plan.left.sparkSession, then_schema)
-        arrow_schema = _schema.arrow(plan.left.sparkSession, schema)
-    call = Call(
-        arguments={**plan.query.arguments, "columns": list(plan.columns.native)},
-        names=tuple(plan.columns.result.names),
-        then=then,
-        schema=arrow_schema,
-    )
+    schema, output = outgoing(plan.left.sparkSession, plan.columns.result, then, then_schema)
+    call = Call({**plan.query.arguments, "columns": list(plan.columns.native)}, output)
     if plan.streams:
         return _stream.joined(plan, call, schema)
     whole = plan.choice.whole
@@ -45,12 +35,32 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     home = _home_names(plan) if plan.layout.reports_at_home else None
     task = Task((plan.columns.left, plan.columns.right), home, call)
     packs = plan.packed(LEFT).union(plan.packed(RIGHT))
-    count = plan.layout.partitions
+    placed = in_partitions(packs, plan.layout)
+    return placed.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+
+
+def outgoing(
+    session: SparkSession,
+    result: StructType,
+    then: Then | None,
+    then_schema: StructType | str | None,
+) -> tuple[StructType, Output]:
+    """What Spark gets of a native result: its schema, and how tasks make it."""
+    if (then is None) != (then_schema is None):
+        message = "`then` and `then_schema` go together: give both or none"
+        raise tidegate.TidegateError(message)
+    names = tuple(result.names)
+    if then_schema is None:
+        return result, Output(names, None, None)
+    schema = _schema.struct(session, then_schema)
+    return schema, Output(names, then, _schema.arrow(session, schema))
+
+
+def in_partitions(packs: DataFrame, layout: Layout) -> DataFrame:
+    """The packs in Spark partitions, those of one of the layout's together."""
     if places_rows():
-        packs = packs.repartitionById(count, "partition")
-    else:
-        packs = packs.repartition(count, "partition")
-    return packs.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
+        return packs.repartitionById(layout.partitions, "partition")
+    return packs.repartition(layout.partitions, "partition")
 
 
 def places_rows() -> bool:

@@ -44,6 +44,7 @@ import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
 Copied = Literal["left", "right", "both"]
+Division = Literal["auto", "key", "time", "hybrid"]
 
 
 class Span(NamedTuple):
@@ -206,6 +207,20 @@ class Layout:
     def cost(self) -> float:
         """Rows of a mean partition plus rows of the fullest: all the work, and the wait for it."""
         return self.sent / self.partitions + self.fullest
+
+
+def chosen(
+    sample: Sample, partitions: int, copied: Copied, reach: Reach, division: Division
+) -> Layout:
+    """The layout that was asked for; of all, the one that suits the sample best."""
+    by_time_alone = by_time(sample, partitions, copied, reach)
+    if division == "time":
+        return by_time_alone
+    cut = hybrid(sample, partitions, copied, reach, most=partitions)
+    if division == "hybrid":
+        return cut
+    uncut = hybrid(sample, partitions, copied, reach, most=1)
+    return min(uncut, cut, by_time_alone, key=lambda layout: layout.cost)
 
 
 def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:

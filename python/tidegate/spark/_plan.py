@@ -18,7 +18,7 @@ import tidegate
 from tidegate.spark import _bounds, _layout, _schema, _stream, _whole
 from tidegate.spark._input import Input
 from tidegate.spark._jobs import described
-from tidegate.spark._layout import Copied, Layout, Reach, Sample
+from tidegate.spark._layout import Copied, Division, Layout, Reach, Sample
 from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer, as_integers
 from tidegate.spark._schema import KeyPairs, Origin
 from tidegate.spark._task import on_worker
@@ -32,8 +32,8 @@ Parallelism = Literal["auto", "broadcast", "key", "time", "hybrid"]
 
 # Rows sampled from both sides together: a partition's share is then known within a few percent.
 # They are drawn from this fraction, so that the draw costs little beside the scan.
-_SAMPLED = 20_000
-_FRACTION = 0.02
+SAMPLED = 20_000
+FRACTION = 0.02
 
 # Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
 _PARTITION_CELLS = 16_000_000
@@ -41,7 +41,7 @@ _PARTITION_CELLS = 16_000_000
 # Rows that are worth a task.
 _PARTITION_ROWS = 10_000
 
-_DAY = 86_400_000_000
+DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class Columns:
         cls, left: DataFrame, right: DataFrame, query: Query, columns: Sequence[str] | None
     ) -> Columns:
         """Check the query against both schemas, and drop the columns that nobody asks for."""
-        empty = _empty(left, "left"), _empty(right, "right")
-        native = query.schema(*empty, columns)
+        tables = empty(left, "left"), empty(right, "right")
+        native = query.schema(*tables, columns)
         origins = _schema.output(left.columns, right.columns, query.by, query.how, query.suffix)
         asked = {name: origins[name] for name in native.names}
         if not asked:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
-        used = set(asked.values()) | _used_by_where(query, *empty)
+        used = set(asked.values()) | _used_by_where(query, *tables)
         used |= {Origin("left", name) for name in (query.on[0], *(pair[0] for pair in query.by))}
         used |= {Origin("right", name) for name in (query.on[1], *(pair[1] for pair in query.by))}
         sent_left = [name for name in left.columns if Origin("left", name) in used]
@@ -116,12 +116,12 @@ class Columns:
         native_name = {origin: name for name, origin in pruned.items()}
         result = _schema.spark_schema(asked, left.schema, right.schema, query.by, query.how)
         return cls(
-            empty[0].select(sent_left).schema,
-            empty[1].select(sent_right).schema,
+            tables[0].select(sent_left).schema,
+            tables[1].select(sent_right).schema,
             tuple(native_name[origin] for origin in asked.values()),
-            _widened(left.sparkSession, result, native, asked, empty),
+            _widened(left.sparkSession, result, native, asked, tables),
             tuple(asked.values()),
-            empty,
+            tables,
         )
 
 
@@ -137,7 +137,7 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
         raise tidegate.TidegateError(message)
 
 
-def _empty(frame: DataFrame, side: str) -> pa.Table:
+def empty(frame: DataFrame, side: str) -> pa.Table:
     """No rows of `frame`, as Arrow."""
     names = frame.columns
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -224,16 +224,7 @@ class Plan:
     ) -> Plan:
         """Check the arguments of `tidegate.spark.interval_join`."""
         query = Query(_schema.pair(on), _schema.pairs(by), lower, upper, where, how, closed, suffix)
-        if partitions is not None and partitions < 1:
-            message = f"partitions: expected at least 1, got {partitions}"
-            raise tidegate.TidegateError(message)
-        if parallelism not in get_args(Parallelism):
-            names = ", ".join(get_args(Parallelism))
-            message = f"parallelism: expected one of {names}, got {parallelism!r}"
-            raise tidegate.TidegateError(message)
-        if parallelism in ("key", "hybrid") and not query.by:
-            message = f"parallelism {parallelism!r} divides by key: give `by`, or choose 'time'"
-            raise tidegate.TidegateError(message)
+        check_division(partitions, parallelism, get_args(Parallelism), keyed=bool(query.by))
         if parallelism == "broadcast" and how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
             message += "without a partner of both: choose another"
@@ -298,13 +289,13 @@ class Plan:
     @property
     def cores(self) -> int:
         """Tasks that run at a time."""
-        return _cores(self.left.sparkSession)
+        return cores(self.left.sparkSession)
 
     @cached_property
     def reach(self) -> Reach:
         """The interval in the unit of the time that rows are sent by."""
         integers = isinstance(self.inputs[0].time_type, IntegralType)
-        unit = None if integers else _DAY if self.in_days else 1
+        unit = None if integers else DAY if self.in_days else 1
         return _bounds.reach(self.query.lower, self.query.upper, unit=unit)
 
     @cached_property
@@ -314,21 +305,15 @@ class Plan:
             buckets = (self.partitions or _stream.BUCKETS) if self.query.by else 1
             return _layout.by_key(buckets, "right", self.reach)
         if self.parallelism == "key":
-            partitions = self.partitions or _shuffle_partitions(self.left.sparkSession)
+            partitions = self.partitions or shuffle_partitions(self.left.sparkSession)
             return _layout.by_key(partitions, self._copied(None), self.reach)
         sample = self._sample()
-        partitions = self.partitions or self._default_partitions(sample.rows)
-        return self._chosen(sample, partitions, self._copied(sample))
-
-    def _chosen(self, sample: Sample, partitions: int, copied: Copied) -> Layout:
-        by_time = _layout.by_time(sample, partitions, copied, self.reach)
-        if self.parallelism == "time" or not self.query.by:
-            return by_time
-        hybrid = _layout.hybrid(sample, partitions, copied, self.reach, most=partitions)
-        if self.parallelism == "hybrid":
-            return hybrid
-        uncut = _layout.hybrid(sample, partitions, copied, self.reach, most=1)
-        return min(uncut, hybrid, by_time, key=lambda layout: layout.cost)
+        columns = max(len(self.columns.left), len(self.columns.right))
+        partitions = self.partitions or default_partitions(sample.rows, columns, self.cores)
+        division: Division = "auto" if self.parallelism == "broadcast" else self.parallelism
+        if not self.query.by:
+            division = "time"
+        return _layout.chosen(sample, partitions, self._copied(sample), self.reach, division)
 
     def _copied(self, sample: Sample | None) -> Copied:
         """The side whose rows go to more than one slice: one whose rows need not be kept."""
@@ -340,31 +325,45 @@ class Plan:
             return "right"
         return "left" if len(sample.left_hash) < len(sample.right_hash) else "right"
 
-    def _default_partitions(self, rows: float) -> int:
-        """A whole number of partitions a core, none above what a worker should hold."""
-        cores = min(self.cores, math.ceil(rows / _PARTITION_ROWS) or 1)
-        columns = max(len(self.columns.left), len(self.columns.right))
-        return cores * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * cores)))
-
     def _sample(self) -> Sample:
-        """Keys and times of at most `_SAMPLED` rows, each row of both sides as likely as another.
-
-        The rows with the smallest random numbers are taken, so that one pass over the inputs does:
-        the largest number taken tells how many rows there are.
-        """
+        """Keys and times of rows, each row of both sides as likely as another."""
         left, right = self.inputs
-        drawn = _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT))
-        drawn = drawn.withColumn("draw", F.rand(seed=0))
-        with described(self.left.sparkSession, "sample keys and times"):
-            rows = drawn.orderBy("draw").limit(_SAMPLED).toArrow()
-        least = 1.0 if rows.num_rows < _SAMPLED else float(rows.column("draw").to_numpy().max())
+        rows, weight = sampled(
+            _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT))
+        )
         hashes, times = [], []
         for number, name in ((LEFT, "left"), (RIGHT, "right")):
             side = rows.filter(pc.field("side") == number)
             hashes.append(side.column("hash").to_numpy())
             times.append(as_integers(side.column(name), days=self.in_days))
-        weight = 1 / (_FRACTION * least)
         return Sample(hashes[LEFT], times[LEFT], hashes[RIGHT], times[RIGHT], weight)
+
+
+def sampled(drawn: DataFrame) -> tuple[pa.Table, float]:
+    """At most `SAMPLED` of the rows, each as likely as another, and how many each stands for.
+
+    The rows were drawn with `FRACTION`. Those with the smallest random numbers are taken, so that
+    one pass over the inputs does: the largest number taken tells how many rows there are.
+    """
+    with described(drawn.sparkSession, "sample keys and times"):
+        rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
+    least = 1.0 if rows.num_rows < SAMPLED else float(rows.column("draw").to_numpy().max())
+    return rows, 1 / (FRACTION * least)
+
+
+def check_division(
+    partitions: int | None, parallelism: str, known: Sequence[str], *, keyed: bool
+) -> None:
+    """Refuse numbers of partitions and ways to divide that there are not."""
+    if partitions is not None and partitions < 1:
+        message = f"partitions: expected at least 1, got {partitions}"
+        raise tidegate.TidegateError(message)
+    if parallelism not in known:
+        message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
+        raise tidegate.TidegateError(message)
+    if parallelism in ("key", "hybrid") and not keyed:
+        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose 'time'"
+        raise tidegate.TidegateError(message)
 
 
 def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
@@ -372,7 +371,7 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
     times = [(side.time, "left"), (F.lit(None).cast(other.time_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
-    drawn = side.without_unmatchable().sample(fraction=_FRACTION, seed=number)
+    drawn = side.without_unmatchable().sample(fraction=FRACTION, seed=number)
     return drawn.select(
         F.lit(number).alias("side"),
         (side.key_hash(other) if side.by else F.lit(0).cast("long")).alias("hash"),
@@ -380,13 +379,19 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
     )
 
 
-def _cores(session: SparkSession) -> int:
+def default_partitions(rows: float, columns: int, cores: int) -> int:
+    """A whole number of partitions a core, none above what a worker should hold."""
+    used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
+    return used * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * used)))
+
+
+def cores(session: SparkSession) -> int:
     """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in."""
     try:
         return session.sparkContext.defaultParallelism
     except PySparkException:
-        return _shuffle_partitions(session)
+        return shuffle_partitions(session)
 
 
-def _shuffle_partitions(session: SparkSession) -> int:
+def shuffle_partitions(session: SparkSession) -> int:
     return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")

@@ -143,14 +143,17 @@ class _Finish:
             for side, stream in zip(sides.to_pylist(), streams, strict=True):
                 for rows in pa.ipc.open_stream(stream.as_buffer()):
                     if self.schema is None:
-                        yield self.call.finished(rows)
+                        yield self.call.output.finished(rows)
                     else:
                         yield self._marked(rows, side, self.schema)
 
     def _marked(self, rows: pa.RecordBatch, side: int | None, schema: pa.Schema) -> pa.RecordBatch:
         """Results, or late rows of a side, with the column that tells which."""
         if side is None:
-            columns = [*self.call.finished(rows).columns, pa.nulls(rows.num_rows, pa.string())]
+            columns = [
+                *self.call.output.finished(rows).columns,
+                pa.nulls(rows.num_rows, pa.string()),
+            ]
         else:
             columns = [self._column(rows, side, origin) for origin in self.origins]
             columns.append(pa.array([NAMES[side]] * rows.num_rows))

@@ -38,7 +38,7 @@ def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batche
             raise ImportError(message) from error
         if tidegate.__version__ != version:
             message = (
-                f"tidegate {version} planned this join, but {sys.executable} has "
+                f"tidegate {version} planned this, but {sys.executable} has "
                 f"{tidegate.__version__}: {remedy}"
             )
             raise tidegate.TidegateError(message)
@@ -49,27 +49,15 @@ def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batche
 
 
 @dataclass(frozen=True)
-class Call:
-    """The native call and what follows it, as they are sent to the workers."""
+class Output:
+    """What becomes of the batches of a native result, as it is sent to the workers."""
 
-    arguments: dict[str, Any]
     names: tuple[str, ...]
     then: Then | None
     schema: pa.Schema | None
 
-    def run(self, left: pa.Table, right: pa.Table, home: tuple[str, str] | None = None) -> Batches:
-        """Join two tables. `home` names the columns that tell rows at home from copies."""
-        columns = [*self.arguments["columns"], *(home or ())]
-        arguments = {**self.arguments, "columns": columns, "threads": threads()}
-        with tidegate.interval_join_batches(left, right, **arguments) as joined:
-            del left, right
-            for batch in joined:
-                rows = batch if home is None else _at_home(batch, *home)
-                if rows.num_rows:
-                    yield self.finished(rows)
-
     def finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of the native result as it comes out."""
+        """The batch under the names that Spark knows, and after `then`."""
         batch = batch.rename_columns(list(self.names))
         if self.then is None or self.schema is None:
             return batch
@@ -88,6 +76,35 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Call:
+    """The native call and what follows it, as they are sent to the workers."""
+
+    arguments: dict[str, Any]
+    output: Output
+
+    def run(self, left: pa.Table, right: pa.Table, home: tuple[str, str] | None = None) -> Batches:
+        """Join two tables. `home` names the columns that tell rows at home from copies."""
+        columns = [*self.arguments["columns"], *(home or ())]
+        arguments = {**self.arguments, "columns": columns, "threads": threads()}
+        with tidegate.interval_join_batches(left, right, **arguments) as joined:
+            del left, right
+            for batch in joined:
+                rows = batch if home is None else _at_home(batch, *home)
+                if rows.num_rows:
+                    yield self.output.finished(rows)
+
+
+def by_partition(batches: Batches) -> Iterator[list[Pack]]:
+    """The packs of each of the layout's partitions that a Spark partition has."""
+    partitions: dict[int, list[Pack]] = {}
+    for batch in batches:
+        for pack in unpacked(batch):
+            partitions.setdefault(pack.partition, []).append(pack)
+    while partitions:
+        yield partitions.popitem()[1]
+
+
+@dataclass(frozen=True)
 class Task:
     """A join of the packs of a partition, as it is sent to the workers."""
 
@@ -97,12 +114,7 @@ class Task:
 
     def run(self, batches: Batches) -> Batches:
         """Join the rows of a Spark partition, which may have several partitions of the layout."""
-        partitions: dict[int, list[Pack]] = {}
-        for batch in batches:
-            for pack in unpacked(batch):
-                partitions.setdefault(pack.partition, []).append(pack)
-        while partitions:
-            packs = partitions.popitem()[1]
+        for packs in by_partition(batches):
             sides = [self._side(packs, LEFT), self._side(packs, RIGHT)]
             packs.clear()
             yield from self.call.run(sides.pop(0), sides.pop(), self.home)

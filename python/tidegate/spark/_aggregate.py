@@ -1,0 +1,294 @@
+"""An aggregation as a DataFrame: rows, or partial aggregates of them, in one shuffle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+import tidegate
+from tidegate.agg import Aggregate, Function
+from tidegate.spark import _bounds, _layout
+from tidegate.spark._aggregate_task import AggregateTask, Aggregation, Partials
+from tidegate.spark._input import Input
+from tidegate.spark._join import in_partitions, outgoing
+from tidegate.spark._layout import Division, Layout, Reach, Sample
+from tidegate.spark._pack import PACKS, RIGHT, Packer, as_integers
+from tidegate.spark._plan import (
+    DAY,
+    FRACTION,
+    check_division,
+    cores,
+    default_partitions,
+    empty,
+    sampled,
+    shuffle_partitions,
+)
+from tidegate.spark._task import on_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from tidegate.spark._task import Then
+    from tidegate.types import Length
+
+# Functions whose partial results combine to the same bits in whichever order they come.
+_COMBINED: dict[str, Function] = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
+
+
+@dataclass(frozen=True)
+class AggregatePlan:
+    """An aggregation of DataFrames, ready to be laid out and sent."""
+
+    frames: tuple[DataFrame, ...]
+    aggregation: Aggregation
+    # The columns that travel, the time first, then the keys.
+    sent: tuple[str, ...]
+    result: StructType
+    partitions: int | None
+    parallelism: Division
+
+    @classmethod
+    def of(  # noqa: PLR0913 - the arguments of the public function
+        cls,
+        streams: DataFrame | Sequence[DataFrame],
+        *,
+        on: str,
+        size: Length,
+        advance: Length | None = None,
+        offset: Length | None = None,
+        by: str | Sequence[str] | None = None,
+        aggs: Mapping[str, Aggregate],
+        where: tidegate.Expr | str | None = None,
+        partitions: int | None = None,
+        parallelism: Division = "auto",
+    ) -> AggregatePlan:
+        """Check the arguments of `tidegate.spark.aggregate`."""
+        frames = (streams,) if isinstance(streams, DataFrame) else tuple(streams)
+        keys = [by] if isinstance(by, str) else list(by or ())
+        check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
+        aggregation = Aggregation(on, size, advance, offset, tuple(keys), dict(aggs), where)
+        for frame, name in zip(frames, _names(frames), strict=True):
+            if frame.isStreaming:
+                message = f"{name}: expected a batch DataFrame, found a streaming one"
+                raise tidegate.TidegateError(message)
+        tables = [empty(frame, name) for frame, name in zip(frames, _names(frames), strict=True)]
+        aggregation.run(tables)
+        sent = tuple(dict.fromkeys((on, *keys, *_others(aggregation, tables))))
+        _check_types(frames, sent)
+        result = _spark_schema(frames, aggregation)
+        return cls(frames, aggregation, sent, result, partitions, parallelism)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input."""
+        return self.sent if self.source is None else (*self.sent, self.source)
+
+    @cached_property
+    def input(self) -> Input:
+        """The rows of all streams, and the columns that travel."""
+        numbered = [self._numbered(frame, number) for number, frame in enumerate(self.frames)]
+        rows = reduce(DataFrame.union, numbered)
+        return Input.of(rows, self.names, self.aggregation.on, self.aggregation.by)
+
+    def _numbered(self, frame: DataFrame, number: int) -> DataFrame:
+        # By position, so that no name needs quotes.
+        every = frame.columns
+        columns = [F.col(f"a{every.index(name)}").alias(name) for name in self.sent]
+        if self.source is not None:
+            columns.append(F.lit(number).cast("smallint").alias(self.source))
+        return frame.toDF(*(f"a{at}" for at in range(len(every)))).select(*columns)
+
+    @property
+    def source(self) -> str | None:
+        """The column that tells the streams apart, where the result depends on it."""
+        return self._free_name("source") if len(self.frames) > 1 and not self.combines else None
+
+    @property
+    def owner(self) -> str:
+        """A column for the bucket of a key, among those of the result."""
+        return self._free_name("bucket")
+
+    def _free_name(self, name: str) -> str:
+        taken = {*self.sent, *self.result.names, "bucket"}
+        return name.ljust(max(map(len, taken)) + 1, "_")
+
+    @cached_property
+    def combines(self) -> bool:
+        """Whether partial aggregates may be sent instead of rows: their order changes no bit."""
+        schema = self.frames[0].schema
+        for one in self.aggregation.aggs.values():
+            kind = None if one.column is None else schema[one.column].dataType
+            of_floats = isinstance(kind, FloatType | DoubleType)
+            if one.function not in _COMBINED or (one.function == "sum" and of_floats):
+                return False
+        return True
+
+    @cached_property
+    def lengths(self) -> tuple[int, int]:
+        """Size and advance in the unit of the time that rows are sent by."""
+        kind = self.frames[0].schema[self.aggregation.on].dataType
+        integers = isinstance(kind, IntegralType)
+        unit = None if integers else DAY if self.in_days else 1
+        size = _bounds.steps(self.aggregation.size, unit=unit)
+        advance = self.aggregation.advance
+        return size, size if advance is None else _bounds.steps(advance, unit=unit)
+
+    @property
+    def in_days(self) -> bool:
+        """Whether all times are dates."""
+        return isinstance(self.frames[0].schema[self.aggregation.on].dataType, DateType)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout. Reading it runs the sampling job, unless it is not needed."""
+        size, _ = self.lengths
+        # A row is in windows that begin up to so much earlier.
+        reach = Reach.of(0, size - 1)
+        session = self.frames[0].sparkSession
+        if self.parallelism == "key":
+            return _layout.by_key(self.partitions or shuffle_partitions(session), "right", reach)
+        sample = self._sample()
+        columns, at_once = len(self.sent), cores(session)
+        partitions = self.partitions or default_partitions(sample.rows, columns, at_once)
+        division = self.parallelism if self.aggregation.by else "time"
+        return _layout.chosen(sample, partitions, "right", reach, division)
+
+    def _sample(self) -> Sample:
+        """Keys and times of rows, as the right side of a join whose left rows are windows."""
+        rows = self.input
+        key = rows.key_hash(rows) if rows.by else F.lit(0).cast("long")
+        drawn = rows.frame.sample(fraction=FRACTION, seed=0)
+        found, weight = sampled(drawn.select(key.alias("hash"), rows.time.alias("time")))
+        none = np.array([], np.int64)
+        times = as_integers(found.column("time"), days=self.in_days)
+        return Sample(none, none, found.column("hash").to_numpy(), times, weight)
+
+
+def aggregated(
+    plan: AggregatePlan, then: Then | None, then_schema: StructType | str | None
+) -> DataFrame:
+    """The aggregation as a DataFrame."""
+    session = plan.frames[0].sparkSession
+    schema, output = outgoing(session, plan.result, then, then_schema)
+    layout, query = plan.layout, plan.aggregation
+    rows, more = plan.input.frame, []
+    if len(layout.buckets) > 1:
+        bucket = F.pmod(plan.input.key_hash(plan.input), F.lit(len(layout.buckets))).cast("int")
+        more = [plan.owner] if layout.is_cut else []
+        rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
+    names, final = plan.names, query
+    packer = Packer(layout, RIGHT, plan.input.on, days=plan.in_days)
+    pack = packer.run
+    if plan.combines:
+        slices = replace(query, size=math.gcd(*plan.lengths), advance=None)
+        pack = Partials(names, slices, replace(packer, on=0)).run
+        names = ("window_start", *query.by, *query.aggs)
+        merged = {
+            name: Aggregate(_COMBINED[one.function], name) for name, one in query.aggs.items()
+        }
+        final = replace(query, on="window_start", aggs=merged, where=None)
+    task = AggregateTask(
+        names=(*names, *more),
+        aggregation=final,
+        streams=len(plan.frames),
+        source=plan.source,
+        owner=more[0] if more else None,
+        in_order=not plan.combines,
+        days=plan.in_days,
+        layout=layout,
+        output=output,
+    )
+    packed = "tidegate_pack_slices" if plan.combines else "tidegate_pack_rows"
+    packs = in_partitions(rows.mapInArrow(on_worker(pack, packed), PACKS), layout)
+    return packs.mapInArrow(on_worker(task.run, "tidegate_aggregate"), schema)
+
+
+def _names(frames: Sequence[DataFrame]) -> list[str]:
+    if not frames:
+        message = "streams: expected at least one DataFrame, got none"
+        raise tidegate.TidegateError(message)
+    return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
+
+
+def _others(query: Aggregation, tables: Sequence[pa.Table]) -> list[str]:
+    """The columns beside the time and the keys without which the query cannot be read."""
+    of_functions = {one.column for one in query.aggs.values()}
+    others = []
+    for name in tables[0].column_names:
+        if name == query.on or name in query.by:
+            continue
+        if name in of_functions or not _works(query, [_without(one, name) for one in tables]):
+            others.append(name)
+    return others
+
+
+def _without(table: pa.Table, name: str) -> pa.Table:
+    return table.drop_columns([name]) if name in table.column_names else table
+
+
+def _works(query: Aggregation, tables: Sequence[pa.Table]) -> bool:
+    try:
+        query.run(tables)
+    except tidegate.TidegateError:
+        return False
+    return True
+
+
+def _check_types(frames: Sequence[DataFrame], names: Sequence[str]) -> None:
+    first = frames[0].schema
+    for number, frame in enumerate(frames):
+        for name in names:
+            mine, other = first[name].dataType, frame.schema[name].dataType
+            if mine != other:
+                message = (
+                    f"column `{name}` is {mine.simpleString()} in streams[0] and "
+                    f"{other.simpleString()} in streams[{number}]; cast one of them"
+                )
+                raise tidegate.SchemaError(message)
+
+
+def _spark_schema(frames: Sequence[DataFrame], query: Aggregation) -> StructType:
+    """The result's Spark schema."""
+    given = frames[0].schema
+    time = given[query.on].dataType
+    window: DataType = LongType() if isinstance(time, IntegralType) else time
+    fields = [StructField(f"window_{end}", window, nullable=False) for end in ("start", "end")]
+    for name in query.by:
+        nullable = any(frame.schema[name].nullable for frame in frames)
+        fields.append(StructField(name, given[name].dataType, nullable, given[name].metadata))
+    for name, one in query.aggs.items():
+        of = None if one.column is None else given[one.column].dataType
+        fields.append(StructField(name, _type(one.function, of), one.function != "count"))
+    return StructType(fields)
+
+
+def _type(function: str, of: DataType | None) -> DataType:
+    """The type of a function's results."""
+    if function == "count" or of is None:
+        return LongType()
+    if function in ("min", "max", "first", "last"):
+        return of
+    if function == "sum" and isinstance(of, IntegralType):
+        return LongType()
+    if function == "sum" and isinstance(of, DecimalType):
+        return DecimalType(38, of.scale)
+    return DoubleType()

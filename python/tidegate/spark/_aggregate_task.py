@@ -1,0 +1,164 @@
+"""What runs in Python workers for an aggregation: partial aggregates, then windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import tidegate
+from tidegate.spark._pack import Packer, as_integers
+from tidegate.spark._task import Batches, Output, by_partition, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidegate.agg import Aggregate
+    from tidegate.spark._layout import Integers, Layout
+    from tidegate.spark._pack import Pack
+    from tidegate.types import Length
+
+# Bytes of rows that are aggregated at a time before they are sent.
+_COLLECTED = 1 << 26
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """The arguments of the native aggregation."""
+
+    on: str
+    size: Length
+    advance: Length | None
+    offset: Length | None
+    by: tuple[str, ...]
+    aggs: dict[str, Aggregate] = field(default_factory=dict)
+    where: tidegate.Expr | str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as `tidegate.aggregate` takes them."""
+        return {
+            "on": self.on,
+            "size": self.size,
+            "advance": self.advance,
+            "offset": self.offset,
+            "by": list(self.by) or None,
+            "aggs": self.aggs,
+            "where": self.where,
+        }
+
+    def run(self, streams: Sequence[pa.Table], more: Sequence[str] = ()) -> pa.Table:
+        """Aggregate; `more` are further keys."""
+        by = [*self.by, *more] or None
+        arguments = {**self.arguments, "by": by, "threads": threads()}
+        return tidegate.aggregate(streams, **arguments)
+
+
+@dataclass(frozen=True)
+class Partials:
+    """Aggregates rows by slice, then packs these aggregates, as it is sent to the workers.
+
+    Input columns are those called `names`, and what has to travel beside them.
+    """
+
+    names: tuple[str, ...]
+    slices: Aggregation
+    packer: Packer
+
+    def run(self, batches: Batches) -> Batches:
+        """Pack the slices of a Spark partition."""
+        yield from self.packer.run(self._partials(batches))
+
+    def _partials(self, batches: Batches) -> Batches:
+        collected: list[pa.RecordBatch] = []
+        for batch in batches:
+            collected.append(batch)
+            if sum(one.nbytes for one in collected) >= _COLLECTED:
+                yield from self._of(collected)
+                collected = []
+        if collected:
+            yield from self._of(collected)
+
+    def _of(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches(batches)
+        more = rows.column_names[len(self.names) :]
+        found = self.slices.run([rows.rename_columns([*self.names, *more])], more)
+        kept = ["window_start", *self.slices.by, *self.slices.aggs, *more]
+        yield from found.select(kept).combine_chunks().to_batches()
+
+
+@dataclass(frozen=True)
+class AggregateTask:
+    """The windows of the packs of a partition, as it is sent to the workers.
+
+    `source` names the column that tells streams apart, `owner` that with the bucket of the key,
+    where windows have to be told from those of other partitions that rows came from.
+    """
+
+    names: tuple[str, ...]
+    aggregation: Aggregation
+    streams: int
+    source: str | None
+    owner: str | None
+    in_order: bool
+    days: bool
+    layout: Layout
+    output: Output
+
+    def run(self, batches: Batches) -> Batches:
+        """Aggregate the rows of a Spark partition, which may have several of the layout."""
+        for packs in by_partition(batches):
+            found = self._windows(packs)
+            kept = [name for name in found.column_names if name != self.owner]
+            for batch in found.select(kept).to_batches():
+                if batch.num_rows:
+                    yield self.output.finished(batch)
+
+    def _windows(self, packs: list[Pack]) -> pa.Table:
+        rows = pa.concat_tables([pack.rows.rename_columns(self.names) for pack in packs])
+        partition = packs[0].partition
+        packs.clear()
+        streams = [rows]
+        if self.source is not None:
+            numbers = range(self.streams)
+            streams = [rows.filter(pc.field(self.source) == number) for number in numbers]
+        if self.in_order:
+            streams = [in_order(stream, self.aggregation.on, days=self.days) for stream in streams]
+        found = self.aggregation.run(streams, () if self.owner is None else (self.owner,))
+        if not self.layout.is_cut:
+            return found
+        starts = as_integers(found["window_start"], days=self.days)
+        buckets = np.zeros(len(starts), np.int64)
+        if self.owner is not None:
+            buckets = found[self.owner].to_numpy().astype(np.int64)
+        slices, _ = self.layout.slices(buckets, starts, self.layout.left_span)
+        return found.filter(pa.array(self.layout.partition_of[slices] == partition))
+
+
+def in_order(rows: pa.Table, on: str, *, days: bool) -> pa.Table:
+    """The rows by time, and of one time by their values: Spark keeps no order of its own.
+
+    Rows whose values of sortable types are equal stay as they came.
+    """
+    times = as_integers(rows[on], days=days)
+    order: Integers = np.argsort(times, kind="stable")
+    times = times[order]
+    same = times[1:] == times[:-1]
+    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+    if len(tied):
+        among = rows.take(pa.array(order[tied]))
+        by = [on, *(name for name in rows.column_names if name != on and _sortable(rows, name))]
+        places = pc.sort_indices(among, [(name, "ascending") for name in by])
+        order[tied] = order[tied][places.to_numpy()]
+    return rows.take(pa.array(order))
+
+
+def _sortable(rows: pa.Table, name: str) -> bool:
+    try:
+        pc.sort_indices(rows[name].slice(0, 0))
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return False
+    return True

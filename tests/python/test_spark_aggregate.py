@@ -1,0 +1,233 @@
+"""Aggregates of DataFrames: the rows of the native call, however they are divided and sent."""
+
+import datetime as dt
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+import spark_session
+import tidegate
+import tidegate.spark
+from tidegate import agg
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WINDOWS = {"on": "ts", "size": "50s", "advance": "20s", "offset": "7s"}
+# Partial aggregates of these give the same bits in any order.
+COMBINED = {
+    "n": agg.count(),
+    "values": agg.count("value"),
+    "total": agg.sum("number", where="value > 2"),
+    "low": agg.min("value"),
+    "high": agg.max("name"),
+}
+# These do not.
+ORDERED = {
+    "mean": agg.mean("value"),
+    "sum": agg.sum("value"),
+    "std": agg.std("number"),
+    "first": agg.first("name"),
+    "last": agg.last("value", where="number <> 3"),
+}
+
+
+ORDER = [(name, "ascending") for name in ("ts", "value", "number", "name")]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+def rows(seed: int, count: int = 600) -> pa.Table:
+    """Half of the rows on one key, some on none, many of one time, in the order of the values."""
+    rng = np.random.default_rng(seed)
+    keys = np.where(rng.random(count) < 0.5, 1, rng.integers(0, 9, count))
+    table = pa.table(
+        {
+            "key": pa.array(keys, mask=rng.random(count) < 0.1),
+            "ts": pa.array(rng.integers(-900, 900, count) * 1_000_000, pa.timestamp("us", "UTC")),
+            "value": pa.array(rng.random(count) * 9, mask=rng.random(count) < 0.1),
+            "number": pa.array(rng.integers(-5, 5, count)),
+            "name": pa.array([f"n{number}" for number in rng.integers(0, 50, count)], pa.string()),
+        }
+    )
+    return table.sort_by(ORDER)
+
+
+def counted(table: pa.Table) -> Counter[str]:
+    """The rows, floats by their bits, times without their zone's name."""
+    plain = [str(sorted((k, _bits(v)) for k, v in row.items())) for row in table.to_pylist()]
+    return Counter(plain)
+
+
+def _bits(value: object) -> object:
+    if isinstance(value, float):
+        return value.hex()
+    return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value
+
+
+def shuffled(spark, table: pa.Table, parts: int):
+    order = np.random.default_rng(0).permutation(table.num_rows)
+    return spark.createDataFrame(table.take(pa.array(order))).repartition(parts)
+
+
+def same(spark, tables: list[pa.Table], *, parts: int = 3, **arguments) -> None:
+    """Both calls give the same rows."""
+    divided = {"partitions", "parallelism"} & arguments.keys()
+    ours = {name: arguments.pop(name) for name in divided}
+    expected = tidegate.aggregate(tables, **arguments)
+    frames = [shuffled(spark, table, parts) for table in tables]
+    found = tidegate.spark.aggregate(frames, **arguments, **ours)
+    assert found.columns == expected.column_names
+    assert counted(found.toArrow()) == counted(expected)
+    assert expected.num_rows > 0
+
+
+@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
+@pytest.mark.parametrize("parallelism", ["auto", "key", "time", "hybrid"])
+def test_rows_are_those_of_the_native_call(spark, aggs, parallelism):
+    same(spark, [rows(1)], by="key", aggs=aggs, **WINDOWS, parallelism=parallelism)
+
+
+@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
+@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
+def test_numbers_of_partitions_change_no_row(spark, aggs, partitions):
+    division = {"partitions": partitions, "parallelism": "hybrid"}
+    same(spark, [rows(2)], by="key", aggs=aggs, **WINDOWS, **division)
+
+
+@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
+@pytest.mark.parametrize("parallelism", ["auto", "time"])
+def test_without_a_key_time_alone_divides(spark, aggs, parallelism):
+    same(spark, [rows(3)], aggs=aggs, **WINDOWS, partitions=4, parallelism=parallelism)
+
+
+@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
+def test_streams_are_told_apart(spark, aggs):
+    tables = [rows(4), rows(5), rows(6, 0), rows(7)]
+    same(spark, tables, by="key", aggs=aggs, **WINDOWS, partitions=5, parallelism="hybrid")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_windows(spark, seed):
+    rng = np.random.default_rng(seed)
+    size, advance = (int(length) for length in rng.integers(1, 120, 2))
+    table = rows(seed)
+    table = table.set_column(1, "ts", pa.array(table["ts"].cast("int64").to_numpy() // 1_000_000))
+    same(
+        spark,
+        [table],
+        on="ts",
+        size=size,
+        advance=advance,
+        offset=int(rng.integers(-50, 50)),
+        by=["key", "name"] if seed % 2 else "key",
+        aggs=ORDERED if seed % 3 else COMBINED,
+        where="number > -4",
+        partitions=int(rng.integers(1, 9)),
+        parallelism=str(rng.choice(["auto", "key", "time", "hybrid"])),
+    )
+
+
+def test_days(spark):
+    days = rows(8)["ts"].cast("int64").to_numpy() // 10_000_000
+    table = rows(8).set_column(1, "ts", pa.array(days.astype(np.int32)).cast(pa.date32()))
+    table = table.sort_by(ORDER)
+    for aggs in (COMBINED, ORDERED):
+        same(
+            spark,
+            [table],
+            on="ts",
+            size="7d",
+            advance="2d",
+            by="key",
+            aggs=aggs,
+            partitions=3,
+            parallelism="time",
+        )
+
+
+def test_decimals_and_names_that_need_quotes(spark):
+    table = rows(9).select(["key", "ts", "number"])
+    table = table.append_column("a `b`.c", table["number"].cast(pa.decimal128(22, 2)))
+    aggs = {"x.y": agg.sum("a `b`.c"), "bucket": agg.max("a `b`.c"), "source": agg.count()}
+    same(spark, [table], by="key", aggs=aggs, **WINDOWS, partitions=3, parallelism="hybrid")
+
+
+def test_a_hot_key_is_cut_by_time(spark):
+    rng = np.random.default_rng(1)
+    count = 40_000
+    keys = np.where(rng.random(count) < 0.8, 0, rng.integers(0, 1_000, count))
+    table = pa.table({"key": keys, "ts": np.arange(count), "number": keys})
+    arguments = {"on": "ts", "size": 100, "advance": 20, "by": "key", "partitions": 8}
+    frame = spark.createDataFrame(table)
+    plan = tidegate.spark.explain(
+        tidegate.spark.aggregate, frame, **arguments, aggs={"n": agg.mean("number")}
+    )
+    assert "cut by time" in plan or "by time:" in plan
+    same(spark, [table], aggs={"n": agg.mean("number")}, **arguments)
+
+
+def test_then_sees_the_result(spark):
+    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(["n"])
+
+    frame = shuffled(spark, rows(1), 2)
+    found = tidegate.spark.aggregate(
+        frame, by="key", aggs={"n": agg.count()}, **WINDOWS, then=doubled, then_schema="n bigint"
+    )
+    whole = tidegate.aggregate(rows(1), by="key", aggs={"n": agg.count()}, **WINDOWS)
+    assert found.columns == ["n"]
+    assert Counter(found.toArrow()["n"].to_pylist()) == Counter(whole["n"].to_pylist())
+
+
+def test_explain_says_what_travels(spark):
+    frame = shuffled(spark, rows(1), 2)
+    combined, ordered = (
+        tidegate.spark.explain(tidegate.spark.aggregate, frame, by="key", aggs=aggs, **WINDOWS)
+        for aggs in (COMBINED, ORDERED)
+    )
+    assert "sent       aggregates by slice of time and key" in combined
+    assert "sent       rows, for the order of rows shows in a result: ts, key, value" in ordered
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": 0}, "size must be greater than 0"),
+        ({"advance": "-1s"}, "advance must be greater than 0"),
+        ({"by": "none"}, "none"),
+        ({"aggs": {"n": agg.sum("name")}}, "sum of column `name`"),
+        ({"partitions": 0}, "partitions: expected at least 1, got 0"),
+        ({"parallelism": "broadcast"}, "parallelism: expected one of auto, key, time, hybrid"),
+        ({"by": None, "parallelism": "key"}, "divides by key: give `by`"),
+        ({"aggs": {"key": agg.count()}}, "two columns `key`"),
+    ],
+)
+def test_errors_come_before_any_work(spark, change, message):
+    frame = spark.createDataFrame(rows(1))
+    arguments = {**WINDOWS, "by": "key", "aggs": {"n": agg.count()}, **change}
+    with pytest.raises(tidegate.TidegateError, match=message):
+        tidegate.spark.aggregate(frame, **arguments)
+
+
+def test_unfit_streams(spark):
+    frame = spark.createDataFrame(rows(1))
+    other = frame.withColumn("number", frame["number"].cast("int"))
+    arguments = {**WINDOWS, "aggs": {"n": agg.sum("number")}}
+    with pytest.raises(tidegate.TidegateError, match="at least one DataFrame"):
+        tidegate.spark.aggregate([], **arguments)
+    message = r"`number` is bigint in streams\[0\] and int in streams\[1\]; cast one"
+    with pytest.raises(tidegate.SchemaError, match=message):
+        tidegate.spark.aggregate([frame, other], **arguments)
+
+
+def test_a_null_time_is_refused_by_the_task(spark):
+    frame = spark.createDataFrame(rows(1)).selectExpr("nullif(ts, ts) as ts", "number")
+    found = tidegate.spark.aggregate(frame, on="ts", size="1s", aggs={"n": agg.count()})
+    with pytest.raises(PySparkException, match="null"):
+        found.toArrow()
