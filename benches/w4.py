@@ -4,10 +4,10 @@ The forms `online` and those named for the designs of the multiway aggregation p
 incremental operator, fed in turns with batches of 8,192 rows and polled after each turn.
 
 20 sorted streams, in all N rows over 10 000 s; windows of 30 s that begin every 3 s, so a row is in
-ten of them; count, mean and first value of each window and key. Every system gets the rows in its
-own format before the clock starts: tidegate 20 tables, the others one table sorted by time. All
-return a whole table; only tidegate's is in order. Before anything is timed, the number of rows and
-the sums of all columns are compared.
+ten of them (`--windows 1000`: of 3 000 s, in a thousand); count, mean and first value of each
+window and key. Every system gets the rows in its own format before the clock starts: tidegate 20
+tables, the others one table sorted by time. All return a whole table; only tidegate's is in order.
+Before anything is timed, the number of rows and the sums of all columns are compared.
 
     python benches/w4.py --rows 10000000 --keys 243,40000 --threads 1,2
 """
@@ -33,14 +33,14 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidegate import Aggregate
     from tidegate.types import Algorithm
 
-    Form = Callable[[list[pa.Table], pa.Table, int], Callable[[], pa.Table]]
+    Form = Callable[[list[pa.Table], pa.Table, int, int], Callable[[], pa.Table]]
 
 SEED = 42
 STREAMS = 20
-SPAN_US, SIZE_US, ADVANCE_US = 10_000_000_000, 30_000_000, 3_000_000
-PANES = SIZE_US // ADVANCE_US
+SPAN_US, ADVANCE_US = 10_000_000_000, 3_000_000
 PUSH_ROWS = 8_192
 COLUMNS = ("w", "k", "n", "mean", "first")
 TOLERANCE = 1e-9  # of sums of floats, which each system adds in an order of its own
@@ -56,6 +56,7 @@ class Job:
     folder: str
     size: int
     repeat: int
+    panes: int
 
 
 def generate(rows: int, keys: int, folder: Path) -> None:
@@ -85,11 +86,11 @@ def _read(path: Path) -> pa.Table:
         return pa.ipc.open_file(file).read_all()
 
 
-def _arguments(threads: int) -> dict[str, Any]:
+def _arguments(threads: int, panes: int) -> dict[str, Any]:
     from tidegate import agg  # noqa: PLC0415 - each process loads its own system
 
     aggs = {"n": agg.count(), "mean": agg.mean("v"), "first": agg.first("v")}
-    windows = {"on": "ts", "size": SIZE_US, "advance": ADVANCE_US}
+    windows = {"on": "ts", "size": panes * ADVANCE_US, "advance": ADVANCE_US}
     return {**windows, "by": "k", "aggs": aggs, "threads": threads}
 
 
@@ -98,18 +99,35 @@ def _result(found: pa.Table) -> pa.Table:
 
 
 def tidegate_slices(
-    streams: list[pa.Table], _whole: pa.Table, threads: int
+    streams: list[pa.Table], _whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
     """One call."""
     import tidegate  # noqa: PLC0415 - as above
 
-    return lambda: _result(tidegate.aggregate(streams, **_arguments(threads)))
+    return lambda: _result(tidegate.aggregate(streams, **_arguments(threads, panes)))
+
+
+def fed(windows: Aggregate, batches: list[list[pa.RecordBatch]]) -> list[pa.RecordBatch]:
+    """Push the batches of all sources in turns, and poll after each turn."""
+    found: list[pa.RecordBatch] = []
+    for turn in itertools.zip_longest(*batches):
+        for source, batch in zip(windows.sources, turn, strict=True):
+            if batch is None:
+                source.close()
+            else:
+                source.push(batch)
+        found.extend(iter(windows.poll, None))
+    for source in windows.sources:
+        source.close()
+    return [*found, *windows]
 
 
 def tidegate_online(algorithm: Algorithm) -> Form:
     """Batches of all sources in turns, and a poll after each turn."""
 
-    def form(streams: list[pa.Table], _whole: pa.Table, threads: int) -> Callable[[], pa.Table]:
+    def form(
+        streams: list[pa.Table], _whole: pa.Table, threads: int, panes: int
+    ) -> Callable[[], pa.Table]:
         import tidegate  # noqa: PLC0415 - as above
 
         batches = [stream.to_batches(max_chunksize=PUSH_ROWS) for stream in streams]
@@ -117,28 +135,20 @@ def tidegate_online(algorithm: Algorithm) -> Form:
         def run() -> pa.Table:
             windows = tidegate.Aggregate(
                 streams[0].schema,
-                **_arguments(threads),
+                **_arguments(threads, panes),
                 sources=len(streams),
                 algorithm=algorithm,
             )
-            found: list[pa.RecordBatch] = []
-            for turn in itertools.zip_longest(*batches):
-                for source, batch in zip(windows.sources, turn, strict=True):
-                    if batch is None:
-                        source.close()
-                    else:
-                        source.push(batch)
-                found.extend(iter(windows.poll, None))
-            for source in windows.sources:
-                source.close()
-            return _result(pa.Table.from_batches([*found, *windows], windows.schema))
+            return _result(pa.Table.from_batches(fed(windows, batches), windows.schema))
 
         return run
 
     return form
 
 
-def duckdb_panes(_streams: list[pa.Table], whole: pa.Table, threads: int) -> Callable[[], pa.Table]:
+def duckdb_panes(
+    _streams: list[pa.Table], whole: pa.Table, threads: int, panes: int
+) -> Callable[[], pa.Table]:
     """Panes of 3 s, then ten panes a window: what an expert writes."""
     return _duckdb(
         whole,
@@ -150,13 +160,13 @@ def duckdb_panes(_streams: list[pa.Table], whole: pa.Table, threads: int) -> Cal
         )
         select (pane - back) * {ADVANCE_US} as w, k, sum(n)::bigint as n, sum(s) / sum(n) as mean,
             arg_min(f, pane) as first
-        from panes, range({PANES}) as t(back) group by all
+        from panes, range({panes}) as t(back) group by all
         """,  # noqa: S608 - numbers only
     )
 
 
 def duckdb_windows(
-    _streams: list[pa.Table], whole: pa.Table, threads: int
+    _streams: list[pa.Table], whole: pa.Table, threads: int, panes: int
 ) -> Callable[[], pa.Table]:
     """Each row in ten windows: what one writes first."""
     return _duckdb(
@@ -165,7 +175,7 @@ def duckdb_windows(
         f"""
         select (ts // {ADVANCE_US} - back) * {ADVANCE_US} as w, k, count(*) as n, avg(v) as mean,
             arg_min(v, ts) as first
-        from r, range({PANES}) as t(back) group by all
+        from r, range({panes}) as t(back) group by all
         """,  # noqa: S608 - numbers only
     )
 
@@ -180,20 +190,20 @@ def _duckdb(whole: pa.Table, threads: int, query: str) -> Callable[[], pa.Table]
 
 
 def polars_panes(
-    _streams: list[pa.Table], whole: pa.Table, _threads: int
+    _streams: list[pa.Table], whole: pa.Table, _threads: int, panes: int
 ) -> Callable[[], pa.Table]:
     """Panes of 3 s, then ten panes a window: what an expert writes."""
     import polars as pl  # noqa: PLC0415 - as above
 
     frame, col = pl.DataFrame(whole), pl.col
-    backs = pl.LazyFrame({"back": range(PANES)}, schema={"back": pl.Int64})
-    panes = (
+    backs = pl.LazyFrame({"back": range(panes)}, schema={"back": pl.Int64})
+    slices = (
         frame.lazy()
         .group_by(pane=col("ts") // ADVANCE_US, k=col("k"))
         .agg(n=pl.len(), s=col("v").sum(), f=col("v").first())
     )
     windows = (
-        panes.join(backs, how="cross")
+        slices.join(backs, how="cross")
         .group_by(w=(col("pane") - col("back")) * ADVANCE_US, k=col("k"))
         .agg(
             n=col("n").sum().cast(pl.Int64),
@@ -205,7 +215,7 @@ def polars_panes(
 
 
 def polars_dynamic(
-    _streams: list[pa.Table], whole: pa.Table, _threads: int
+    _streams: list[pa.Table], whole: pa.Table, _threads: int, panes: int
 ) -> Callable[[], pa.Table]:
     """group_by_dynamic: what one writes first."""
     import polars as pl  # noqa: PLC0415 - as above
@@ -217,8 +227,8 @@ def polars_dynamic(
         .group_by_dynamic(
             "ts",
             every=f"{ADVANCE_US}i",
-            period=f"{SIZE_US}i",
-            offset=f"{ADVANCE_US - SIZE_US}i",
+            period=f"{panes * ADVANCE_US}i",
+            offset=f"{(1 - panes) * ADVANCE_US}i",
             group_by="k",
         )
         .agg(n=pl.len().cast(pl.Int64), mean=col("v").mean(), first=col("v").first())
@@ -254,8 +264,8 @@ def measure(job: Job) -> dict[str, object]:
     else:
         streams, whole = [], _read(folder / "all")
     small = [stream.slice(0, WARM_UP_ROWS) for stream in streams]
-    form(small, whole.slice(0, WARM_UP_ROWS), job.threads)()
-    run = form(streams, whole, job.threads)
+    form(small, whole.slice(0, WARM_UP_ROWS), job.threads, job.panes)()
+    run = form(streams, whole, job.threads, job.panes)
     found = fingerprint(run())
     seconds = []
     for _ in range(job.repeat):
@@ -272,6 +282,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of all streams")
     parser.add_argument("--keys", default="243,40000", help="numbers of keys, comma-separated")
     parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
+    parser.add_argument("--windows", type=int, default=10, help="windows that a row is in")
     parser.add_argument("--forms", default=",".join(FORMS), help="which forms to run")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
@@ -284,7 +295,7 @@ def main() -> None:
             expected: list[float] = []
             for threads in map(int, given.threads.split(",")):
                 for form in given.forms.split(","):
-                    job = Job(form, threads, folder, given.rows, given.repeat)
+                    job = Job(form, threads, folder, given.rows, given.repeat, given.windows)
                     line, expected = _line(job, expected, given.timeout)
                     print(f"| {keys:,} | {threads} | {form} | {line} |", flush=True)
 

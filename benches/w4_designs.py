@@ -1,0 +1,213 @@
+"""The designs of the multiway aggregation paper on the twelve queries of its Table 2.
+
+Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 7.3: queries of consumption
+readings by meter and of comments by song, whose streams are shared out over 1 to 20 inputs. The
+paper's 243 meters and its comments were not published: readings are those of the home meters named
+by `--readings`, a Parquet file with the columns meter, ts and load_kwh, with hours for the paper's
+minutes; comments are generated, 40 000 songs, of which some have a mail or an IP address. All
+designs are `tidegate.Aggregate` with its `algorithm`, fed by one thread in turns of `PUSH` rows an
+input and polled after each turn. Results are compared before anything is timed.
+
+- throughput: rows a second, all pushed as fast as they are taken
+- latency: from the push of a turn to its results at that rate, the median over turns with results
+
+    python benches/w4_designs.py --readings readings.parquet --json benches/results/w4_designs.json
+    python benches/w4_plot.py benches/results/w4_designs.json benches/plots/w4.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import tidegate
+from tidegate import agg
+
+if TYPE_CHECKING:
+    from tidegate.types import Algorithm
+
+PUSH = 512
+SONGS = 40_000
+DESIGNS: tuple[Algorithm, ...] = ("slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml")
+MAIL = r"text REGEXP '[[:alnum:]._-]+@[[:alnum:]-]+[.][[:alpha:]]+'"
+ADDRESS = r"text REGEXP '([0-9]{1,3}[.]){3}[0-9]{1,3}'"
+EITHER = f"{MAIL} OR {ADDRESS}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Query:
+    """A line of Table 2."""
+
+    name: str
+    comments: bool
+    size: int
+    advance: int
+    function: agg.Aggregate
+
+
+def order_sensitive_and_not(
+    name: str,
+    windows: tuple[int, int],
+    functions: tuple[agg.Aggregate, agg.Aggregate],
+    **data: bool,
+) -> list[Query]:
+    """The two queries of one letter."""
+    return [
+        Query(f"{name}-{kind}", size=windows[0], advance=windows[1], function=function, **data)
+        for kind, function in zip(("OS", "OI"), functions, strict=True)
+    ]
+
+
+FIRST, MEAN = agg.first("load_kwh"), agg.mean("load_kwh")
+QUERIES = [
+    *order_sensitive_and_not("k", (30, 3), (FIRST, agg.count()), comments=False),
+    *order_sensitive_and_not("K", (30, 3), (agg.first("text"), agg.count()), comments=True),
+    *order_sensitive_and_not("w", (20, 2), (FIRST, MEAN), comments=False),
+    *order_sensitive_and_not("W", (40, 2), (FIRST, MEAN), comments=False),
+    *order_sensitive_and_not(
+        "f", (20, 2), (agg.first("text", where=MAIL), agg.count(where=MAIL)), comments=True
+    ),
+    *order_sensitive_and_not(
+        "F", (20, 2), (agg.first("text", where=EITHER), agg.count(where=EITHER)), comments=True
+    ),
+]
+
+
+def readings(path: Path) -> pa.Table:
+    """Hours, meters and what they measured, in time order."""
+    table = pq.read_table(path, columns=["meter", "ts", "load_kwh"])
+    hours = table["ts"].cast(pa.timestamp("ms", table["ts"].type.tz)).cast(pa.int64()).to_numpy()
+    columns = {"ts": hours // 3_600_000, "key": table["meter"].cast(pa.string())}
+    columns["load_kwh"] = table["load_kwh"].cast(pa.float64())
+    return pa.table(columns).sort_by([("ts", "ascending"), ("key", "ascending")])
+
+
+def comments(rows: int) -> pa.Table:
+    """Comments on songs; one in twenty names a mail address, one in fifty an IP address."""
+    rng = np.random.Generator(np.random.PCG64(42))
+    words = np.array(["love", "this", "track", "great", "drop", "at", "1:23", "more", "bass", "!"])
+    texts = [" ".join(chosen) for chosen in words[rng.integers(0, len(words), (rows, 8))]]
+    kinds = rng.random(rows)
+    for row in np.flatnonzero(kinds < 0.05):  # noqa: PLR2004
+        texts[row] += f" write to fan.{row}@music-mail.org"
+    for row in np.flatnonzero(kinds > 0.98):  # noqa: PLR2004
+        texts[row] += f" join 10.{row % 256}.{row // 256 % 256}.7"
+    steps = np.cumsum(rng.integers(0, 2, rows))
+    return pa.table({"ts": steps // 50, "key": rng.integers(0, SONGS, rows), "text": texts})
+
+
+def inputs(table: pa.Table, count: int) -> list[list[pa.RecordBatch]]:
+    """The rows of each input in batches; a key may come from several inputs, as in a mesh."""
+    of = np.random.Generator(np.random.PCG64(count)).integers(0, count, table.num_rows)
+    streams = [table.filter(pa.array(of == one)).combine_chunks() for one in range(count)]
+    return [stream.to_batches(max_chunksize=PUSH) for stream in streams]
+
+
+def aggregate(
+    query: Query, schema: pa.Schema, sources: int, design: Algorithm, threads: int
+) -> tidegate.Aggregate:
+    """An aggregation that has got nothing yet."""
+    return tidegate.Aggregate(
+        schema,
+        on="ts",
+        size=query.size,
+        advance=query.advance,
+        by="key",
+        aggs={"value": query.function},
+        sources=sources,
+        algorithm=design,
+        threads=threads,
+    )
+
+
+def run(
+    windows: tidegate.Aggregate, batches: list[list[pa.RecordBatch]]
+) -> tuple[float, list[float], list[pa.RecordBatch]]:
+    """Seconds of it all, those of the turns that had results, and the results."""
+    found: list[pa.RecordBatch] = []
+    waits = []
+    start = time.perf_counter()
+    for turn in itertools.zip_longest(*batches):
+        began = time.perf_counter()
+        for source, batch in zip(windows.sources, turn, strict=True):
+            if batch is None:
+                source.close()
+            else:
+                source.push(batch)
+        ready = list(iter(windows.poll, None))
+        if ready:
+            waits.append(time.perf_counter() - began)
+        found += ready
+    for source in windows.sources:
+        source.close()
+    found += windows
+    return time.perf_counter() - start, waits, found
+
+
+def checksum(batches: list[pa.RecordBatch]) -> tuple[int, float]:
+    """The number of rows, and a sum over their values in the order that they have."""
+    table = pa.Table.from_batches(batches)
+    values = table["value"]
+    if pa.types.is_string(values.type):
+        values = pc.binary_length(values)
+    places = pa.array(np.arange(1, table.num_rows + 1) % 97)
+    return table.num_rows, float(
+        pc.sum(pc.multiply(values.cast(pa.float64()), places)).as_py() or 0
+    )
+
+
+def main() -> None:
+    """Measure every query, number of inputs and design, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--readings", type=Path, required=True, help="Parquet file of the meters")
+    parser.add_argument("--comments", type=int, default=100_000, help="rows to generate")
+    parser.add_argument("--inputs", type=int, nargs="+", default=[1, 5, 10, 20])
+    parser.add_argument("--queries", nargs="+", default=[query.name for query in QUERIES])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="where every figure goes")
+    given = parser.parse_args()
+    tables = {False: readings(given.readings), True: comments(given.comments)}
+    points = []
+    print("| query | inputs | design | rows/s | latency, ms | result rows |")
+    print("| --- | --: | --- | --: | --: | --: |")
+    for query in (query for query in QUERIES if query.name in given.queries):
+        table = tables[query.comments]
+        for count in given.inputs:
+            batches = inputs(table, count)
+            expected = None
+            for design in DESIGNS:
+                runs = []
+                for _ in range(given.repeat):
+                    windows = aggregate(query, table.schema, count, design, given.threads)
+                    seconds, waits, found = run(windows, batches)
+                    expected = expected or checksum(found)
+                    if checksum(found) != expected:
+                        message = f"{query.name}, {design}: {checksum(found)}, not {expected}"
+                        raise RuntimeError(message)
+                    runs.append((seconds, statistics.median(waits) if waits else None))
+                seconds, wait = sorted(runs, key=lambda one: one[0])[len(runs) // 2]
+                rate = table.num_rows / seconds
+                point = {"query": query.name, "inputs": count, "design": design}
+                points.append({**point, "rows/s": rate, "latency_s": wait})
+                shown = "-" if wait is None else f"{1_000 * wait:.2f}"
+                rows = f"{expected[0]:,}" if expected else "0"
+                print(f"| {query.name} | {count} | {design} | {rate:,.0f} | {shown} | {rows} |")
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(points, indent=1))
+
+
+if __name__ == "__main__":
+    main()
