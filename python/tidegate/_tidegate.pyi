@@ -853,8 +853,8 @@ class IntervalJoin(StreamJoin):
             means that they are in order.
         parallelism: Which threads have the rows of a key. `key`: one of them. `data`: all of them,
             each a part. `hybrid`: as many as the key's share of the rows asks for, measured again
-            and again. `auto`: as `key` until one thread has much more to compare than others, then
-            as `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.)
+            and again. `auto`: as `key`; with a `where`, until one thread has much more to compare
+            than others, then as `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.)
         threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
         memory_limit: Bytes that may be held for rows that are pushed and not joined yet, rows kept
             for later ones and late rows, and 40 bytes for each row; None for no limit.

@@ -204,6 +204,9 @@ def test_a_hot_key_is_shared_out(parallelism):
     rng = random.Random(7)  # noqa: S311 - no secret
     tables = [events(rng, 150_000, 1, name) for name in ("l", "r")]
     query = {"on": "ts", "by": "k", "lower": -9, "upper": 9}
+    if parallelism == "auto":
+        # Pairs that meet no condition are not worth it.
+        query["where"] = left.l >= 0
     schemas = [table.schema for table in tables]
     joining = IntervalJoin(*schemas, **query, parallelism=parallelism, threads=4)
     for source, table in zip(joining.sources, tables, strict=True):

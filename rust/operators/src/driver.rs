@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 use tidegate_sync::{Backoff, Stop, Tickets};
 
 /// The most threads a call may use.
@@ -26,6 +26,8 @@ pub struct Driver {
     stop: Stop,
     /// Threads that outlive a call.
     pool: Option<Arc<ThreadPool>>,
+    /// Processors that this process may use.
+    processors: usize,
 }
 
 /// The work was asked to stop before it was done.
@@ -49,7 +51,7 @@ const NAP: Duration = Duration::from_micros(50);
 impl Driver {
     /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before each part.
     pub fn new(threads: usize, stop: Stop) -> Self {
-        Driver { threads: threads.clamp(1, MAX_THREADS), stop, pool: None }
+        Driver { threads: threads.clamp(1, MAX_THREADS), stop, pool: None, processors: 1 }
     }
 
     /// A driver whose threads live as long as itself and its clones, each on a processor of its own if they are to be
@@ -74,16 +76,37 @@ impl Driver {
             .start_handler(start)
             .build()
             .map_err(std::io::Error::other)?;
-        Ok(Driver { pool: Some(Arc::new(pool)), ..driver })
+        Ok(Driver { pool: Some(Arc::new(pool)), processors: available_processors(), ..driver })
     }
 
     /// Calls `work` on one of the threads that last, if there are any: what it shares out begins there at once, while the
-    /// caller waits only once.
+    /// caller waits only once. Meanwhile the others stay awake, if each has a processor: waking one takes longer than many
+    /// a part of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        match &self.pool {
-            Some(pool) => pool.install(work),
-            None => work(),
+        let Some(pool) = &self.pool else { return work() };
+        let over = Stop::default();
+        let end = EndOfScope(&over);
+        let working = move || {
+            let _end = end;
+            work()
+        };
+        if self.threads > self.processors {
+            return pool.install(working);
         }
+        let over = &over;
+        pool.scope(|scope| {
+            let me = pool.current_thread_index();
+            scope.spawn_broadcast(move |_, context| {
+                let backoff = Backoff::new();
+                while Some(context.index()) != me && !over.is_requested() {
+                    match rayon::yield_now() {
+                        Some(Yield::Executed) => backoff.reset(),
+                        _ => backoff.snooze(),
+                    }
+                }
+            });
+            working()
+        })
     }
 
     /// Calls both, at the same time if there are threads that last.
@@ -211,13 +234,7 @@ impl Driver {
 
     /// Gives tasks their turns on this thread.
     fn take_turns_here<T: FnMut() -> Turn>(&self, mut tasks: Vec<T>, over: &Stop) -> Result<(), Stopped> {
-        struct End<'a>(&'a Stop);
-        impl Drop for End<'_> {
-            fn drop(&mut self) {
-                self.0.request();
-            }
-        }
-        let _end = End(over);
+        let _end = EndOfScope(over);
         let backoff = Backoff::new();
         loop {
             let mut worked = false;
@@ -243,6 +260,15 @@ impl Driver {
     }
 }
 
+/// Says that something is over when it is left, however that is.
+struct EndOfScope<'a>(&'a Stop);
+
+impl Drop for EndOfScope<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
 /// Runs `work` on a thread of its own and returns where its outcome arrives.
 ///
 /// For a caller that has to notice other things while it waits, and may leave before the work has ended.
@@ -259,10 +285,15 @@ pub fn in_background<T: Send + 'static>(
     Ok(receiver)
 }
 
+/// The processors that this process may use, by affinity and quota.
+fn available_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The number of threads to use when the caller does not say: what this process may use by affinity and quota, and no
 /// more than `OMP_NUM_THREADS`, by which hosts such as Spark tell a task its share.
 pub fn default_threads() -> usize {
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    let available = available_processors();
     let told = std::env::var("OMP_NUM_THREADS").ok().and_then(|text| text.parse().ok()).filter(|&told| told > 0);
     available.min(told.unwrap_or(available)).min(MAX_THREADS)
 }
@@ -301,6 +332,16 @@ mod tests {
         let (one, other) = driver.within(|| driver.both(wait, wait));
         assert_ne!(one, other, "each has a thread of its own");
         assert_eq!(Driver::new(2, Stop::default()).both(|| 1, || 2), (1, 2));
+    }
+
+    #[test]
+    fn threads_that_stay_awake_sleep_after_a_panic() {
+        let driver = Driver::lasting(2, Stop::default(), false).unwrap();
+        let work = AssertUnwindSafe(|| driver.within(|| -> () { panic!("the work failed") }));
+        // It would not come to an end if they went on.
+        assert!(catch_unwind(work).is_err());
+        let doubled = driver.within(|| driver.map(vec![1, 2, 3], |n| 2 * n));
+        assert_eq!(doubled, Ok(vec![2, 4, 6]));
     }
 
     #[test]

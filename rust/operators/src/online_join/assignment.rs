@@ -5,7 +5,8 @@
 //! - **HP**: each key is on as many replicas as its frequency needs (Algorithm 1). The first rows calibrate it; from
 //!   then on frequencies are measured anew with every [`MEASURED_ROWS`] rows, older ones fading, and keys follow. One row
 //!   in [`SAMPLED`] stands for the others.
-//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`]; then HP.
+//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`]; then HP. But only where
+//!   pairs are filtered: others are found faster than those of several replicas are put in order.
 //!
 //! Mappings change between two epochs only, when no replica is at work. A replica that is taken off a key keeps the rows
 //! it has stored and is asked for their matches until they are purged; it stores no new ones. So each stored row is on
@@ -33,6 +34,10 @@ const THRESHOLD: f64 = 1.2;
 
 /// Rows between two looks at the frequencies: a few milliseconds of work.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
+
+/// So many rows of a side that follow each other are stored by one replica of their key: what a row matches is mostly found
+/// by one replica, and need not be put in order.
+const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// One row in so many is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
@@ -85,6 +90,8 @@ pub(super) enum Share {
 pub(super) struct Part {
     /// The key's place among those at home here; none if it is at home elsewhere.
     pub(super) home: Option<u32>,
+    /// Its place among the split keys.
+    pub(super) split: u32,
     /// This replica's place among those that store rows, if it does, and their number.
     place: Option<u32>,
     degree: u32,
@@ -93,7 +100,7 @@ pub(super) struct Part {
 impl Part {
     /// Whether this replica is the one that stores the row of that number.
     pub(super) fn stores(self, number: u32) -> bool {
-        self.place == Some(number % self.degree)
+        self.place == Some(number / STORED_TOGETHER % self.degree)
     }
 }
 
@@ -172,11 +179,20 @@ impl Assignment {
         self.divisor.divide(key).1
     }
 
-    /// The key's place among those that are at home on replica `me`, if it is.
+    /// The key's place among those that are at home on replica `me`, if it is; with DP all are.
     #[inline]
     pub(super) fn home_of(&self, key: u32, me: u16) -> Option<usize> {
+        if self.parallelism == Parallelism::Data {
+            return Some(key as usize);
+        }
         let (place, home) = self.divisor.divide(key);
         (home == me).then_some(place as usize)
+    }
+
+    /// The key's place among those that are split, if it is.
+    pub(super) fn split_of(&self, key: u32) -> Option<usize> {
+        let route = self.routes.get(key as usize).copied().filter(|&route| route != HOME)?;
+        Some(usize::from(route - SPLIT))
     }
 
     /// The replica that has all rows of a key; a mark for several, and for no key.
@@ -222,7 +238,7 @@ impl Assignment {
         let place = split.active.iter().position(|&replica| replica == me).map(|place| place as u32);
         let home = self.home_of(key, me).map(|home| home as u32);
         let is_here = place.is_some() || split.draining.contains(&me);
-        is_here.then_some(Part { home, place, degree: split.active.len() as u32 })
+        is_here.then_some(Part { home, split: u32::from(route - SPLIT), place, degree: split.active.len() as u32 })
     }
 
     /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none without a key.
@@ -235,11 +251,21 @@ impl Assignment {
         }
     }
 
-    /// Takes note of an epoch that is done: its keys, and the comparisons of each replica so far. `holds` tells whether
-    /// a replica still has rows of a key that it does not serve any more.
-    pub(super) fn observe(&mut self, keys: &[u32], comparisons: &[u64], holds: impl Fn(u16, u32) -> bool) {
-        let measures = matches!(self.parallelism, Parallelism::Hybrid | Parallelism::Auto) && self.replicas > 1;
-        if !measures {
+    /// Takes note of an epoch that is done: its keys, the comparisons of each replica so far, and whether pairs are
+    /// filtered. `holds` tells whether a replica still has rows of the split key at a place that it does not serve any more.
+    pub(super) fn observe(
+        &mut self,
+        keys: &[u32],
+        comparisons: &[u64],
+        are_filtered: bool,
+        holds: impl Fn(u16, usize) -> bool,
+    ) {
+        let may_split = match self.parallelism {
+            Parallelism::Hybrid => true,
+            Parallelism::Auto => are_filtered,
+            Parallelism::Key | Parallelism::Data => false,
+        };
+        if !may_split || self.replicas == 1 {
             return;
         }
         if self.is_splitting {
@@ -279,7 +305,7 @@ impl Assignment {
 
     /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among its replicas, so
     /// lines 4 to 10 are given.
-    fn assign(&mut self, holds: impl Fn(u16, u32) -> bool) {
+    fn assign(&mut self, holds: impl Fn(u16, usize) -> bool) {
         let total: f32 = self.frequencies.values().sum();
         if total <= 0.0 {
             return;
@@ -321,16 +347,17 @@ impl Assignment {
     }
 
     /// Brings the wanted mapping about.
-    fn change(&mut self, mut wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, u32) -> bool) {
+    fn change(&mut self, mut wanted: HashMap<u32, Vec<u16>>, holds: impl Fn(u16, usize) -> bool) {
         // 1. Keys that are split already.
         for key in std::mem::take(&mut self.split_keys) {
             let home = self.home(key);
-            let split = &mut self.splits[usize::from(self.routes[key as usize] - SPLIT)];
+            let place = usize::from(self.routes[key as usize] - SPLIT);
+            let split = &mut self.splits[place];
             let before = std::mem::replace(&mut split.active, wanted.remove(&key).unwrap_or_else(|| vec![home]));
             split.draining.extend(before);
             split.draining.sort_unstable();
             split.draining.dedup();
-            split.draining.retain(|&replica| !split.active.contains(&replica) && holds(replica, key));
+            split.draining.retain(|&replica| !split.active.contains(&replica) && holds(replica, place));
             let is_split = split.active.len() > 1 || !split.draining.is_empty();
             if is_split { self.split_keys.push(key) } else { self.unite(key) }
         }
@@ -366,7 +393,7 @@ impl Assignment {
     /// Forgets keys without rows.
     pub(super) fn forget(&mut self, keys: &[u32]) {
         for &key in keys {
-            if self.routes.get(key as usize).is_some_and(|&route| route != HOME) {
+            if self.split_of(key).is_some() {
                 self.unite(key);
                 self.split_keys.retain(|&split| split != key);
             }

@@ -1,6 +1,7 @@
 //! Ready rows that are joined together.
 
 use crate::incremental::Side;
+use crate::interval_join::NO_KEY;
 
 /// Rows in merged order.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +22,29 @@ impl Epoch {
         self.ts.len()
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Takes in the keys of both sides' rows, of which the first have these numbers, and each key's route.
+    pub(super) fn interleave(
+        &mut self,
+        sides: &[Side],
+        keys: [&[u32]; 2],
+        firsts: [u32; 2],
+        route: impl Fn(u32) -> u16,
+    ) {
+        self.clear();
+        self.keys.resize(sides.len(), NO_KEY);
+        self.numbers.resize(sides.len(), 0);
+        let mut next = [0; 2];
+        for ((&side, key), number) in sides.iter().zip(&mut self.keys).zip(&mut self.numbers) {
+            let side = side as usize;
+            let nth = next[side];
+            *key = keys[side][nth];
+            *number = firsts[side].wrapping_add(nth as u32);
+            next[side] = nth + 1;
+        }
+        self.routes.extend(self.keys.iter().map(|&key| route(key)));
+    }
+
+    fn clear(&mut self) {
         self.ts.clear();
         self.sides.clear();
         self.keys.clear();

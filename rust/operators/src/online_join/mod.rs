@@ -92,6 +92,8 @@ pub struct OnlineJoin {
     rows_of_key: Vec<u32>,
     /// Rows of each side that had come when buffers were last freed of old rows.
     packed: [u64; 2],
+    /// Memory for the times of each side's rows of an epoch.
+    times: [Vec<i64>; 2],
 }
 
 impl fmt::Debug for OnlineJoin {
@@ -124,6 +126,7 @@ impl OnlineJoin {
             next: 0,
             rows_of_key: Vec::new(),
             packed: [0; 2],
+            times: [Vec::new(), Vec::new()],
         }
     }
 
@@ -169,35 +172,25 @@ impl OnlineJoin {
     /// # Panics
     ///
     /// When the results of the former epoch have not all been taken, or there is not a key for each row.
-    pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
+    pub fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!((ts.len(), ts.len()), (sides.len(), keys[0].len() + keys[1].len()), "a side and a key a row");
         self.next = 0;
-        // 1. They go into the logs of their sides.
-        let times = split(&ts, &sides, [keys[0].len(), keys[1].len()]);
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
-        for ((log, times), keys) in self.logs.iter_mut().zip(&times).zip(keys) {
-            log.extend(times, keys);
-            for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-                count(&mut self.rows_of_key, key);
+        let OnlineJoin { logs, rows_of_key, times, epoch, assignment, .. } = self;
+        // 1. They go into the logs of their sides.
+        let enter = || {
+            split(&ts, &sides, keys.map(<[u32]>::len), times);
+            for ((log, times), keys) in logs.iter_mut().zip(times).zip(keys) {
+                log.extend(times, keys);
+                keys.iter().filter(|&&key| key != NO_KEY).for_each(|&key| count(rows_of_key, key));
             }
-        }
-        // 2. Keys and numbers are interleaved.
-        let epoch = &mut self.epoch;
-        epoch.clear();
-        epoch.keys.resize(sides.len(), NO_KEY);
-        epoch.numbers.resize(sides.len(), 0);
-        let mut next = [0; 2];
-        for ((&side, key), number) in sides.iter().zip(&mut epoch.keys).zip(&mut epoch.numbers) {
-            let side = side as usize;
-            let nth = next[side];
-            *key = keys[side][nth];
-            *number = firsts[side].wrapping_add(nth as u32);
-            next[side] = nth + 1;
-        }
-        epoch.routes.extend(epoch.keys.iter().map(|&key| self.assignment.route(key)));
+        };
+        // 2. Meanwhile, keys and numbers are interleaved.
+        let interleave = || epoch.interleave(&sides, keys, firsts, |key| assignment.route(key));
+        driver.both(enter, interleave);
         self.replicas.iter_mut().for_each(Replica::begin);
-        (epoch.ts, epoch.sides) = (ts, sides);
+        (self.epoch.ts, self.epoch.sides) = (ts, sides);
     }
 
     /// Finds the results of as many rows of the epoch as the replicas come to.
@@ -226,8 +219,8 @@ impl OnlineJoin {
         if self.is_done() {
             let (comparisons, oldest) = (self.comparisons(), self.oldest());
             let replicas = &self.replicas;
-            self.assignment
-                .observe(&self.epoch.keys, &comparisons, |me, key| replicas[usize::from(me)].holds(key, oldest));
+            let holds = |me: u16, split| replicas[usize::from(me)].holds(split, oldest);
+            self.assignment.observe(&self.epoch.keys, &comparisons, filter.is_some(), holds);
         }
         Ok(progress)
     }
@@ -346,10 +339,10 @@ impl OnlineJoin {
     }
 }
 
-/// The times of each side, of which there are so many. Without a branch on the side, which nothing could predict: the
-/// other's times are written over.
-fn split(ts: &[i64], sides: &[Side], rows: [usize; 2]) -> [Vec<i64>; 2] {
-    let mut times = rows.map(|rows| vec![0; rows + 1]);
+/// Writes the times of each side, of which there are so many, to `times`. Without a branch on the side, which nothing could
+/// predict: the other's times are written over.
+fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
+    times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
     for (nth, (&ts, &side)) in ts.iter().zip(sides).enumerate() {
         times[0][at] = ts;
@@ -357,7 +350,6 @@ fn split(ts: &[i64], sides: &[Side], rows: [usize; 2]) -> [Vec<i64>; 2] {
         at += usize::from(side == Side::Left);
     }
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.truncate(rows));
-    times
 }
 
 /// Counts a row of a key.
@@ -380,8 +372,8 @@ fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
 }
 
-/// Gives each row of the epoch that replicas have looked at, with the numbers of its matches, earliest first. Unless it
-/// is `ordered`, a row comes once for each replica, and rows in any order.
+/// Gives the rows of the epoch that replicas have looked at, each with the numbers of its matches, earliest first. Unless
+/// it is `ordered`, a row comes once for each replica, and rows in any order.
 fn for_each_row(
     replicas: &[Replica],
     epoch: &Epoch,
@@ -405,18 +397,43 @@ fn for_each_row(
             Looks::None => {}
             Looks::One(replica) => each(row, cursors[replica].take(row)),
             Looks::Several => {
+                let looked = cursors.iter_mut().filter(|cursor| cursor.peek() == Some(row));
+                let mut found = looked.map(|cursor| cursor.take(row)).filter(|matches| matches.len() > 0);
+                let Some(matches) = found.next() else { continue };
+                let Some(others) = found.next() else {
+                    each(row, matches);
+                    continue;
+                };
                 // Each replica's matches are in order; together they are brought into one.
                 merged.clear();
-                cursors.iter_mut().filter(|cursor| cursor.peek() == Some(row)).for_each(|cursor| {
-                    merged.extend_from_slice(cursor.take(row).numbers());
-                });
-                let (first, len) = (firsts[epoch.sides[row].other() as usize], merged.len());
-                merged.sort_by_key(|number| number.wrapping_sub(first));
+                merged.extend_from_slice(matches.numbers());
+                let first = firsts[epoch.sides[row].other() as usize];
+                std::iter::once(others).chain(found).for_each(|others| merge(&mut merged, others.numbers(), first));
+                let len = merged.len();
                 merged.resize(len + LANES, 0);
                 each(row, Matches::new(&merged, len));
             }
         }
     }
+}
+
+/// Merges numbers into others. Both are in order, counted from `first`, and there are some.
+fn merge(merged: &mut Vec<u32>, numbers: &[u32], first: u32) {
+    if merged[merged.len() - 1].wrapping_sub(first) < numbers[0].wrapping_sub(first) {
+        merged.extend_from_slice(numbers);
+        return;
+    }
+    let (mut own, mut more) = (merged.len(), numbers.len());
+    merged.resize(own + more, 0);
+    // From the last on, without a branch on which is the later, which nothing could predict.
+    while own > 0 && more > 0 {
+        let (a, b) = (merged[own - 1], numbers[more - 1]);
+        let is_own = a.wrapping_sub(first) > b.wrapping_sub(first);
+        merged[own + more - 1] = if is_own { a } else { b };
+        own -= usize::from(is_own);
+        more -= usize::from(!is_own);
+    }
+    merged[..more].copy_from_slice(&numbers[..more]);
 }
 
 #[cfg(test)]

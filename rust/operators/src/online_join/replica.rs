@@ -1,7 +1,5 @@
 //! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
 
-use std::collections::HashMap;
-
 use tidegate_structures::wide::wide;
 
 use super::assignment::{Assignment, Share};
@@ -20,16 +18,13 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
-/// Keys at home elsewhere.
-type SharedKeys = HashMap<u32, KeyState, foldhash::fast::FixedState>;
-
 /// What one thread works on: its keys' buffers, and the matches it has found in the epoch.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
     /// The keys that are at home here, by their place among these.
     home: Vec<KeyState>,
-    /// Keys at home elsewhere, of which this replica has a part.
-    shared: SharedKeys,
+    /// Split keys at home elsewhere, of which this replica has a part, by their place among the splits.
+    shared: Vec<KeyState>,
     /// The rows in these buffers.
     cells: Cells,
     /// For rows of each side, the number of the first row of the other side that is not too old.
@@ -127,7 +122,7 @@ impl Replica {
             self.looked_at += 1;
             let (ts, side, key, number) = (epoch.ts[row], epoch.sides[row], epoch.keys[row], epoch.numbers[row]);
             let share = assignment.share(epoch.routes[row], key, me);
-            let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, key, number) else { continue };
+            let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, number) else { continue };
             // 1. Rows that are too old for this one are for later ones, too.
             let others = &mut state.0[side.other() as usize];
             self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
@@ -219,10 +214,10 @@ impl Replica {
     /// Forgets keys without rows.
     pub(super) fn forget(&mut self, me: u16, assignment: &Assignment, keys: &[u32]) {
         for &key in keys {
-            let at_home = assignment.home_of(key, me).and_then(|home| self.home.get_mut(home)).map(std::mem::take);
-            let shared = if self.shared.is_empty() { None } else { self.shared.remove(&key) };
+            let at_home = assignment.home_of(key, me).and_then(|home| self.home.get_mut(home));
+            let shared = assignment.split_of(key).and_then(|split| self.shared.get_mut(split));
             for state in at_home.into_iter().chain(shared) {
-                state.0.into_iter().for_each(|buffer| self.cells.free(buffer));
+                std::mem::take(state).0.into_iter().for_each(|buffer| self.cells.free(buffer));
             }
         }
     }
@@ -234,7 +229,7 @@ impl Replica {
             for (place, key) in log.keys().enumerate() {
                 let number = (log.first() as u32).wrapping_add(place as u32);
                 let share = assignment.share(assignment.route(key), key, me);
-                if let Some((state, true)) = buffers(&mut self.home, &mut self.shared, share, key, number) {
+                if let Some((state, true)) = buffers(&mut self.home, &mut self.shared, share, number) {
                     self.cells.push(&mut state.0[side as usize], number, log.first() as u32);
                 }
             }
@@ -250,7 +245,7 @@ impl Replica {
 
     /// Forgets all rows before the `oldest` of each side, which is not needed but for the numbers to stay comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
-        let states = self.home.iter_mut().chain(self.shared.values_mut());
+        let states = self.home.iter_mut().chain(&mut self.shared);
         self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
     }
 
@@ -261,19 +256,18 @@ impl Replica {
         self.cells = Cells::default();
     }
 
-    /// Whether the replica holds rows of a key that is at home elsewhere, none of them before the `oldest` of its side.
-    pub(super) fn holds(&self, key: u32, oldest: [u32; 2]) -> bool {
+    /// Whether the replica holds rows of a split key that is at home elsewhere, from the `oldest` of their side on.
+    pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);
             buffer.len() > 0
         };
-        self.shared.get(&key).is_some_and(|state| state.0.into_iter().zip(oldest).any(held))
+        self.shared.get(split).is_some_and(|state| state.0.into_iter().zip(oldest).any(held))
     }
 
     /// Bytes of the buffers.
     pub(super) fn memory(&self) -> usize {
-        let of_shared = self.shared.capacity() * size_of::<(u32, KeyState)>();
-        self.cells.memory() + self.home.capacity() * size_of::<KeyState>() + of_shared
+        self.cells.memory() + (self.home.capacity() + self.shared.capacity()) * size_of::<KeyState>()
     }
 }
 
@@ -282,36 +276,35 @@ impl Replica {
 #[inline]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,
-    shared: &'a mut SharedKeys,
+    shared: &'a mut Vec<KeyState>,
     share: Share,
-    key: u32,
     number: u32,
 ) -> Option<(&'a mut KeyState, bool)> {
     match share {
         Share::None => None,
-        Share::All(place) => Some((at_home(home, place), true)),
+        Share::All(place) => Some((state_at(home, place), true)),
         Share::Part(part) => {
             let state = match part.home {
-                Some(place) => at_home(home, place),
-                None => shared.entry(key).or_default(),
+                Some(place) => state_at(home, place),
+                None => state_at(shared, part.split),
             };
             Some((state, part.stores(number)))
         }
     }
 }
 
-/// The buffers of a key at home, made if there are none.
+/// The buffers of the key at a place, made if there are none.
 #[inline]
-fn at_home(home: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
+fn state_at(states: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
     let place = place as usize;
-    if home.len() <= place {
+    if states.len() <= place {
         // By less than a vector would, since this is most of the state where keys have few rows.
-        if home.capacity() <= place {
-            home.reserve_exact(place + 1 + place / 8 - home.len());
+        if states.capacity() <= place {
+            states.reserve_exact(place + 1 + place / 8 - states.len());
         }
-        home.resize_with(place + 1, KeyState::default);
+        states.resize_with(place + 1, KeyState::default);
     }
-    &mut home[place]
+    &mut states[place]
 }
 
 /// Reads what a replica has found, row by row.

@@ -70,11 +70,11 @@ struct Manner {
     ordered: bool,
 }
 
-fn begin(join: &mut OnlineJoin, rows: &[Row]) {
+fn begin(join: &mut OnlineJoin, driver: &Driver, rows: &[Row]) {
     let keys = [Side::Left, Side::Right]
         .map(|side| rows.iter().filter(|row| row.1 == side).map(|row| row.2.unwrap_or(NO_KEY)).collect::<Vec<u32>>());
     let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
-    join.begin(ts, sides, [&keys[0], &keys[1]]);
+    join.begin(driver, ts, sides, [&keys[0], &keys[1]]);
 }
 
 fn run(
@@ -99,7 +99,7 @@ fn run(
         }
         let (head, tail) = rest.split_at(len.min(rest.len()));
         rest = tail;
-        begin(&mut join, head);
+        begin(&mut join, &driver, head);
         while !join.is_done() {
             let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, ()> {
                 let keep = keep.expect("there is a filter");
@@ -186,9 +186,10 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
         let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4, true);
         let driver = Driver::new(1, Stop::default());
         for epoch in rows.chunks(40) {
-            begin(&mut join, epoch);
+            begin(&mut join, &driver, epoch);
             while !join.is_done() {
-                join.advance::<()>(&driver, None).unwrap();
+                let all = |left: &[u32], _: &[u32]| Ok::<_, ()>(vec![true; left.len()]);
+                join.advance(&driver, Some(&all)).unwrap();
             }
             join.purge(Some(epoch.last().unwrap().0));
         }
@@ -211,7 +212,7 @@ fn silent_keys_leave_nothing_behind() {
     for ts in 0..10_000_i64 {
         let key = free.pop().unwrap_or(most);
         most = most.max(key + 1);
-        begin(&mut join, &[(ts, Side::Left, Some(key))]);
+        begin(&mut join, &driver, &[(ts, Side::Left, Some(key))]);
         join.advance::<()>(&driver, None).unwrap();
         free.extend(join.purge(Some(ts)));
     }

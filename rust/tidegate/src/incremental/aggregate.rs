@@ -13,7 +13,6 @@ use tidegate_structures::gate::Planned;
 use tidegate_structures::pages::Pages;
 use tidegate_sync::{Charge, Stop};
 
-use super::Polled;
 use super::aggregate_state::describe;
 use super::chosen::Rows;
 use super::groups::{GROUP_BYTES, Groups};
@@ -22,6 +21,7 @@ use super::late::late_schema;
 use super::news::News;
 use super::ready::{Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
+use super::{Polled, lasting};
 use crate::aggregate::Aggregation;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
@@ -150,8 +150,7 @@ impl OnlineAggregation {
             pending: Vec::new(),
             ready: VecDeque::new(),
             charge: None,
-            driver: Driver::lasting(query.threads, Stop::default(), false)
-                .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
+            driver: lasting(query.threads, false)?,
             alone,
             rows_out: 0,
             failed: None,

@@ -134,7 +134,7 @@ impl BandEngine {
 }
 
 impl Engine for BandEngine {
-    fn begin(&mut self, rows: Rows<'_>) -> Result<()> {
+    fn begin(&mut self, _: &Driver, rows: Rows<'_>) -> Result<()> {
         let [left, right] = rows.batches;
         let (left, right) = (self.ranges(Side::Left, left)?, self.ranges(Side::Right, right)?);
         self.choose([&left, &right]);

@@ -57,7 +57,9 @@ impl StreamJoin {
 
 fn algorithm(parallelism: Parallelism) -> &'static str {
     match parallelism {
-        Parallelism::Auto => "PPOIJ, a key on one thread (KP), until one has far more to compare; then as hybrid",
+        Parallelism::Auto => {
+            "PPOIJ, a key on one thread (KP); with a condition, until one has far more to compare, then as hybrid"
+        }
         Parallelism::Key => "PPOIJ, a key on one thread (KP)",
         Parallelism::Data => "PPOIJ, each key on all threads (DP)",
         Parallelism::Hybrid => "PPOIJ, a key on as many threads as its share of the rows needs (HP)",
@@ -72,10 +74,10 @@ struct IntervalEngine {
 }
 
 impl Engine for IntervalEngine {
-    fn begin(&mut self, rows: Rows<'_>) -> Result<()> {
-        let Rows { ts, sides, batches: [left, right] } = rows;
-        let (left, right) = (self.keys.of(Side::Left, left)?, self.keys.of(Side::Right, right)?);
-        self.join.begin(ts, sides, [&left, &right]);
+    fn begin(&mut self, driver: &Driver, rows: Rows<'_>) -> Result<()> {
+        let Rows { ts, sides, batches } = rows;
+        let [left, right] = self.keys.of_both(driver, batches)?;
+        self.join.begin(driver, ts, sides, [&left, &right]);
         Ok(())
     }
 

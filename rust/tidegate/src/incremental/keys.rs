@@ -6,14 +6,18 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::Side;
 use tidegate_operators::interval_join::NO_KEY;
 
+use crate::Result;
 use crate::keys::{KeyColumn, SideKeys};
 use crate::table::Table;
-use crate::{Error, Result};
 
 const HASHER: FixedState = FixedState::with_seed(0);
+
+/// In place of the number of a key that has none.
+const UNKNOWN: u32 = NO_KEY - 1;
 
 /// The numbers of the keys that rows have.
 #[derive(Debug)]
@@ -61,57 +65,46 @@ impl KeyNumbers {
 
     /// The number of each row's key, new keys getting one; [`NO_KEY`] for a key that holds a null.
     pub(super) fn of(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
-        let name = ["left", "right"][side as usize];
-        let table = Table::trusted(name, batch.clone());
+        let (table, columns) = (Table::trusted(name(side), batch.clone()), self.columns.clone());
+        let keys = self.side_keys(side, &table, &columns)?;
+        let found = self.numbers.find(&keys, batch.num_rows())?;
+        self.complete(&keys, found)
+    }
+
+    /// The same for both sides: most keys have a number, which threads look up at the same time.
+    pub(super) fn of_both(&mut self, driver: &Driver, batches: &[RecordBatch; 2]) -> Result<[Vec<u32>; 2]> {
+        let table = |side: Side| Table::trusted(name(side), batches[side as usize].clone());
+        let (left, right, columns) = (table(Side::Left), table(Side::Right), self.columns.clone());
+        let of_left = self.side_keys(Side::Left, &left, &columns)?;
+        let of_right = self.side_keys(Side::Right, &right, &columns)?;
+        let numbers = &self.numbers;
+        let (in_left, in_right) =
+            driver.both(|| numbers.find(&of_left, left.rows()), || numbers.find(&of_right, right.rows()));
+        Ok([self.complete(&of_left, in_left?)?, self.complete(&of_right, in_right?)?])
+    }
+
+    /// The keys of a side's rows.
+    fn side_keys<'a>(&self, side: Side, table: &'a Table, columns: &'a [KeyColumn]) -> Result<SideKeys<'a>> {
         let of_side = |column: &KeyColumn| match side {
             Side::Left => column.left,
             Side::Right => column.right,
         };
         let columns: Vec<(usize, &DataType)> =
-            self.columns.iter().map(|column| (of_side(column), column.common_type())).collect();
-        let free = &mut self.free;
-        let mut found = Vec::with_capacity(batch.num_rows());
-        let side_keys = || {
-            let keys = SideKeys::new(&table, &columns)?;
-            let with_nulls = columns.len() > 1 && matches!(self.nulls, Nulls::Group(_));
-            Ok::<_, Error>(if with_nulls { keys.with_nulls() } else { keys })
-        };
-        match &mut self.numbers {
-            Numbers::One => found.resize(batch.num_rows(), 0),
-            Numbers::Words(table_of, keys) => side_keys()?.for_each_word(|key| {
-                found.push(key.map_or(NO_KEY, |key| {
-                    let hash = HASHER.hash_one(key);
-                    match table_of.find(hash, |&(other, _)| other == key) {
-                        Some(&(_, number)) => number,
-                        None => {
-                            let number = place(free, keys, key);
-                            table_of.insert_unique(hash, (key, number), |&(key, _)| HASHER.hash_one(key));
-                            number
-                        }
-                    }
-                }));
-            })?,
-            Numbers::Bytes(table_of, keys) => side_keys()?.for_each_bytes(|key| {
-                found.push(key.map_or(NO_KEY, |key| {
-                    let hash = HASHER.hash_one(key);
-                    let same = |&number: &u32| {
-                        let (other, bytes) = &keys[number as usize];
-                        *other == hash && **bytes == *key
-                    };
-                    match table_of.find(hash, same) {
-                        Some(&number) => number,
-                        None => {
-                            let number = place(free, keys, (hash, key.into()));
-                            table_of.insert_unique(hash, number, |&number| keys[number as usize].0);
-                            number
-                        }
-                    }
-                }));
-            })?,
+            columns.iter().map(|column| (of_side(column), column.common_type())).collect();
+        let keys = SideKeys::new(table, &columns)?;
+        let with_nulls = columns.len() > 1 && matches!(self.nulls, Nulls::Group(_));
+        Ok(if with_nulls { keys.with_nulls() } else { keys })
+    }
+
+    /// Gives each key that has no number one.
+    fn complete(&mut self, keys: &SideKeys<'_>, mut found: Vec<u32>) -> Result<Vec<u32>> {
+        if found.contains(&UNKNOWN) {
+            self.numbers.give(&mut self.free, keys, &mut found)?;
         }
         if let Nulls::Group(null) = &mut self.nulls
             && found.contains(&NO_KEY)
         {
+            let free = &mut self.free;
             let null = *null.get_or_insert_with(|| match &mut self.numbers {
                 Numbers::One => unreachable!("there is no column that could be null"),
                 Numbers::Words(_, keys) => place(free, keys, 0),
@@ -157,6 +150,78 @@ impl KeyNumbers {
             *null = null.filter(|null| !silent.contains(null));
         }
         self.free.extend_from_slice(silent);
+    }
+}
+
+impl Numbers {
+    /// The number of each row's key, or [`UNKNOWN`].
+    fn find(&self, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
+        let mut found = Vec::with_capacity(rows);
+        match self {
+            Numbers::One => found.resize(rows, 0),
+            Numbers::Words(table, _) => keys.for_each_word(|key| {
+                let number = |key| find_word(table, HASHER.hash_one(key), key).unwrap_or(UNKNOWN);
+                found.push(key.map_or(NO_KEY, number));
+            })?,
+            Numbers::Bytes(table, known) => keys.for_each_bytes(|key| {
+                let number = |key| find_bytes(table, known, HASHER.hash_one(key), key).unwrap_or(UNKNOWN);
+                found.push(key.map_or(NO_KEY, number));
+            })?,
+        }
+        Ok(found)
+    }
+
+    /// Gives a number to each key that has none; `found` has what was found of all rows.
+    fn give(&mut self, free: &mut Vec<u32>, keys: &SideKeys<'_>, found: &mut [u32]) -> Result<()> {
+        let mut rows = found.iter_mut();
+        // The place for the number of the next row, if that has none.
+        let mut next = || rows.next().filter(|number| **number == UNKNOWN);
+        match self {
+            Numbers::One => Ok(()),
+            Numbers::Words(table, known) => keys.for_each_word(|key| {
+                if let (Some(number), Some(key)) = (next(), key) {
+                    let hash = HASHER.hash_one(key);
+                    // A row before it may have brought the key.
+                    *number = find_word(table, hash, key).unwrap_or_else(|| {
+                        let number = place(free, known, key);
+                        table.insert_unique(hash, (key, number), |&(key, _)| HASHER.hash_one(key));
+                        number
+                    });
+                }
+            }),
+            Numbers::Bytes(table, known) => keys.for_each_bytes(|key| {
+                if let (Some(number), Some(key)) = (next(), key) {
+                    let hash = HASHER.hash_one(key);
+                    *number = find_bytes(table, known, hash, key).unwrap_or_else(|| {
+                        let number = place(free, known, (hash, key.into()));
+                        table.insert_unique(hash, number, |&number| known[number as usize].0);
+                        number
+                    });
+                }
+            }),
+        }
+    }
+}
+
+#[inline]
+fn find_word(table: &HashTable<(i64, u32)>, hash: u64, key: i64) -> Option<u32> {
+    table.find(hash, |&(other, _)| other == key).map(|&(_, number)| number)
+}
+
+#[inline]
+fn find_bytes(table: &HashTable<u32>, known: &[(u64, Box<[u8]>)], hash: u64, key: &[u8]) -> Option<u32> {
+    let same = |&number: &u32| {
+        let (other, bytes) = &known[number as usize];
+        *other == hash && **bytes == *key
+    };
+    table.find(hash, same).copied()
+}
+
+/// What the rows of a side are called in messages.
+fn name(side: Side) -> &'static str {
+    match side {
+        Side::Left => "left",
+        Side::Right => "right",
     }
 }
 

@@ -10,14 +10,13 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{BlockReader, Filler, Planned};
-use tidegate_sync::Stop;
 
-use super::Polled;
 use super::intake::Intake;
 use super::late::late_schema;
 use super::news::News;
 use super::ready::{Ready, Rest, plan};
 use super::source::{Source, SourceRun, SourceStats, Stream, gather_timed};
+use super::{Polled, lasting};
 use crate::table::column;
 use crate::time::{self, Bound, Unit};
 use crate::{Error, Result};
@@ -25,7 +24,7 @@ use crate::{Error, Result};
 /// Rows of a batch, about: a thread's piece of a poll's work.
 const BATCH_ROWS: usize = 1 << 15;
 
-/// The most batches that a poll makes: enough that starting threads weighs little.
+/// The most batches that a poll makes: enough that waking threads weighs little.
 const POLL_BATCHES: usize = 8;
 
 /// What a merge is asked for.
@@ -85,7 +84,7 @@ impl Merge {
             intake: Intake::new(streams, options.memory_limit)?,
             stream,
             ready: VecDeque::new(),
-            driver: Driver::new(options.threads, Stop::default()),
+            driver: lasting(options.threads, false)?,
             rows_out: 0,
         })
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
+use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{Block, BlockReader, Filler, Next, Planned};
 use tidegate_sync::Charge;
 
 use super::source::SourceRun;
+use crate::Result;
 use crate::interleave::Place;
 
 /// Ready rows in merged order.
@@ -65,34 +67,36 @@ impl ReadyRun {
 
 impl ReadyRuns {
     /// The rows of blocks that follow each other.
-    pub(super) fn new(blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> ReadyRuns {
+    pub(super) fn new(blocks: &[Planned<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
         let rows = blocks.iter().map(Planned::len).sum();
-        let (ts, sources) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-        let mut ready = ReadyRuns { ts, sources, runs: Vec::new() };
-        // The run of each source that is the last so far: it may go on in the next block.
-        let mut last = HashMap::new();
-        for block in blocks {
-            ready.add(block.filled(filler), &mut last);
-            block.recycle(filler);
-        }
-        // Each source's stay in order.
-        ready.runs.sort_by_key(|run| run.source);
-        ready
-    }
-
-    fn add(&mut self, block: &Block<SourceRun>, last: &mut HashMap<u16, usize>) {
-        self.ts.extend_from_slice(block.ts());
-        self.sources.extend(block.ids().iter().map(|id| id.source()));
-        for (pushed, range) in block.runs().zip(block.ranges()) {
+        let (mut ts, mut sources) = (vec![0; rows], vec![0; rows]);
+        // 1. Each block's rows are merged where they belong.
+        let (mut ts_left, mut sources_left) = (&mut ts[..], &mut sources[..]);
+        let places = blocks.iter().map(|block| {
+            let (ts, rest) = std::mem::take(&mut ts_left).split_at_mut(block.len());
+            ts_left = rest;
+            let (sources, rest) = std::mem::take(&mut sources_left).split_at_mut(block.len());
+            sources_left = rest;
+            (block, ts, sources)
+        });
+        let places: Vec<_> = places.collect();
+        driver.map_with(places, Filler::default, |filler, (block, ts, sources)| block.write(filler, ts, sources))?;
+        // 2. A source's run may go on in the next block.
+        let mut runs: Vec<ReadyRun> = Vec::new();
+        let mut last: HashMap<u16, usize> = HashMap::new();
+        for (pushed, range) in blocks.iter().flat_map(Planned::pieces) {
             let (source, first) = (pushed.first.source(), pushed.first.position());
-            match last.get(&source).map(|&last| &mut self.runs[last]).filter(|run| run.first == first) {
+            match last.get(&source).map(|&last| &mut runs[last]).filter(|run| run.first == first) {
                 Some(run) => run.range.end = range.end,
                 None => {
-                    last.insert(source, self.runs.len());
-                    self.runs.push(ReadyRun { source, first, push: pushed.run.clone(), range });
+                    last.insert(source, runs.len());
+                    runs.push(ReadyRun { source, first, push: pushed.run.clone(), range });
                 }
             }
         }
+        // Each source's stay in order.
+        runs.sort_by_key(|run| run.source);
+        Ok(ReadyRuns { ts, sources, runs })
     }
 }
 

@@ -139,7 +139,7 @@ impl Test<'_> {
 }
 
 impl<J: SlidingJoin> Engine for WindowEngine<J> {
-    fn begin(&mut self, rows: Rows<'_>) -> Result<()> {
+    fn begin(&mut self, _: &Driver, rows: Rows<'_>) -> Result<()> {
         let numbers = self.numbers(rows.batches.each_ref())?;
         self.is_scanned = self.join.begin(rows.ts, rows.sides, numbers.as_deref());
         Ok(())

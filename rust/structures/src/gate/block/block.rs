@@ -120,18 +120,25 @@ impl<R: Run> Block<R> {
         self.fillers.add(1) == 0
     }
 
-    /// Merges the rows, unless another thread is done with it first.
-    pub(super) fn fill(&self, filler: &mut Filler) {
-        let mut columns = filler.memory(self.len());
+    /// The place of each slab among the rows, and its pieces, in order of source and position.
+    fn slabs(&self) -> impl Iterator<Item = (Range<usize>, Vec<(RowId, &[i64])>)> {
         let (mut piece, mut row) = (0, 0);
-        for &(piece_end, row_end) in &self.plan.slabs {
+        self.plan.slabs.iter().map(move |&(piece_end, row_end)| {
             let pieces = self.plan.pieces[piece..piece_end].iter().map(|piece| {
                 let pushed = self.plan.runs[piece.run].rows();
                 (pushed.first.plus(piece.row), &pushed.run.ts()[piece.row..piece.row + piece.rows])
             });
-            let pieces: Vec<_> = pieces.collect();
-            filler.scatter.merge(&pieces, &mut columns.ts[row..row_end], &mut columns.ids[row..row_end]);
+            let slab = (row..row_end, pieces.collect());
             (piece, row) = (piece_end, row_end);
+            slab
+        })
+    }
+
+    /// Merges the rows, unless another thread is done with it first.
+    pub(super) fn fill(&self, filler: &mut Filler) {
+        let mut columns = filler.memory(self.len());
+        for (rows, pieces) in self.slabs() {
+            filler.scatter.merge(&pieces, &mut columns.ts[rows.clone()], &mut columns.ids[rows]);
         }
         if let Err(lost) = self.rows.set(Arc::new(columns)) {
             filler.keep(into_inner(lost));
@@ -184,6 +191,21 @@ impl<R: Run> Planned<R> {
         &self.0
     }
 
+    /// Writes the times and the sources of the rows where the caller wants them, for a reader that is the only one: the
+    /// block stays unfilled.
+    ///
+    /// # Panics
+    ///
+    /// Unless `ts` and `sources` have a place for each row.
+    pub fn write(&self, filler: &mut Filler, ts: &mut [i64], sources: &mut [u16]) {
+        assert_eq!((ts.len(), sources.len()), (self.len(), self.len()), "a place for each row");
+        for (rows, pieces) in self.0.slabs() {
+            filler.ids.resize(rows.len(), RowId::new(0, 0));
+            filler.scatter.merge(&pieces, &mut ts[rows.clone()], &mut filler.ids);
+            sources[rows].iter_mut().zip(&filler.ids).for_each(|(source, id)| *source = id.source());
+        }
+    }
+
     /// Gives the block up, and its memory to `filler` if nobody else has the block.
     pub fn recycle(self, filler: &mut Filler) {
         filler.recycle(self.0);
@@ -194,6 +216,8 @@ impl<R: Run> Planned<R> {
 #[derive(Debug, Default)]
 pub struct Filler {
     scatter: Scatter,
+    /// The ids of a slab.
+    ids: Vec<RowId>,
     /// Memory of a block that was passed, for the next one.
     spare: Columns,
 }

@@ -245,6 +245,10 @@ mod tests {
         planned.iter().rev().for_each(|block| assert_eq!(block.filled(&mut filler).len(), block.len()));
         for block in planned {
             let Next::Ready(other) = readers[1].next_block() else { panic!("as many blocks") };
+            let (mut ts, mut sources) = (vec![0; block.len()], vec![0; block.len()]);
+            block.write(&mut filler, &mut ts, &mut sources);
+            assert_eq!(ts, other.ts());
+            assert!(sources.iter().eq(&other.ids().iter().map(|id| id.source()).collect::<Vec<_>>()));
             assert_eq!(block.filled(&mut filler).ids(), other.ids());
             block.recycle(&mut filler);
         }

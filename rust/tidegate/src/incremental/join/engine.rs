@@ -21,7 +21,7 @@ use crate::join::JoinPlan;
 /// its distance from the oldest row of its side that is kept.
 pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// Begins an epoch, when the former is done, with rows in merged order, none before those of former epochs.
-    fn begin(&mut self, rows: Rows<'_>) -> Result<()>;
+    fn begin(&mut self, driver: &Driver, rows: Rows<'_>) -> Result<()>;
 
     /// The rows of the epoch.
     fn epoch_rows(&self) -> usize;

@@ -20,16 +20,16 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Results, Side};
 use tidegate_operators::matches::How;
 use tidegate_operators::online_join::{Progress, SMALL_EPOCH};
-use tidegate_structures::gate::{Filler, Planned};
+use tidegate_structures::gate::Planned;
 use tidegate_sync::Stop;
 
-use super::Polled;
 use super::intake::Intake;
 use super::latency::Latency;
 use super::news::News;
 use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
 use super::source::{Source, SourceStats, Stream, gather_batch};
 use super::store::Store;
+use super::{Polled, lasting};
 use crate::interleave::{NO_PLACE, Place};
 use crate::join::{JoinOptions, JoinPlan};
 use crate::time::{self, Bound, Unit};
@@ -39,7 +39,7 @@ use engine::{Engine, KeptRows, Rows};
 use maker::{Maker, cuts};
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
-const EPOCH_ROWS: usize = 1 << 16;
+const EPOCH_ROWS: usize = 1 << 17;
 
 /// What an incremental join is asked for, beside the query.
 #[derive(Clone, Debug)]
@@ -91,7 +91,6 @@ pub struct StreamJoin {
     driver: Driver,
     /// For work that is not worth waking other threads.
     alone: Driver,
-    filler: Filler,
     latency: Latency,
     rows_out: u64,
     /// Why the join cannot go on.
@@ -155,10 +154,8 @@ impl StreamJoin {
             engine,
             epoch: None,
             ready: VecDeque::new(),
-            driver: Driver::lasting(*threads, Stop::default(), options.pin)
-                .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?,
+            driver: lasting(*threads, options.pin)?,
             alone: Driver::new(1, Stop::default()),
-            filler: Filler::default(),
             latency: Latency::default(),
             rows_out: 0,
             failed: None,
@@ -230,7 +227,8 @@ impl StreamJoin {
         if !blocks.is_empty() {
             let rows = blocks.iter().map(Planned::len).sum();
             self.within(rows, |join| {
-                let ready = ReadyRuns::new(blocks, &mut join.filler);
+                let ready = ReadyRuns::new(&blocks, join.driver_for(rows))?;
+                drop(blocks);
                 join.begin(ready)?;
                 join.go_on()
             })?;
@@ -284,7 +282,8 @@ impl StreamJoin {
             }
             Ok::<_, Error>(())
         };
-        let (begun, stored) = driver.both(|| engine.begin(Rows { ts, sides, batches: &batches }), store);
+        let rows = Rows { ts, sides, batches: &batches };
+        let (begun, stored) = driver.both(|| engine.begin(&driver, rows), store);
         begun.and(stored)
     }
 
