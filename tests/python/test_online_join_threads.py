@@ -1,5 +1,6 @@
 """The online join among threads, signals and forks."""
 
+import contextlib
 import os
 import re
 import signal
@@ -13,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from test_online_join_sources import LEFT, new
-from tidegate import ClosedError
+from test_online_join_sources import LEFT, QUERY, new
+from tidegate import ClosedError, MemoryLimitError, interval_join
 
 # Far more than any of this takes.
 PATIENCE = 60
@@ -53,6 +54,61 @@ def test_threads_feed_and_threads_take() -> None:
         for a in range(sides)
     ]
     assert [pair for batch in batches for pair in batch] == wanted
+
+
+class Death(Exception):  # noqa: N818 - nothing went wrong
+    """The end of a feeder, in the middle of its rows."""
+
+
+def test_sources_stall_die_and_flood() -> None:
+    rows, piece, (dying, flooding, stalling) = 4_000, 100, (1, 2, 3)
+    join = new(sources=(2, 2), how="full", threads=2, memory_limit=1_500_000)
+
+    def rows_of(number: int, first: int, last: int) -> pa.Table:
+        ts = np.arange(first, last)
+        columns = {"ts": ts, "k": ["a"] * len(ts), "l" if number < 2 else "r": 4 * ts + number}
+        return pa.table(columns | ({} if number < 2 else {"extra": np.zeros(len(ts))}))
+
+    def feed(number: int) -> None:
+        with join.sources[number] as source:
+            for first in range(0, rows, piece):
+                if first == rows // 2:
+                    if number == dying:
+                        raise Death
+                    threading.Event().wait(0.2 if number == stalling else 0)
+                table, taken = rows_of(number, first, first + piece), False
+                while not taken:
+                    try:
+                        source.push(table)
+                        taken = True
+                    except MemoryLimitError:
+                        # There is room for all rows but the late ones, which are fetched meanwhile.
+                        threading.Event().wait(0.001)
+                for _ in range(20 if number == flooding else 0):
+                    # All but the last row of the piece, which are late now.
+                    with contextlib.suppress(MemoryLimitError):
+                        source.push(table[:-1])
+
+    late, batches = 0, []
+    with ThreadPoolExecutor(4) as pool:
+        feeding = [pool.submit(feed, number) for number in range(4)]
+        while not all(feeder.done() for feeder in feeding):
+            batches.extend(iter(join.poll, None))
+            # Late rows count towards the limit until they are fetched.
+            late += join.late().num_rows
+        ends = [type(feeder.exception(PATIENCE)) for feeder in feeding]
+    assert ends == [type(None), Death, type(None), type(None)]
+    left = pa.concat_tables([rows_of(0, 0, rows), rows_of(dying, 0, rows // 2)])
+    right = pa.concat_tables([rows_of(flooding, 0, rows), rows_of(stalling, 0, rows)])
+    wanted = interval_join(left, right, **QUERY, how="full")
+    by = [("l", "ascending"), ("r", "ascending")]
+    batches.extend(join)
+    assert pa.Table.from_batches(batches).sort_by(by).equals(wanted.sort_by(by))
+    stats = join.stats()
+    late += join.late().num_rows
+    assert stats["rows_late"] == late > 0
+    assert stats["rows_used"] == left.num_rows + right.num_rows
+    assert stats["rows_in"] == stats["rows_used"] + late
 
 
 def test_an_iterator_wakes_when_a_source_speaks() -> None:
