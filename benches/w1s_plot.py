@@ -1,10 +1,11 @@
-"""Draw what `w1s.py` has measured: rates by keys, skew and interval, balance by replicas and skew.
+"""Draw what `w1s.py` has measured: rates by keys, skew and interval, latencies, balance.
 
     python benches/w1s_plot.py benches/results/w1s-throughput.json benches/results/w1s-skew.json \
-        benches/results/w1s-stock.json benches/results/w1s-load.json benches/plots/w1s.svg
+        benches/results/w1s-stock.json benches/results/w1s-latency.json \
+        benches/results/w1s-load.json benches/plots/w1s.svg
 
-The inputs are written by `w1s.py`: `throughput`, `throughput --skew 0.2,0.3,0.4,0.5`, `stock` and
-`load --skew uniform,0.2,0.3,0.4,0.5`.
+The inputs are written by `w1s.py`: `throughput`, `throughput --keys 50 --skew 0.2,0.3,0.4,0.5`,
+`stock`, `latency` and `load --skew uniform,0.2,0.3,0.4,0.5`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 
@@ -22,6 +23,9 @@ mpl.rcParams["svg.hashsalt"] = "w1s"  # equal figures are equal files
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 Point = dict[str, Any]
 MODES = ("key", "hybrid", "data", "auto")
 THREADS = 2
@@ -29,8 +33,13 @@ KEYS = 50
 
 
 def rate(point: Point) -> float:
-    """Millions of rows of both sides a second."""
-    return float(point["rows"] / statistics.median(point["seconds"]) / 1e6)
+    """Millions of rows of both sides a second, in the fastest run."""
+    return float(point["rows"] / min(point["seconds"]) / 1e6)
+
+
+def high_latency(point: Point) -> float:
+    """The 99th percentile in milliseconds."""
+    return float(point["latency_s"][1] * 1e3)
 
 
 def load_factor(point: Point) -> float:
@@ -38,17 +47,23 @@ def load_factor(point: Point) -> float:
     return float(max(point["comparisons"]) / statistics.mean(point["comparisons"]))
 
 
-def bars(axes: Any, points: list[Point], what: str, label: str) -> None:  # noqa: ANN401 - untyped library
-    """A group of bars for each value of `what`, with the rate of each mode."""
+def bars(
+    axes: Any,  # noqa: ANN401 - untyped library
+    points: list[Point],
+    what: str,
+    label: str,
+    value_of: Callable[[Point], float] = rate,
+) -> None:
+    """A group of bars for each value of `what`, with the rate, or what else, of each mode."""
     points = [point for point in points if point["threads"] == THREADS]
     values = list(dict.fromkeys(point[what] for point in points))
     for at, mode in enumerate(MODES):
-        of_mode = {point[what]: rate(point) for point in points if point["mode"] == mode}
+        of_mode = {point[what]: value_of(point) for point in points if point["mode"] == mode}
         places = [place + 0.2 * (at - 1.5) for place in range(len(values))]
         axes.bar(places, [of_mode[value] for value in values], 0.2, label=mode)
     axes.set_xticks(range(len(values)), [str(value) for value in values])
     axes.set_xlabel(label)
-    axes.set_ylabel("M rows/s of both sides")
+    axes.set_ylabel("M rows/s of both sides" if value_of is rate else "p99 latency, ms")
 
 
 def lines(axes: Any, points: list[Point], what: str, label: str) -> None:  # noqa: ANN401 - untyped library
@@ -69,7 +84,7 @@ def lines(axes: Any, points: list[Point], what: str, label: str) -> None:  # noq
 def main() -> None:
     """Read the files and draw."""
     *inputs, out = map(Path, sys.argv[1:])
-    throughput, skewed, stock, load = (json.loads(path.read_text()) for path in inputs)
+    throughput, skewed, stock, latency, load = (json.loads(path.read_text()) for path in inputs)
     load = [point for point in load if point["keys"] == KEYS]
     replicas = max(point["threads"] for point in load)
     figure, axes = plt.subplots(2, 3, figsize=(12, 6), layout="constrained")
@@ -81,8 +96,9 @@ def main() -> None:
     lines(axes[1][0], of_most, "skew", f"skew s, {KEYS} keys, {replicas} replicas")
     of_skew = [point for point in load if point["skew"] == "0.3"]
     lines(axes[1][1], of_skew, "threads", f"replicas, {KEYS} keys, skew 0.3")
-    axes[1][2].axis("off")
-    axes[1][2].legend(*axes[0][0].get_legend_handles_labels(), loc="center", title="parallelism")
+    label = f"keys, uniform, {THREADS} threads, half of the peak rate"
+    bars(axes[1][2], latency, "keys", label, high_latency)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     out.parent.mkdir(exist_ok=True)
     figure.savefig(out, metadata={"Date": None})
 
