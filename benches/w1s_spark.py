@@ -27,7 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
-from w1_spark import SPAN, Case, cpu_seconds, fingerprint, make
+from spark_costs import cpu_seconds, fingerprint
+from w1_spark import SPAN, Case, make
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -84,7 +84,11 @@ class Partials:
 
     def _of(self, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches(batches)
-        more = rows.column_names[len(self.names) :]
+        # What has to travel goes by names that nothing else has.
+        longest = max(map(len, [*self.names, *self.slices.aggs]))
+        more = [
+            f"key{at}".ljust(longest + 1, "_") for at in range(rows.num_columns - len(self.names))
+        ]
         found = self.slices.run([rows.rename_columns([*self.names, *more])], more)
         kept = ["window_start", *self.slices.by, *self.slices.aggs, *more]
         yield from found.select(kept).combine_chunks().to_batches()

@@ -39,7 +39,7 @@ _DAY = 86_400_000_000
 class Packer:
     """Divides the rows of one side, as it is sent to the workers.
 
-    Column `on` has the time. A last column, `bucket`, has the bucket if there are several.
+    Column `on` has the time. A last column has the bucket if there are several.
     """
 
     layout: Layout
@@ -66,8 +66,8 @@ class Packer:
             if len(self.layout.buckets) == 1:
                 yield from self._placed(rows, np.zeros(rows.num_rows, dtype=np.int32))
             else:
-                travelling = rows.select(rows.schema.names[:-1])
-                yield from self._placed(travelling, rows.column("bucket").to_numpy())
+                last = rows.num_columns - 1
+                yield from self._placed(rows.select(range(last)), rows.column(last).to_numpy())
 
     def _placed(self, rows: pa.RecordBatch, buckets: Integers) -> Iterator[pa.RecordBatch]:
         times = as_integers(rows.column(self.on), days=self.days)
