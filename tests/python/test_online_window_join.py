@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate import IntervalJoin, StateError, TidegateError, WindowJoin, rows, window_join
+from tidegate import (
+    IntervalJoin,
+    MemoryLimitError,
+    StateError,
+    TidegateError,
+    WindowJoin,
+    rows,
+    window_join,
+)
 
 ALGORITHMS = ["auto", "scalejoin", "cell", "three-step", "handshake", "low-latency-handshake"]
 HOW = ["inner", "left", "right", "full", "semi", "anti"]
@@ -230,6 +238,40 @@ def test_numbers_whose_arithmetic_fails_are_for_the_evaluation_to_judge():
         right.close()
         with pytest.raises(TidegateError, match="verflow"):
             list(join)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_window_beyond_the_memory_limit_is_refused_until_rows_leave(algorithm):
+    schema = table([], []).schema
+    where = "abs(left.x - right.x) <= 2 AND left.ts <= right.ts + 5"
+    with WindowJoin(
+        schema, schema, on="ts", window=100_000, where=where, algorithm=algorithm, threads=2,
+        memory_limit=2_000_000, pin=False,
+    ) as join:  # fmt: skip
+        left, right = join.sources
+        last = 0
+        with pytest.raises(MemoryLimitError, match="of memory_limit = 2000000 are held"):
+            while last < 100_000:
+                for source in join.sources:
+                    source.push(table(list(range(last, last + 500)), list(range(500))))
+                last += 500
+                for _ in iter(join.poll, None):
+                    pass
+                # What is charged for the rows covers all that is held.
+                stats = join.stats()
+                assert stats["state_bytes"] + stats["state_rows"] * 16 <= stats["memory"]
+        assert 5_000 < last < 2_000_000 / 40
+        # Nothing is lost, and once rows have left there is room again.
+        assert join.stats()["state_rows"] >= 2 * last - 500
+        for source in join.sources:
+            source.advance(300_000)
+        for _ in iter(join.poll, None):
+            pass
+        left.push(table([300_000], [1]))
+        right.push(table([300_001], [1]))
+        left.close()
+        right.close()
+        assert sum(batch.num_rows for batch in join) == 1
 
 
 def test_explain_names_the_algorithm():

@@ -105,6 +105,12 @@ impl Operand {
         }
     }
 
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        let missing = self.missing.as_ref().map_or(0, Vec::capacity);
+        missing + with_values!(&self.numbers, values => values.capacity() * values.first().map_or(0, size_of_val))
+    }
+
     /// Whether a row has no number. NaN is one, though it matches nothing either.
     pub fn has_missing(&self) -> bool {
         self.missing.as_ref().is_some_and(|missing| missing.contains(&true))

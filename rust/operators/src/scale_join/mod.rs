@@ -242,7 +242,11 @@ impl SlidingJoin for ScaleJoin {
     }
 
     fn memory(&self) -> usize {
-        self.shares.iter().map(Share::memory).sum::<usize>() + self.logs.iter().map(Log::memory).sum::<usize>()
+        let of_terms =
+            |term: &Term| [Side::Left, Side::Right].map(|side| term.operand(side).memory()).iter().sum::<usize>();
+        self.terms.iter().map(of_terms).sum::<usize>()
+            + self.shares.iter().map(Share::memory).sum::<usize>()
+            + self.logs.iter().map(Log::memory).sum::<usize>()
     }
 
     fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {

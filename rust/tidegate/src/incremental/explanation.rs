@@ -8,6 +8,8 @@ pub(super) struct Method<'a> {
     pub(super) algorithm: &'a str,
     pub(super) index: &'a str,
     pub(super) threads: usize,
+    /// Bytes that it keeps of a row beside what every join keeps.
+    pub(super) row_bytes: usize,
 }
 
 /// What a join of rows as they come does. The first lines say which pairs there are, the result has so many columns.
@@ -17,7 +19,8 @@ pub(super) fn explain(
     result_columns: usize,
     options: &StreamOptions,
 ) -> String {
-    let Method { algorithm, index, threads } = method;
+    let Method { algorithm, index, threads, row_bytes } = method;
+    let row_bytes = ROW_BYTES + row_bytes;
     let limit = options.memory_limit.map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"));
     let order = if options.ordered { "a pair at the place of its later row" } else { "in any order" };
     let pinned = if options.pin { ", each on a processor of its own" } else { "" };
@@ -26,7 +29,7 @@ pub(super) fn explain(
         format!("  algorithm  {algorithm}"),
         format!("  index      {index}"),
         format!("  threads    {threads}{pinned}"),
-        format!("  memory     rows until none can match them any more, and {ROW_BYTES} bytes each; {limit}"),
+        format!("  memory     rows until none can match them any more, and {row_bytes} bytes each; {limit}"),
         format!("  output     {result_columns} columns, {order}"),
     ]);
     lines.join("\n")

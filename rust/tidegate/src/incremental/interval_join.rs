@@ -31,6 +31,7 @@ impl StreamJoin {
             algorithm: algorithm(parallelism),
             index: "the rows of each key and side that later rows may match, in time order",
             threads,
+            row_bytes: 0,
         };
         let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let engine = IntervalEngine {

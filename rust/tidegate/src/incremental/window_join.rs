@@ -28,14 +28,15 @@ impl StreamJoin {
         let algorithm = query.algorithm.unwrap_or(Algorithm::ScaleJoin);
         let JoinOptions { how, threads, .. } = query.options;
         let index = algorithm.index(plan.join.has_equality());
-        let method = Method { algorithm: algorithm.describe(), index, threads };
-        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let scan = plan.join.predicate.as_ref().map(Predicate::scan);
         let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
         let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
         terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
+        let row_bytes = algorithm.row_bytes(&terms);
+        let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
+        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let comparing = Comparing { windows: plan.windows.windows, how, threads, ordered: options.ordered, terms };
-        let parts = Parts { predicate: plan.join.predicate.clone(), scan, keys };
+        let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
         let engine = comparing.join(algorithm, parts);
         let query = Query {
             operator: "window_join",
@@ -52,6 +53,7 @@ impl StreamJoin {
 
 /// Makes an engine of a join.
 struct Parts {
+    row_bytes: usize,
     predicate: Option<Predicate>,
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
@@ -61,14 +63,16 @@ impl WithJoin for Parts {
     type Done = Box<dyn Engine>;
 
     fn with<J: SlidingJoin + 'static>(self, join: J) -> Box<dyn Engine> {
-        let Parts { predicate, scan, keys } = self;
-        Box::new(WindowEngine { predicate, scan, keys, is_scanned: true, join })
+        let Parts { row_bytes, predicate, scan, keys } = self;
+        Box::new(WindowEngine { row_bytes, predicate, scan, keys, is_scanned: true, join })
     }
 }
 
 /// Finds pairs within windows.
 #[derive(Debug)]
 struct WindowEngine<J> {
+    /// What a row is charged for what is kept of it here.
+    row_bytes: usize,
     predicate: Option<Predicate>,
     /// How the predicate is tested, while it can be.
     scan: Option<Scan>,
@@ -207,6 +211,10 @@ impl<J: SlidingJoin> Engine for WindowEngine<J> {
 
     fn rows(&self, side: Side) -> usize {
         self.join.rows(side)
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.row_bytes
     }
 
     fn memory(&self) -> usize {

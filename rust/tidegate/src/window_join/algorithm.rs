@@ -42,6 +42,18 @@ impl Algorithm {
         }
     }
 
+    /// Bytes that a kept row takes beside itself, where the columns of what is compared have grown by half at most since
+    /// rows have left them.
+    pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
+        let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
+        2 * match self {
+            // A number, whether there is one, its rank and code; and where the row is.
+            Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => (2 * rank + 3) * terms.len() + 4,
+            // A rank and a range of others; and a place, a key, and what is noted of a row that waits.
+            Algorithm::Handshake | Algorithm::LowLatencyHandshake => 3 * rank * terms.len() + 24 + 8 + 17,
+        }
+    }
+
     /// What finds rows, for people.
     pub(crate) fn index(self, has_equality: bool) -> &'static str {
         match self {

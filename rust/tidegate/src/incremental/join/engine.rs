@@ -62,6 +62,11 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// Rows of a side that are kept.
     fn rows(&self, side: Side) -> usize;
 
+    /// Bytes that a row is charged for what is kept of it beside itself and what every engine keeps.
+    fn row_bytes(&self) -> usize {
+        0
+    }
+
     /// Bytes held beside the rows themselves.
     fn memory(&self) -> usize;
 

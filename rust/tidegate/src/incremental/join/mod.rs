@@ -27,7 +27,7 @@ use super::intake::Intake;
 use super::latency::Latency;
 use super::news::News;
 use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
-use super::source::{Source, SourceStats, Stream, gather_batch};
+use super::source::{ROW_BYTES, Source, SourceStats, Stream, gather_batch};
 use super::store::Store;
 use super::{Polled, lasting};
 use crate::interleave::{NO_PLACE, Place};
@@ -149,7 +149,7 @@ impl StreamJoin {
             plan,
             how: *how,
             left_sources: options.sources.0,
-            intake: Intake::new(streams, options.memory_limit)?,
+            intake: Intake::with_row_bytes(streams, options.memory_limit, ROW_BYTES + engine.row_bytes())?,
             stores: [Store::new(left), Store::new(right)],
             engine,
             epoch: None,

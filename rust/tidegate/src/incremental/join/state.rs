@@ -130,7 +130,8 @@ impl StreamJoin {
         let batch = reader.table(store.schema())?;
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit)?;
-        let charge = self.intake.shared.budget.charge(batch_bytes(&batch)).map_err(|exceeded| {
+        let bytes = batch_bytes(&batch) + batch.num_rows() * self.intake.shared.row_bytes;
+        let charge = self.intake.shared.budget.charge(bytes).map_err(|exceeded| {
             Error::memory(format!(
                 "the snapshot's rows need {} bytes, but {} of memory_limit = {} are held; raise the limit",
                 exceeded.asked, exceeded.used, exceeded.limit
