@@ -4,8 +4,9 @@ The benchmark of CellJoin, the handshake joins and ScaleJoin: `r.x` within 10 of
 within 10 of `s.b`, integers and 32-bit floats uniform from 1 to 10 000, equal rates. Prints
 Markdown, and writes it with every figure as JSON into benches/results/.
 
-    python benches/w3.py tables            # window_join of whole tables
+    python benches/w3.py tables            # window_join of whole tables, by algorithm
     python benches/w3.py streams           # WindowJoin with full windows, by algorithm
+    python benches/w3.py skew              # sides of different rates, from several sources
     python benches/w3.py latency           # from push to result at a share of the peak rate
 """
 
@@ -16,12 +17,15 @@ import json
 import statistics
 import sys
 import time
+from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate.types import WindowAlgorithm
 from workload import SEED
 
 HERE = Path(__file__).parent
@@ -30,8 +34,13 @@ WHERE = (
 )
 # The same without conjuncts that compare the sides: Arrow kernels on blocks of pairs.
 EVALUATED = f"({WHERE}) OR FALSE"
+# An equality and a band: for a hash table on each node, and for those who compare.
+EQUAL = "left.x = right.a AND left.y BETWEEN right.b - 10 AND right.b + 10"
+CONDITIONS = {"band": WHERE, "equality": EQUAL}
 US = 1_000_000
-ALGORITHMS = ("three-step", "cell", "scalejoin")
+ALGORITHMS = ("three-step", "cell", "scalejoin", "handshake", "low-latency-handshake")
+# Sources of the left and the right side: those of ScaleJoin's Figure 8.
+SKEWS = ((1, 4), (3, 2), (4, 2))
 
 Row = dict[str, object]
 
@@ -53,53 +62,75 @@ def compared(rows: int, window_us: int, rate: float) -> int:
     return full - reach * (reach + 1) if reach < rows else rows * rows
 
 
+def algorithms(options: argparse.Namespace, *more: WindowAlgorithm) -> list[WindowAlgorithm]:
+    """Those that were asked for, in their order."""
+    known: tuple[WindowAlgorithm, ...] = (*more, *get_args(WindowAlgorithm)[1:])
+    return [name for name in known if name in (*more, *options.algorithms.split(","))]
+
+
 def tables(options: argparse.Namespace) -> list[Row]:
     """Whole tables: comparisons per second of the whole call, scanned for and evaluated."""
     results: list[Row] = []
     rng = np.random.Generator(np.random.PCG64(SEED))
-    for rows, kind, where in ((400_000, "scanned", WHERE), (20_000, "evaluated", EVALUATED)):
+    for rows, kind, where in ((200_000, "scanned", WHERE), (20_000, "evaluated", EVALUATED)):
         left, right = (table(rng, rows, 0, 1000, names) for names in ("xy", "ab"))
         window = rows // 4 * 1000
-        for threads in map(int, options.threads.split(",")):
+        threads = map(int, options.threads.split(","))
+        found: set[int] = set()
+        for count, algorithm in product(threads, algorithms(options, "auto")):
             seconds = []
-            found = 0
             for _ in range(options.repeat):
                 start = time.perf_counter()
-                found = tidegate.window_join(
-                    left, right, on="ts", window=window, where=where, threads=threads
-                ).num_rows
+                joined = tidegate.window_join(
+                    left, right, on="ts", window=window, where=where, algorithm=algorithm,
+                    threads=count,
+                )  # fmt: skip
                 seconds.append(time.perf_counter() - start)
+                found.add(joined.num_rows)
             pairs = compared(rows, window, 1000)
             rate = pairs / statistics.median(seconds) / 1e9
             results.append(
-                {"conditions": kind, "rows a side": rows, "threads": threads, "pairs": found}
-                | {"G comparisons/s": round(rate, 2)}
+                {"conditions": kind, "rows a side": rows, "algorithm": algorithm}
+                | {"threads": count, "pairs": joined.num_rows, "G comparisons/s": round(rate, 2)}
             )
             print(results[-1], file=sys.stderr)
+        if len(found) > 1:
+            sys.exit(f"algorithms differ in how many pairs they find: {found}")
     return results
 
 
 class Load:
     """A join whose windows are full, and rows to push that keep them so."""
 
-    def __init__(self, algorithm: str, threads: int, window_s: int, rate: float) -> None:
+    def __init__(  # noqa: PLR0913 - what a measurement is of
+        self,
+        algorithm: WindowAlgorithm,
+        threads: int,
+        window_s: int,
+        rate: float,
+        *,
+        sources: tuple[int, int] = (1, 1),
+        where: str = WHERE,
+    ) -> None:
+        """Each source brings `rate` rows a second."""
         rng = np.random.Generator(np.random.PCG64(SEED))
         self.rate, self.rows = rate, int(window_s * rate)
         schemas = [table(rng, 0, 0, 1, names).schema for names in ("xy", "ab")]
         self.join = tidegate.WindowJoin(
-            *schemas, on="ts", window=window_s * US, where=WHERE, algorithm=algorithm,
-            threads=threads,
+            *schemas, on="ts", window=window_s * US, where=where, algorithm=algorithm,
+            threads=threads, sources=sources,
         )  # fmt: skip
-        self.sides = [table(rng, 3 * self.rows, 0, rate, names) for names in ("xy", "ab")]
+        names = ["xy"] * sources[0] + ["ab"] * sources[1]
+        self.sides = [table(rng, 3 * self.rows, 0, rate, of_side) for of_side in names]
         self.next = 0
         self.pairs = 0
 
     def has(self, rows: int) -> bool:
-        """Whether there are so many rows of each side to push."""
-        return self.next + rows <= self.sides[0].num_rows
+        """Whether there are so many rows of each source to push."""
+        return bool(self.next + rows <= self.sides[0].num_rows)
 
     def push(self, rows: int) -> None:
-        """So many rows of each side, and all results that are ready."""
+        """So many rows of each source, and all results that are ready."""
         for source, side in zip(self.join.sources, self.sides, strict=True):
             source.push(side.slice(self.next, rows))
         self.next += rows
@@ -116,44 +147,70 @@ class Load:
             self.push(min(16_384, self.rows - self.next))
 
 
+def timed(load: Load, options: argparse.Namespace) -> tuple[float, float, str]:
+    """Comparisons and rows a second while windows are full, and how unequal threads' work is."""
+    load.fill()
+    before = load.join.stats()["comparisons"]
+    first, start = load.next, time.perf_counter()
+    while time.perf_counter() - start < options.seconds and load.has(options.piece):
+        load.push(options.piece)
+    took = time.perf_counter() - start
+    work = np.array(load.join.stats()["comparisons"]) - np.array(before)
+    rows = len(load.sides) * (load.next - first)
+    load.join.close()
+    return float(work.sum() / took), rows / took, f"{work.std() / work.mean():.3%}"
+
+
 def streams(options: argparse.Namespace) -> list[Row]:
     """Streams with full windows: comparisons and rows per second, and the balance of threads."""
     results: list[Row] = []
-    for minutes in map(int, options.minutes.split(",")):
-        for algorithm in options.algorithms.split(","):
-            for threads in map(int, options.threads.split(",")):
-                if algorithm == "three-step" and threads > 1:
-                    continue
-                load = Load(algorithm, threads, minutes * 60, options.window_rows / (minutes * 60))
-                load.fill()
-                before = load.join.stats()["comparisons"]
-                first, start = load.next, time.perf_counter()
-                while time.perf_counter() - start < options.seconds and load.has(options.piece):
-                    load.push(options.piece)
-                took = time.perf_counter() - start
-                work = np.array(load.join.stats()["comparisons"]) - np.array(before)
-                speed = work.sum() / took
-                results.append(
-                    {"window": f"{minutes} min", "algorithm": algorithm, "threads": threads}
-                    | {"G comparisons/s": round(speed / 1e9, 2)}
-                    | {"rows/s of windows this full": round(2 * (load.next - first) / took)}
-                    # T rows a second of each side and windows of W seconds are 2 W T² comparisons.
-                    | {"rows/s sustained": round(2 * (speed / (2 * minutes * 60)) ** 0.5)}
-                    | {"spread of work": f"{work.std() / work.mean():.3%}"}
-                )
-                load.join.close()
-                print(results[-1], file=sys.stderr)
+    lengths = [int(minutes) * 60 for minutes in options.minutes.split(",")]
+    threads = [int(count) for count in options.threads.split(",")]
+    for window_s, algorithm, count in product(lengths, algorithms(options), threads):
+        if algorithm == "three-step" and count > 1:
+            continue
+        where = CONDITIONS[options.condition]
+        load = Load(algorithm, count, window_s, options.window_rows / window_s, where=where)
+        speed, rows, spread = timed(load, options)
+        results.append(
+            {"window": f"{window_s // 60} min", "algorithm": algorithm, "threads": count}
+            | {"G comparisons/s": round(speed / 1e9, 2)}
+            | {"rows/s of windows this full": round(rows)}
+            # T rows a second of each side and windows of W seconds are 2 W T^2 comparisons.
+            | {"rows/s sustained": round(2 * (speed / (2 * window_s)) ** 0.5)}
+            | {"spread of work": spread}
+        )
+        print(results[-1], file=sys.stderr)
+    return results
+
+
+def skew(options: argparse.Namespace) -> list[Row]:
+    """Sides of different rates: as many rows in both windows together as with equal rates."""
+    results: list[Row] = []
+    window_s = int(options.minutes.split(",")[0]) * 60
+    for sources, count in product(SKEWS, map(int, options.threads.split(","))):
+        rate = 2 * options.window_rows / sum(sources) / window_s
+        load = Load("scalejoin", count, window_s, rate, sources=sources)
+        speed, rows, spread = timed(load, options)
+        results.append(
+            {"sources": f"{sources[0]}R/{sources[1]}S", "threads": count}
+            | {"G comparisons/s": round(speed / 1e9, 2), "rows/s": round(rows)}
+            | {"spread of work": spread}
+        )
+        print(results[-1], file=sys.stderr)
     return results
 
 
 def latency(options: argparse.Namespace) -> list[Row]:
     """Pieces pushed by the clock, at shares of the rate at which comparisons take all the time."""
     results: list[Row] = []
-    minutes = int(options.minutes.split(",")[0])
-    for threads in map(int, options.threads.split(",")):
+    window_s = options.latency_window
+    known = algorithms(options)
+    for algorithm, count in product(known, map(int, options.threads.split(","))):
         for share in map(float, options.shares.split(",")):
-            rate = share * options.peak * threads**0.5 / 2
-            load = Load("scalejoin", threads, minutes * 60, rate)
+            speed = options.peak * 1e9 * (1 if algorithm == "three-step" else count)
+            rate = share * (speed / (2 * window_s)) ** 0.5
+            load = Load(algorithm, count, window_s, rate)
             load.fill()
             took, start, first = [], time.perf_counter(), load.next
             pieces = int(options.seconds * rate / options.piece)
@@ -165,8 +222,9 @@ def latency(options: argparse.Namespace) -> list[Row]:
                 took.append(time.perf_counter() - due)
             spread = np.percentile(np.array(took) * 1000, (50, 99, 100))
             results.append(
-                {"window": f"{minutes} min", "threads": threads, "rows/s": round(2 * rate)}
-                | {"share of peak": share, "piece": options.piece, "rows": 2 * (load.next - first)}
+                {"window": f"{window_s} s", "algorithm": algorithm, "threads": count}
+                | {"rows/s": round(2 * rate), "share of peak": share, "piece": options.piece}
+                | {"rows": 2 * (load.next - first)}
                 | dict(
                     zip(("p50 ms", "p99 ms", "max ms"), map(float, spread.round(2)), strict=True)
                 )
@@ -188,18 +246,21 @@ def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("what", choices=("tables", "streams", "latency"))
+    add("what", choices=("tables", "streams", "skew", "latency"))
     add("--threads", default="1,2", help="thread counts, comma-separated")
     add("--repeat", type=int, default=3, help="timed runs of tables; the median counts")
     add("--minutes", default="5,10,15", help="window lengths, comma-separated")
-    add("--algorithms", default=",".join(ALGORITHMS), help="of streams, comma-separated")
+    add("--algorithms", default=",".join(ALGORITHMS), help="comma-separated; not of skew")
+    add("--condition", default="band", choices=tuple(CONDITIONS), help="of streams")
     add("--window-rows", type=int, default=200_000, help="rows of each side in a full window")
-    add("--piece", type=int, default=4096, help="rows of a side pushed at once")
+    add("--piece", type=int, default=4096, help="rows of a source pushed at once")
     add("--seconds", type=float, default=5, help="of each measurement")
-    add("--peak", type=float, default=10_000, help="rows/s that one thread sustains")
+    add("--latency-window", type=int, default=10, help="seconds, for latencies")
+    add("--peak", type=float, default=26, help="G comparisons/s of a thread, for latencies")
     add("--shares", default="0.5,0.8", help="of the peak, for latencies")
     options = parser.parse_args()
-    results = {"tables": tables, "streams": streams, "latency": latency}[options.what](options)
+    run = {"tables": tables, "streams": streams, "skew": skew, "latency": latency}[options.what]
+    results = run(options)
     text = markdown(results)
     print(text)
     found = HERE / "results"

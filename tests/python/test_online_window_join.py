@@ -240,6 +240,18 @@ def test_numbers_whose_arithmetic_fails_are_for_the_evaluation_to_judge():
             list(join)
 
 
+def fill(join: WindowJoin) -> None:
+    """Push to both sides and poll, for long."""
+    for last in range(0, 100_000, 500):
+        for source in join.sources:
+            source.push(table(list(range(last, last + 500)), list(range(500))))
+        for _ in iter(join.poll, None):
+            pass
+        # What is charged for the rows covers all that is held.
+        stats = join.stats()
+        assert stats["state_bytes"] + stats["state_rows"] * 16 <= stats["memory"]
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_window_beyond_the_memory_limit_is_refused_until_rows_leave(algorithm):
     schema = table([], []).schema
@@ -248,18 +260,10 @@ def test_a_window_beyond_the_memory_limit_is_refused_until_rows_leave(algorithm)
         schema, schema, on="ts", window=100_000, where=where, algorithm=algorithm, threads=2,
         memory_limit=2_000_000, pin=False,
     ) as join:  # fmt: skip
-        left, right = join.sources
-        last = 0
         with pytest.raises(MemoryLimitError, match="of memory_limit = 2000000 are held"):
-            while last < 100_000:
-                for source in join.sources:
-                    source.push(table(list(range(last, last + 500)), list(range(500))))
-                last += 500
-                for _ in iter(join.poll, None):
-                    pass
-                # What is charged for the rows covers all that is held.
-                stats = join.stats()
-                assert stats["state_bytes"] + stats["state_rows"] * 16 <= stats["memory"]
+            fill(join)
+        left, right = join.sources
+        last = join.stats()["sources"][0]["rows_in"]
         assert 5_000 < last < 2_000_000 / 40
         # Nothing is lost, and once rows have left there is room again.
         assert join.stats()["state_rows"] >= 2 * last - 500
