@@ -1233,7 +1233,9 @@ class WindowJoin(StreamJoin):
             which one keeps each (Low-Latency Handshake Join, Figures 12 to 14); numbers that have
             to be equal are looked up in a hash table. `handshake`: both windows flow past each
             other through the chain (Teubner and Mueller's handshake join), so that results come
-            when the left window has passed; a snapshot lets all that is held back come.
+            when the left window has passed; a snapshot lets all that is held back come. The memory
+            limit does not count results that are held back, and rows are let go of as further ones
+            come, not because sources advance.
         threads: As for `IntervalJoin`.
         memory_limit: As for `IntervalJoin`.
         ordered: As for `IntervalJoin`; these results are in order whatever it is.

@@ -300,6 +300,11 @@ def test_windows_of_a_strange_number_of_rows_are_refused(count):
         ("left.y < right.x", SchemaError, "where: the left table has no column `y`; it has `ts`,"),
         ("left.symbol < right.ts", SchemaError, "cannot compare `left.symbol` of type"),
         ("left.ts / (right.ts - 2) > 1", TidegateError, "ivide by zero"),
+        (
+            "left.symbol REGEXP '('",
+            TidegateError,
+            "the regular expression does not compile: unclosed",
+        ),
         ("left.ts + 9223372036854775807 > right.ts", TidegateError, "verflow"),
     ],
 )

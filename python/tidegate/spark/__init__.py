@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from tidegate.spark import _aggregate, _explain, _join
+from tidegate.spark import _aggregate, _explain, _join, _window
 from tidegate.spark._aggregate import AggregatePlan
 from tidegate.spark._plan import Parallelism, Plan
 
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     import tidegate
     from tidegate.spark._layout import Division
     from tidegate.spark._task import Then
-    from tidegate.types import Bound, Closed, How, KeyNames, Length, Names
+    from tidegate.types import Bound, Closed, How, KeyNames, Length, Names, Window
 
-__all__ = ["aggregate", "explain", "interval_join"]
+__all__ = ["aggregate", "explain", "interval_join", "window_join"]
 
 # Arguments that change nothing about the plan.
 _AFTERWARDS = ("then", "then_schema")
@@ -254,6 +254,88 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     return _aggregate.aggregated(plan, then, then_schema)
 
 
+def window_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
+    left_df: DataFrame,
+    right_df: DataFrame,
+    *,
+    on: Names,
+    window: Window | tuple[Window, Window],
+    by: KeyNames | None = None,
+    where: tidegate.Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    partitions: int | None = None,
+    parallelism: Parallelism = "auto",
+    then: Then | None = None,
+    then_schema: StructType | str | None = None,
+) -> DataFrame:
+    """Pair the rows of two DataFrames that are in each other's sliding windows of time.
+
+    With a window W, `(l, r)` is in the result when `abs(l.ts - r.ts) <= W`, the keys are equal and
+    `where` holds; with `(WL, WR)`, left rows stay for WL and right rows for WR: the rows of
+    `tidegate.window_join`, in no particular order. It is the interval join with `lower=-WR` and
+    `upper=WL`, so that `parallelism="time"`, or `"auto"` without `by`, makes slices of time with
+    copies of the rows within a window of a border.
+
+    Example:
+        >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
+        >>> gusts = spark.createDataFrame([(9, 7.5), (12, 30.0), (40, 9.0)], ["hour", "wind"])
+        >>> seen = tidegate.spark.window_join(
+        ...     flights, gusts, on="hour", window=3, where="right.wind > 20", how="left"
+        ... )
+        >>> seen.orderBy("hour").show()
+        +------+----+----------+----+
+        |origin|hour|hour_right|wind|
+        +------+----+----------+----+
+        |   JFK|  10|        12|30.0|
+        |   LGA|  20|      NULL|NULL|
+        +------+----+----------+----+
+        <BLANKLINE>
+
+    Args:
+        left_df: The left side.
+        right_df: The right side.
+        on: As for `interval_join`.
+        window: How long the rows of both sides stay, or a pair of such for the left and the right
+            side: a duration, or an integer in the column's unit (microseconds for timestamps, days
+            for dates). Not `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their
+            times, so that the last n are not defined where times are equal.
+        by: As for `interval_join`.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        partitions: As for `interval_join`.
+        parallelism: As for `interval_join`.
+        then: As for `interval_join`.
+        then_schema: As for `interval_join`.
+
+    Returns:
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti).
+
+    Raises:
+        tidegate.SchemaError: As for `interval_join`.
+        tidegate.TidegateError: A window is negative or counts rows; else as for `interval_join`.
+        TypeError: A window is of another type.
+    """
+    return interval_join(
+        left_df,
+        right_df,
+        on=on,
+        **_window.bounds(window),
+        by=by,
+        where=where,
+        how=how,
+        suffix=suffix,
+        columns=columns,
+        partitions=partitions,
+        parallelism=parallelism,
+        then=then,
+        then_schema=then_schema,
+    )
+
+
 def explain(
     function: Callable[..., DataFrame],
     *inputs: DataFrame | Sequence[DataFrame],
@@ -264,7 +346,8 @@ def explain(
     The inputs are sampled, or a small one is read, as for the call itself; nothing else is done.
 
     Args:
-        function: `tidegate.spark.interval_join` or `tidegate.spark.aggregate`.
+        function: `tidegate.spark.interval_join`, `tidegate.spark.window_join` or
+            `tidegate.spark.aggregate`.
         *inputs: As for the function: both sides of a join, or the streams of an aggregation.
         **arguments: As for the function.
 
@@ -286,12 +369,14 @@ def explain(
           because    right has 16,000 bytes, at most 64.0 MB
     """
     kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
-    if function is interval_join:
+    if function is window_join:
+        kept |= _window.bounds(kept.pop("window"))
+    if function in (interval_join, window_join):
         sides = cast("tuple[DataFrame, DataFrame]", inputs)
         return _explain.described(Plan.of(*sides, **kept))
     if function is aggregate:
         [streams] = inputs
         return _explain.aggregate_described(AggregatePlan.of(streams, **kept))
-    message = "function: expected tidegate.spark.interval_join or tidegate.spark.aggregate, "
-    message += f"got {function!r}"
+    message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join or "
+    message += f"tidegate.spark.aggregate, got {function!r}"
     raise TypeError(message)
