@@ -14,6 +14,7 @@ import matplotlib as mpl
 
 mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "w4"  # equal figures are equal files
+mpl.rcParams["svg.fonttype"] = "none"
 
 from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what draws
 
@@ -37,6 +38,7 @@ def main(source: str, target: str) -> None:
                 values = [factor * point[what] for point in shown]
                 panel.plot([point["inputs"] for point in shown], values, marker=".", label=design)
             panel.set_yscale("log")
+            panel.minorticks_off()
             panel.tick_params(labelsize=6)
             if column == 0:
                 panel.set_ylabel(label, fontsize=8)
