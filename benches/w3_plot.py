@@ -29,9 +29,9 @@ def comparisons(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyp
     """Bars: comparisons a second by algorithm and threads, windows of the first length."""
     window = points[0]["window"]
     shown = [point for point in points if point["window"] == window]
-    names = [f"{point['algorithm']}\n{point['threads']}" for point in shown]
+    names = [f"{point['algorithm']}, {point['threads']}" for point in shown]
     axes.bar(range(len(shown)), [point["G comparisons/s"] for point in shown])
-    axes.set_xticks(range(len(shown)), names, fontsize=7)
+    axes.set_xticks(range(len(shown)), names, fontsize=7, rotation=60, ha="right")
     axes.axhline(SCALEJOIN_G, color="black", linestyle=":")
     axes.text(0, SCALEJOIN_G * 1.05, "ScaleJoin's paper, 48 cores", fontsize=7, va="bottom")
     axes.set_xlabel(f"algorithm and threads ({window} windows)")

@@ -6,7 +6,7 @@ use std::array;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tidegate_structures::scan::{Lane, Span, instructions, scan, scan_two};
+use tidegate_structures::scan::{Instructions, Lane, Span, instructions, scan, scan_two_by};
 
 /// Rows of the window.
 const ROWS: usize = 4096;
@@ -41,18 +41,20 @@ fn two<A: Lane + TryFrom<u64>, B: Lane + TryFrom<u64>>(criterion: &mut Criterion
     let (first, first_spans) = band::<A>(&mut numbers, unit);
     let (second, second_spans) = band::<B>(&mut numbers, unit);
     let mut found: [Vec<u32>; 4] = Default::default();
-    let mut group = criterion.benchmark_group(format!("two bands, {}", instructions()));
-    group.throughput(Throughput::Elements((ROWS * NEW_ROWS) as u64));
-    group.bench_function(name, |bench| {
-        bench.iter(|| {
-            for (a, b) in first_spans.chunks_exact(4).zip(second_spans.chunks_exact(4)) {
-                let (a, b) = (array::from_fn(|row| a[row]), array::from_fn(|row| b[row]));
-                scan_two(black_box(&first), black_box(&second), &a, &b, 0, &mut found);
-                found.iter_mut().for_each(|found| black_box(found).clear());
-            }
+    for &by in Instructions::available() {
+        let mut group = criterion.benchmark_group(format!("two bands, {by}"));
+        group.throughput(Throughput::Elements((ROWS * NEW_ROWS) as u64));
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                for (a, b) in first_spans.chunks_exact(4).zip(second_spans.chunks_exact(4)) {
+                    let (a, b) = (array::from_fn(|row| a[row]), array::from_fn(|row| b[row]));
+                    scan_two_by::<A, B, 4>(by, black_box(&first), black_box(&second), &a, &b, 0, &mut found);
+                    found.iter_mut().for_each(|found| black_box(found).clear());
+                }
+            });
         });
-    });
-    group.finish();
+        group.finish();
+    }
 }
 
 fn one<A: Lane + TryFrom<u64>>(criterion: &mut Criterion, name: &str) {

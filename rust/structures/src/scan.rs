@@ -4,6 +4,9 @@
 //! ranges of all rows; whether any place of the tile is in range is one bit a row, found without a branch. Only where
 //! there is one, the tile is looked at again. The same code is compiled for AVX-512, for AVX2 and for what every
 //! processor of the target has (NEON on ARM), and chosen when it runs.
+//!
+//! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed numbers, and what is beyond it
+//! is compared instead: two instructions where there would be three.
 
 /// A range of unsigned values: `low`, and how far the largest is above it.
 ///
@@ -20,6 +23,12 @@ pub struct Span<T> {
 pub trait Lane: Copy + Default + Send + Sync + 'static {
     /// Whether the value is in a range.
     fn within(self, span: Span<Self>) -> bool;
+
+    /// The range such that signed numbers can be compared, for [`beyond`](Self::beyond).
+    fn moved(span: Span<Self>) -> Span<Self>;
+
+    /// Whether the value is not in a range that was [moved](Self::moved).
+    fn beyond(self, moved: Span<Self>) -> bool;
 }
 
 macro_rules! lanes {
@@ -28,6 +37,17 @@ macro_rules! lanes {
             #[inline(always)]
             fn within(self, span: Span<Self>) -> bool {
                 self.wrapping_sub(span.low) <= span.width
+            }
+
+            #[inline(always)]
+            fn moved(span: Span<Self>) -> Span<Self> {
+                let sign = 1 << (<$lane>::BITS - 1);
+                Span { low: span.low.wrapping_add(sign), width: span.width ^ sign }
+            }
+
+            #[inline(always)]
+            fn beyond(self, moved: Span<Self>) -> bool {
+                self.wrapping_sub(moved.low).cast_signed() > moved.width.cast_signed()
             }
         }
     )*};
@@ -41,7 +61,8 @@ const TILE: usize = 64;
 /// For each of `N` rows, adds to `found` the places where the value is in the row's range, ascending, each plus `base`.
 pub fn scan<A: Lane, const N: usize>(values: &[A], spans: &[Span<A>; N], base: u32, found: &mut [Vec<u32>; N]) {
     // A column without values stands for none.
-    dispatch::<A, u8, false, N>(values, &[], spans, &[Span::default(); N], base, found);
+    let ranges = Ranges { values, second: &[] as &[u8], spans, second_spans: &[Span::default(); N], base };
+    ranges.find::<false>(instructions(), found);
 }
 
 /// As [`scan`], where the values of two columns must be in range.
@@ -57,23 +78,16 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     base: u32,
     found: &mut [Vec<u32>; N],
 ) {
-    assert_eq!(first.len(), second.len(), "columns of one length");
-    dispatch::<A, B, true, N>(first, second, first_spans, second_spans, base, found);
+    scan_two_by(instructions(), first, second, first_spans, second_spans, base, found);
 }
 
-/// What the processor's widest instructions are called, for people.
-pub fn instructions() -> &'static str {
-    #[cfg(target_arch = "x86_64")]
-    return match () {
-        () if x86::has_avx512() => "AVX-512",
-        () if x86::has_avx2() => "AVX2",
-        () => "SSE2",
-    };
-    #[cfg(not(target_arch = "x86_64"))]
-    if cfg!(target_feature = "neon") { "NEON" } else { "portable" }
-}
-
-fn dispatch<A: Lane, B: Lane, const TWO: bool, const N: usize>(
+/// As [`scan_two`], with instructions that need not be the widest ones: for tests and benches of those.
+///
+/// # Panics
+///
+/// When the columns differ in length, or the processor has no such instructions.
+pub fn scan_two_by<A: Lane, B: Lane, const N: usize>(
+    by: Instructions,
     first: &[A],
     second: &[B],
     first_spans: &[Span<A>; N],
@@ -81,23 +95,91 @@ fn dispatch<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     base: u32,
     found: &mut [Vec<u32>; N],
 ) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if x86::has_avx512() {
-            // SAFETY: the processor has the features.
-            return unsafe { x86::avx512::<A, B, TWO, N>(first, second, first_spans, second_spans, base, found) };
-        }
-        if x86::has_avx2() {
-            // SAFETY: the processor has the feature.
-            return unsafe { x86::avx2::<A, B, TWO, N>(first, second, first_spans, second_spans, base, found) };
+    assert_eq!(first.len(), second.len(), "columns of one length");
+    assert!(Instructions::available().contains(&by), "instructions of this processor");
+    let ranges = Ranges { values: first, second, spans: first_spans, second_spans, base };
+    ranges.find::<true>(by, found);
+}
+
+/// Instructions that values are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instructions {
+    /// AVX-512, with its bytes and words.
+    Avx512,
+    /// AVX2.
+    Avx2,
+    /// What every processor of the target has.
+    Portable,
+}
+
+impl Instructions {
+    /// Those of this processor, the widest first.
+    pub fn available() -> &'static [Instructions] {
+        use Instructions::{Avx2, Avx512, Portable};
+        #[cfg(target_arch = "x86_64")]
+        return match () {
+            () if x86::has_avx512() && x86::has_avx2() => &[Avx512, Avx2, Portable],
+            () if x86::has_avx2() => &[Avx2, Portable],
+            () => &[Portable],
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        &[Portable]
+    }
+}
+
+impl std::fmt::Display for Instructions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Instructions::Avx512 => "AVX-512",
+            Instructions::Avx2 => "AVX2",
+            Instructions::Portable if cfg!(target_arch = "x86_64") => "SSE2",
+            Instructions::Portable if cfg!(target_feature = "neon") => "NEON",
+            Instructions::Portable => "portable instructions",
+        })
+    }
+}
+
+/// The processor's widest instructions.
+pub fn instructions() -> Instructions {
+    Instructions::available()[0]
+}
+
+/// Two columns, of which the second may be unused, and the ranges of `N` rows.
+#[derive(Clone, Copy)]
+struct Ranges<'a, A, B, const N: usize> {
+    values: &'a [A],
+    second: &'a [B],
+    spans: &'a [Span<A>; N],
+    second_spans: &'a [Span<B>; N],
+    base: u32,
+}
+
+impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
+    fn find<const TWO: bool>(self, by: Instructions, found: &mut [Vec<u32>; N]) {
+        // Moved here, before a call that is not inlined: the compiler would move them back.
+        let moved = || (self.spans.map(Lane::moved), self.second_spans.map(Lane::moved));
+        match by {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => {
+                // SAFETY: the processor has the features, as whoever chose the instructions has seen.
+                unsafe { x86::avx512::<A, B, TWO, N>(self, found) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => {
+                // SAFETY: likewise.
+                unsafe { x86::avx2::<A, B, TWO, N>(self, &moved(), found) }
+            }
+            _ => portable::<A, B, TWO, N>(self, &moved(), found),
         }
     }
-    tiles::<A, B, TWO, N>(first, second, first_spans, second_spans, base, found);
 }
+
+/// Ranges that were moved, of both columns.
+type Moved<A, B, const N: usize> = ([Span<A>; N], [Span<B>; N]);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Lane, Span, tiles};
+    use super::{Lane, Moved, Ranges, tiles};
 
     #[inline]
     pub(super) fn has_avx512() -> bool {
@@ -111,55 +193,72 @@ mod x86 {
         std::arch::is_x86_feature_detected!("avx2")
     }
 
-    macro_rules! compiled_for {
-        ($name:ident, $features:literal) => {
-            #[target_feature(enable = $features)]
-            pub(super) fn $name<A: Lane, B: Lane, const TWO: bool, const N: usize>(
-                first: &[A],
-                second: &[B],
-                first_spans: &[Span<A>; N],
-                second_spans: &[Span<B>; N],
-                base: u32,
-                found: &mut [Vec<u32>; N],
-            ) {
-                tiles::<A, B, TWO, N>(first, second, first_spans, second_spans, base, found);
-            }
-        };
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn avx512<A: Lane, B: Lane, const TWO: bool, const N: usize>(
+        ranges: Ranges<'_, A, B, N>,
+        found: &mut [Vec<u32>; N],
+    ) {
+        tiles::<A, B, TWO, N>(ranges, None, found);
     }
 
-    compiled_for!(avx512, "avx512f,avx512bw,avx512vl");
-    compiled_for!(avx2, "avx2");
+    #[target_feature(enable = "avx2")]
+    pub(super) fn avx2<A: Lane, B: Lane, const TWO: bool, const N: usize>(
+        ranges: Ranges<'_, A, B, N>,
+        moved: &Moved<A, B, N>,
+        found: &mut [Vec<u32>; N],
+    ) {
+        tiles::<A, B, TWO, N>(ranges, Some(moved), found);
+    }
 }
 
-/// The loop, in the instructions of the function it becomes part of.
-#[inline(always)]
-fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
-    first: &[A],
-    second: &[B],
-    first_spans: &[Span<A>; N],
-    second_spans: &[Span<B>; N],
-    base: u32,
+#[inline(never)]
+fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
+    ranges: Ranges<'_, A, B, N>,
+    moved: &Moved<A, B, N>,
     found: &mut [Vec<u32>; N],
 ) {
+    tiles::<A, B, TWO, N>(ranges, Some(moved), found);
+}
+
+/// The loop, in the instructions of the function it becomes part of; with moved ranges, those compare.
+#[inline(always)]
+fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
+    ranges: Ranges<'_, A, B, N>,
+    moved: Option<&Moved<A, B, N>>,
+    found: &mut [Vec<u32>; N],
+) {
+    let Ranges { values, second, spans, second_spans, base } = ranges;
     let none = [B::default(); TILE];
-    let (first_tiles, first_rest) = first.as_chunks::<TILE>();
+    let (first_tiles, first_rest) = values.as_chunks::<TILE>();
     let (second_tiles, second_rest) = second.as_chunks::<TILE>();
     for (tile, a) in first_tiles.iter().enumerate() {
         let b = if TWO { &second_tiles[tile] } else { &none };
         let mut any = [false; N];
         for row in 0..N {
-            let (of_a, of_b) = (first_spans[row], second_spans[row]);
-            let mut hit = false;
-            for at in 0..TILE {
-                hit |= a[at].within(of_a) & (!TWO | b[at].within(of_b));
-            }
-            any[row] = hit;
+            any[row] = match moved {
+                Some((spans, second_spans)) => {
+                    let (of_a, of_b) = (spans[row], second_spans[row]);
+                    let mut all_beyond = true;
+                    for at in 0..TILE {
+                        all_beyond &= a[at].beyond(of_a) | (TWO & b[at].beyond(of_b));
+                    }
+                    !all_beyond
+                }
+                None => {
+                    let (of_a, of_b) = (spans[row], second_spans[row]);
+                    let mut hit = false;
+                    for at in 0..TILE {
+                        hit |= a[at].within(of_a) & (!TWO | b[at].within(of_b));
+                    }
+                    hit
+                }
+            };
         }
         // One branch for all rows, since most tiles have no hit.
         if any.iter().fold(false, |all, &one| all | one) {
             let base = base + (tile * TILE) as u32;
             for row in (0..N).filter(|&row| any[row]) {
-                list::<A, B, TWO>(a, b, first_spans[row], second_spans[row], base, &mut found[row]);
+                list::<A, B, TWO>(a, b, spans[row], second_spans[row], base, &mut found[row]);
             }
         }
     }
@@ -167,7 +266,7 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     for row in 0..N {
         let rest = &none[..if TWO { 0 } else { first_rest.len() }];
         let second_rest = if TWO { second_rest } else { rest };
-        list::<A, B, TWO>(first_rest, second_rest, first_spans[row], second_spans[row], base, &mut found[row]);
+        list::<A, B, TWO>(first_rest, second_rest, spans[row], second_spans[row], base, &mut found[row]);
     }
 }
 
@@ -232,9 +331,11 @@ mod tests {
         for (row, found) in found.iter().enumerate() {
             assert_eq!(*found, expected(row, true), "row {row}");
         }
-        let mut plain: [Vec<u32>; 4] = Default::default();
-        tiles::<A, B, true, 4>(&first, &second, &of_first, &of_second, 7, &mut plain);
-        assert_eq!(plain, found, "as what every processor has");
+        for &by in Instructions::available() {
+            let mut again: [Vec<u32>; 4] = Default::default();
+            scan_two_by(by, &first, &second, &of_first, &of_second, 7, &mut again);
+            assert_eq!(again, found, "with {by}");
+        }
     }
 
     proptest! {
@@ -263,5 +364,12 @@ mod tests {
         let mut found: [Vec<u32>; 4] = Default::default();
         scan(&values, &spans, 0, &mut found);
         assert_eq!(found, [vec![0, 1, 2, 3], vec![3], vec![0], vec![1, 2]]);
+        // In a tile, too, whatever compares.
+        let tile: Vec<u64> = values.into_iter().cycle().take(TILE).collect();
+        for &by in Instructions::available() {
+            let mut of_tile: [Vec<u32>; 4] = Default::default();
+            scan_two_by(by, &tile, &tile, &spans, &spans, 0, &mut of_tile);
+            assert_eq!(of_tile.each_ref().map(Vec::len), [TILE, TILE / 4, TILE / 4, TILE / 2], "with {by}");
+        }
     }
 }
