@@ -9,6 +9,7 @@ use arrow_schema::{Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use tidegate_operators::aggregate::{OnlineAggregate, Page};
 use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::pages::Pages;
 use tidegate_sync::{Charge, Stop};
@@ -335,14 +336,17 @@ impl OnlineAggregation {
             return Ok(());
         }
         let mut chosen = Vec::new();
-        let mut new = std::collections::HashMap::new();
+        // By row: the number that it gets.
+        let mut new = vec![NO_ROW; self.rows.len()];
         self.windows.for_each_row(|row| {
-            *row = *new.entry(*row).or_insert_with(|| {
+            let number = &mut new[*row as usize];
+            if *number == NO_ROW {
+                *number = chosen.len() as u32;
                 chosen.push(*row);
-                chosen.len() as u32 - 1
-            });
+            }
+            *row = *number;
         });
-        self.windows.follow_rows(|row| new.get(&row).copied());
+        self.windows.follow_rows(|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
         let rows = self.rows.table(&chosen)?;
         self.rows.keep(rows);
         Ok(())
