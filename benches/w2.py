@@ -71,8 +71,10 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
         return tg.band_join(
             left,
             right,
-            on=["x", "n"],
-            within=[job.distance, (job.window, job.window - 1)],
+            on="x",
+            within=job.distance,
+            time="n",
+            window=tg.rows(job.window),
             threads=job.threads,
         )
 

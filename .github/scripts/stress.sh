@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The gates and the hive under more threads than cores: as they are; with their rare paths taken all the time; and so under
-# AddressSanitizer and ThreadSanitizer, which the stable toolchain has behind a variable. Linux on x86-64 only.
+# The gates, the hive and the tasks of the index join under more threads than cores: as they are; with their rare paths
+# taken all the time; and so under AddressSanitizer and ThreadSanitizer, which the stable toolchain has behind a variable.
+# Linux on x86-64 only.
 # Arguments choose some tests, but for the last: stress.sh shared.
 set -euo pipefail
 
@@ -9,6 +10,8 @@ target=${CARGO_TARGET_DIR:-target}
 stress() {
     RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-structures \
         --test stress_gate --test linearizable_gate --test oracle_hive "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
+    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-operators --lib "${@:3}" -- \
+        --ignored --test-threads=1 "${tests[@]}"
 }
 tests=("$@")
 rare="--cfg tidegate_stress"
@@ -19,6 +22,6 @@ export RUSTC_BOOTSTRAP=1
 sanitized="$rare -Cunsafe-allow-abi-mismatch=sanitizer -Cdebuginfo=line-tables-only"
 stress address "$sanitized -Zsanitizer=address" --target x86_64-unknown-linux-gnu
 # Of the gates, the row gate's tests only: see stress_gate.rs.
-tests=(rows shared stress_hive)
+tests=(rows shared stress_hive stress_tasks)
 TSAN_OPTIONS="suppressions=$PWD/rust/structures/tests/thread_sanitizer.txt" \
     stress thread "$sanitized -Zsanitizer=thread" --target x86_64-unknown-linux-gnu

@@ -24,6 +24,7 @@ import tidegate
 import tidegate.spark
 from tidegate.spark import _join
 from tidegate.spark._plan import Plan
+from tidegate.spark._query import IntervalQuery
 from tidegate.spark._task import on_worker
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -392,11 +393,12 @@ def test_only_needed_columns_travel(sides):
         "lower": "-20s",
         "upper": "20s",
         "where": "left.side < right.pid and right.partition > 3",
-        "columns": ["partition_right", "key"],
     }
-    plan = Plan.of(*sides, **query)
+    columns = ["partition_right", "key"]
+    plan = Plan.of(*sides, IntervalQuery.of(**query), columns=columns)
     assert plan.columns.left.names == ["key", "ts", "side"]
     assert plan.columns.right.names == ["key", "ts", "partition", "pid"]
+    query["columns"] = columns
     same(tidegate.spark.interval_join(*sides, **query), **query)
 
 

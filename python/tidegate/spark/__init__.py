@@ -1,4 +1,4 @@
-"""Interval joins and aggregations of Spark DataFrames: at most one shuffle, and native calls.
+"""Joins and aggregations of Spark DataFrames: at most one shuffle, and native calls.
 
 On the driver, the arguments are checked against both schemas. For tables, one of two ways is
 chosen.
@@ -43,10 +43,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.spark import _aggregate, _explain, _join, _window
 from tidegate.spark._aggregate import AggregatePlan
-from tidegate.spark._plan import Parallelism, Plan
+from tidegate.spark._plan import Plan
+from tidegate.spark._query import BandQuery, IntervalQuery, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
@@ -54,12 +56,15 @@ if TYPE_CHECKING:
     import tidegate
     from tidegate.spark._layout import Division
     from tidegate.spark._task import Then
-    from tidegate.types import Bound, Closed, How, KeyNames, Length, Names, Window
+    from tidegate.types import Bound, Closed, How, KeyNames, Length, Names, Window, Within
 
-__all__ = ["aggregate", "explain", "interval_join", "window_join"]
+__all__ = ["aggregate", "band_join", "explain", "interval_join", "window_join"]
 
 # Arguments that change nothing about the plan.
 _AFTERWARDS = ("then", "then_schema")
+
+# Arguments of joins that say how rows travel.
+_OF_SPARK = ("columns", "partitions", "parallelism", "late_as")
 
 
 def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
@@ -76,7 +81,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Parallelism = "auto",
+    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
@@ -146,21 +151,88 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             to keep its state, or a time is null in a side that is sent whole. Elsewhere the task
             finds it that meets it, so that Spark raises for it when the DataFrame is used.
     """
+    query = IntervalQuery.of(
+        on=on, lower=lower, upper=upper, by=by, where=where, how=how, closed=closed, suffix=suffix
+    )
     plan = Plan.of(
         left_df,
         right_df,
-        on=on,
-        lower=lower,
-        upper=upper,
-        by=by,
-        where=where,
-        how=how,
-        closed=closed,
-        suffix=suffix,
+        query,
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
         late_as=late_as,
+    )
+    return _join.joined(plan, then, then_schema)
+
+
+def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
+    left_df: DataFrame,
+    right_df: DataFrame,
+    *,
+    on: str | Sequence[Names] | Mapping[str, str],
+    within: Within | list[Within] | Mapping[str, Within],
+    by: KeyNames | None = None,
+    where: tidegate.Expr | str | None = None,
+    how: How = "inner",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    partitions: int | None = None,
+    parallelism: Literal["auto", "broadcast", "key", "value", "hybrid"] = "auto",
+    then: Then | None = None,
+    then_schema: StructType | str | None = None,
+) -> DataFrame:
+    """Pair the rows of two DataFrames whose values are close.
+
+    `(l, r)` is in the result when `abs(l.on - r.on) <= within` for each column of `on`, the keys
+    are equal, and `where` holds: the rows of `tidegate.band_join`, in no particular order. Spark's
+    own plan for it compares all pairs of rows.
+
+    Example:
+        >>> towns = spark.createDataFrame([("Alm", 47.5), ("Ufer", 48.1)], ["town", "lat"])
+        >>> masts = spark.createDataFrame([(1, 47.45), (2, 47.6), (3, 50.0)], ["mast", "lat"])
+        >>> near = tidegate.spark.band_join(
+        ...     towns, masts, on="lat", within=0.25, how="left", columns=["town", "mast"]
+        ... )
+        >>> near.orderBy("town", "mast").show()
+        +----+----+
+        |town|mast|
+        +----+----+
+        | Alm|   1|
+        | Alm|   2|
+        |Ufer|NULL|
+        +----+----+
+        <BLANKLINE>
+
+    Args:
+        left_df: The left side, a table.
+        right_df: The right side, a table.
+        on: As for `tidegate.band_join`. Rows are divided by the values of the first column: name
+            the one first that leaves the fewest pairs.
+        within: As for `tidegate.band_join`.
+        by: As for `interval_join`.
+        where: As for `interval_join`.
+        how: As for `interval_join`.
+        suffix: As for `interval_join`.
+        columns: As for `interval_join`.
+        partitions: As for `interval_join`.
+        parallelism: As for `interval_join`, but for `value`, which stands for `time`: slices of
+            values, with copies of the rows near a border. A value with more rows than a partition
+            should have is divided further, by a hash of the rows of one side, with copies of the
+            other side's rows; in a full join, of which no side can be copied alone, it is not.
+        then: As for `interval_join`.
+        then_schema: As for `interval_join`.
+
+    Returns:
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti).
+
+    Raises:
+        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
+        tidegate.TidegateError: Another argument is unfit.
+    """
+    query = BandQuery.of(on=on, within=within, by=by, where=where, how=how, suffix=suffix)
+    plan = Plan.of(
+        left_df, right_df, query, columns=columns, partitions=partitions, parallelism=parallelism
     )
     return _join.joined(plan, then, then_schema)
 
@@ -346,7 +418,8 @@ def explain(
     The inputs are sampled, or a small one is read, as for the call itself; nothing else is done.
 
     Args:
-        function: `tidegate.spark.interval_join`, `tidegate.spark.window_join` or
+        function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
+            `tidegate.spark.band_join` or
             `tidegate.spark.aggregate`.
         *inputs: As for the function: both sides of a join, or the streams of an aggregation.
         **arguments: As for the function.
@@ -371,12 +444,15 @@ def explain(
     kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
     if function is window_join:
         kept |= _window.bounds(kept.pop("window"))
-    if function in (interval_join, window_join):
+    if function in (interval_join, window_join, band_join):
+        of_join: Callable[..., Query] = BandQuery.of if function is band_join else IntervalQuery.of
         sides = cast("tuple[DataFrame, DataFrame]", inputs)
-        return _explain.described(Plan.of(*sides, **kept))
+        of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
+        return _explain.described(Plan.of(*sides, of_join(**kept), **of_spark))
     if function is aggregate:
         [streams] = inputs
         return _explain.aggregate_described(AggregatePlan.of(streams, **kept))
-    message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join or "
+    message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
+    message += "tidegate.spark.band_join or "
     message += f"tidegate.spark.aggregate, got {function!r}"
     raise TypeError(message)

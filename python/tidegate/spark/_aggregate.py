@@ -26,10 +26,11 @@ import tidegate
 from tidegate.agg import Aggregate, Function
 from tidegate.spark import _bounds, _layout
 from tidegate.spark._aggregate_task import AggregateTask, Aggregation, Partials
+from tidegate.spark._axis import TimeAxis
 from tidegate.spark._input import Input
 from tidegate.spark._join import in_partitions, outgoing
 from tidegate.spark._layout import Division, Layout, Reach, Sample
-from tidegate.spark._pack import PACKS, RIGHT, Packer, as_integers
+from tidegate.spark._pack import PACKS, RIGHT, Packer
 from tidegate.spark._plan import (
     DAY,
     FRACTION,
@@ -107,7 +108,7 @@ class AggregatePlan:
         """The rows of all streams, and the columns that travel."""
         numbered = [self._numbered(frame, number) for number, frame in enumerate(self.frames)]
         rows = reduce(DataFrame.union, numbered)
-        return Input.of(rows, self.names, self.aggregation.on, self.aggregation.by)
+        return Input.of(rows, self.names, self.aggregation.on, self.aggregation.by, ())
 
     def _numbered(self, frame: DataFrame, number: int) -> DataFrame:
         # By position, so that no name needs quotes.
@@ -177,9 +178,9 @@ class AggregatePlan:
         rows = self.input
         key = rows.key_hash(rows) if rows.by else F.lit(0).cast("long")
         drawn = rows.frame.sample(fraction=FRACTION, seed=0)
-        found, weight = sampled(drawn.select(key.alias("hash"), rows.time.alias("time")))
+        found, weight = sampled(drawn.select(key.alias("hash"), rows.value.alias("time")))
         none = np.array([], np.int64)
-        times = as_integers(found.column("time"), days=self.in_days)
+        times = TimeAxis(self.in_days).integers(found.column("time"))
         return Sample(none, none, found.column("hash").to_numpy(), times, weight)
 
 
@@ -196,7 +197,8 @@ def aggregated(
         more = [plan.owner] if layout.is_cut else []
         rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
     names, final = plan.names, query
-    packer = Packer(layout, RIGHT, plan.input.on, days=plan.in_days)
+    extra = 1 if len(layout.buckets) > 1 else 0
+    packer = Packer(layout, RIGHT, plan.input.on, TimeAxis(plan.in_days), extra)
     pack = packer.run
     if plan.combines:
         slices = replace(query, size=math.gcd(*plan.lengths), advance=None)

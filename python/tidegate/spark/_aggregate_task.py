@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
-from tidegate.spark._pack import Packer, as_integers
+from tidegate.spark._axis import TimeAxis
 from tidegate.spark._task import Batches, Output, by_partition, threads
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tidegate.agg import Aggregate
     from tidegate.spark._layout import Integers, Layout
-    from tidegate.spark._pack import Pack
+    from tidegate.spark._pack import Pack, Packer
     from tidegate.types import Length
 
 # Bytes of rows that are aggregated at a time before they are sent.
@@ -134,11 +134,11 @@ class AggregateTask:
         found = self.aggregation.run(streams, () if self.owner is None else (self.owner,))
         if not self.layout.is_cut:
             return found
-        starts = as_integers(found["window_start"], days=self.days)
+        starts = TimeAxis(self.days).integers(found["window_start"])
         buckets = np.zeros(len(starts), np.int64)
         if self.owner is not None:
             buckets = found[self.owner].to_numpy().astype(np.int64)
-        slices, _ = self.layout.slices(buckets, starts, self.layout.left_span)
+        slices, _ = self.layout.slices(buckets, starts, self.layout.left_span, None)
         return found.filter(pa.array(self.layout.partition_of[slices] == partition))
 
 
@@ -147,7 +147,7 @@ def in_order(rows: pa.Table, on: str, *, days: bool) -> pa.Table:
 
     Rows whose values of sortable types are equal stay as they came.
     """
-    times = as_integers(rows[on], days=days)
+    times = TimeAxis(days).integers(rows[on])
     order: Integers = np.argsort(times, kind="stable")
     times = times[order]
     same = times[1:] == times[:-1]

@@ -21,20 +21,24 @@ def described(plan: Plan) -> str:
     session = plan.left.sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
     native = tidegate.explain(
-        tidegate.interval_join, *plan.columns.empty, **plan.query.arguments, threads=threads
+        getattr(tidegate, plan.query.function),
+        *plan.columns.empty,
+        **plan.query.arguments,
+        threads=threads,
     )
     sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [native, "  sent       left {}; right {}".format(*sent)]
     if plan.streams:
         return "\n".join([*lines, *_streamed(plan)])
-    lines += _shuffled(plan.layout) if plan.choice.whole is None else _broadcast(plan.choice.whole)
+    whole = plan.choice.whole
+    lines += _shuffled(plan.layout, plan.query.divided) if whole is None else _broadcast(whole)
     return "\n".join([*lines, f"  because    {plan.choice.reason}"])
 
 
 def _streamed(plan: Plan) -> list[str]:
     late = "dropped" if plan.late_as is None else f"marked in column {plan.late_as!r}"
     return [
-        f"  divided    {_division(plan.layout)}",
+        f"  divided    {_division(plan.layout, plan.query.divided)}",
         "  kept       in Spark's state store, by bucket, and in the Python workers' memory",
         "  comes      once the watermark of the batch has passed the later row of a pair",
         f"  late rows  {late}",
@@ -64,11 +68,11 @@ def aggregate_described(plan: AggregatePlan) -> str:
     return "\n".join([native, sent, *_shuffled(plan.layout)])
 
 
-def _shuffled(layout: Layout) -> list[str]:
+def _shuffled(layout: Layout, what: str = "time") -> list[str]:
     placed = "by partition number (repartitionById)"
     if not places_rows():
         placed = "by hash of the partition number"
-    lines = [f"  divided    {_division(layout)}"]
+    lines = [f"  divided    {_division(layout, what)}"]
     if layout.rows:
         share = layout.fullest * layout.partitions / layout.rows
         copies = max(0, layout.sent - layout.rows)
@@ -79,12 +83,14 @@ def _shuffled(layout: Layout) -> list[str]:
     return [*lines, f"  placed     {placed}"]
 
 
-def _division(layout: Layout) -> str:
-    slices = [len(bucket.partitions) for bucket in layout.buckets]
+def _division(layout: Layout, what: str) -> str:
+    slices = [len(bucket.borders) + 1 for bucket in layout.buckets]
     cut = [count for count in slices if count > 1]
+    pieces = sum(len(bucket.partitions) for bucket in layout.buckets) - sum(slices)
+    heavy = f", heavy ones in {pieces} more pieces by row" if pieces else ""
     if len(slices) == 1:
-        return f"by time: {slices[0]} slices in {layout.partitions} partitions"
+        return f"by {what}: {slices[0]} slices in {layout.partitions} partitions{heavy}"
     text = f"by key: {len(slices)} buckets in {layout.partitions} partitions"
     if not cut:
         return f"{text}, none cut"
-    return f"{text}, {len(cut)} of them cut by time into {sum(cut)} slices"
+    return f"{text}, {len(cut)} of them cut by {what} into {sum(cut)} slices{heavy}"

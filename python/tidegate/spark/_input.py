@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
+    ArrayType,
     DataType,
-    DateType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegralType,
     LongType,
+    MapType,
     StructField,
+    StructType,
+    VariantType,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tidegate.spark._layout import Layout
+
+_FLOATS = (FloatType, DoubleType)
 
 
 @dataclass(frozen=True)
@@ -31,9 +38,17 @@ class Input:
     fields: tuple[StructField, ...]
     on: int
     by: tuple[int, ...]
+    bands: tuple[int, ...]
 
     @classmethod
-    def of(cls, frame: DataFrame, names: Sequence[str], on: str, by: Sequence[str]) -> Input:
+    def of(
+        cls,
+        frame: DataFrame,
+        names: Sequence[str],
+        on: str,
+        by: Sequence[str],
+        bands: Sequence[str],
+    ) -> Input:
         """The columns called `names`, renamed to `u0`, `u1` and so on."""
         every = frame.columns
         kept = [every.index(name) for name in names]
@@ -45,37 +60,37 @@ class Input:
             tuple(fields[position] for position in kept),
             names.index(on),
             tuple(names.index(name) for name in by),
+            tuple(names.index(name) for name in bands),
         )
 
     @property
-    def time(self) -> Column:
-        """The time of a row."""
+    def value(self) -> Column:
+        """The time of a row, or its value in the first band column."""
         return F.col(f"u{self.on}")
 
     @property
-    def time_type(self) -> DataType:
-        """Type of the time."""
+    def value_type(self) -> DataType:
+        """Type of the value."""
         return self.fields[self.on].dataType
 
     @property
-    def in_days(self) -> bool:
-        """Whether the time is a date."""
-        return isinstance(self.time_type, DateType)
-
-    @property
-    def lacks_key(self) -> Column | None:
-        """Whether a key is null, if one can be."""
-        nullable = [F.col(f"u{key}").isNull() for key in self.by if self.fields[key].nullable]
-        return reduce(Column.__or__, nullable) if nullable else None
+    def is_unmatchable(self) -> Column | None:
+        """Whether a key or a band column is null, or that one NaN, if one can be."""
+        columns = [(at, self.fields[at]) for at in (*self.by, *self.bands)]
+        lacks = [F.col(f"u{at}").isNull() for at, field in columns if field.nullable]
+        floats = [at for at in self.bands if isinstance(self.fields[at].dataType, _FLOATS)]
+        lacks += [F.coalesce(F.isnan(f"u{at}"), F.lit(False)) for at in floats]  # noqa: FBT003
+        return reduce(Column.__or__, lacks) if lacks else None
 
     def without_unmatchable(self) -> DataFrame:
-        """The rows that have a key.
+        """The rows that have a key and a value.
 
         A row without a time stays, for the join to refuse it.
         """
-        if self.lacks_key is None:
+        if self.is_unmatchable is None:
             return self.frame
-        return self.frame.where(~self.lacks_key | self.time.isNull())
+        wanted = ~self.is_unmatchable
+        return self.frame.where(wanted if self.bands else wanted | self.value.isNull())
 
     def key_hash(self, other: Input) -> Column:
         """Hash of the key, equal for equal keys of both sides."""
@@ -86,20 +101,35 @@ class Input:
             )
         )
 
-    def with_bucket(self, other: Input, buckets: int, slices: int, *, kept: bool) -> DataFrame:
-        """The rows that travel, each with its bucket if there are several.
+    def row_hash(self) -> Column:
+        """Hash of a row, of all its columns that travel and can be hashed."""
+        hashed = [at for at, field in enumerate(self.fields) if _is_hashable(field.dataType)]
+        return F.xxhash64(*(F.col(f"u{at}") for at in hashed))
 
-        A kept row without a key matches nothing. Its bucket is -1 minus any of the slices, so that
-        such rows are spread evenly.
+    def with_places(self, other: Input, layout: Layout, *, kept: bool) -> DataFrame:
+        """The rows that travel, each with its `bucket`, and with its `hash` if a slice has pieces.
+
+        A kept row that matches nothing has for a bucket -1 minus any of the slices, so that such
+        rows are spread evenly.
         """
         rows = self.frame if kept else self.without_unmatchable()
-        if buckets == 1:
-            return rows
-        bucket = F.pmod(self.key_hash(other), F.lit(buckets))
-        if kept and self.lacks_key is not None:
-            anywhere = -1 - F.pmod(F.xxhash64(self.time), F.lit(slices))
-            bucket = F.when(self.lacks_key, anywhere).otherwise(bucket)
-        return rows.select("*", bucket.cast("int").alias("bucket"))
+        buckets, slices = len(layout.buckets), len(layout.partition_of)
+        bucket = F.lit(0) if buckets == 1 else F.pmod(self.key_hash(other), F.lit(buckets))
+        if kept and self.is_unmatchable is not None:
+            anywhere = -1 - F.pmod(self.row_hash(), F.lit(slices))
+            bucket = F.when(self.is_unmatchable, anywhere).otherwise(bucket)
+        places = [bucket.cast("int").alias("bucket")]
+        if layout.has_pieces:
+            places.append(self.row_hash().alias("hash"))
+        return rows.select("*", *places)
+
+
+def _is_hashable(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _is_hashable(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(_is_hashable(field.dataType) for field in kind)
+    return not isinstance(kind, (MapType, VariantType))
 
 
 def _comparable(column: Column, mine: DataType, theirs: DataType) -> Column:

@@ -26,7 +26,8 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
         message += "late: give one of them"
         raise tidegate.TidegateError(message)
     schema, output = outgoing(plan.left.sparkSession, plan.columns.result, then, then_schema)
-    call = Call({**plan.query.arguments, "columns": list(plan.columns.native)}, output)
+    arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
+    call = Call(plan.query.function, arguments, output)
     if plan.streams:
         return _stream.joined(plan, call, schema)
     whole = plan.choice.whole

@@ -6,7 +6,8 @@ more *slices* of time, and each slice lives in a partition of its own::
     bucket 0   ├──────────────── slice 0 ────────────────┤           partition 2
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
-One bucket cut into a slice a partition is a pure division by time; many buckets of one slice are a
+What rows are divided by is called time here; in a band join it is a value. One bucket cut into a
+slice a partition is a pure division by time; many buckets of one slice are a
 pure division by key. The driver chooses a layout, and the tasks that send the rows look them up in
 it. Everything here is arithmetic: neither Spark nor Arrow is known.
 
@@ -30,6 +31,12 @@ pair when it is the left row's home, and an unmatched row when it is that row's 
 home sees every row that its own rows could match, hence each row of the result comes once.
 
 `reach` may be wider than the join's own interval: that costs copies, never a row.
+
+Pieces. One time may have more rows than a partition should, and no border cuts it. Its slice then
+has several *pieces*, each in a partition of its own: a row that is sent home only goes to the piece
+that a hash of the row says, and rows that are copied go to all pieces of their slices. Numbered one
+after the other, pieces are slices as far as 1 and 2 are concerned. Where both sides are copied,
+slices have one piece, since a row without a match could not be told.
 """
 
 from __future__ import annotations
@@ -108,15 +115,29 @@ class Reach:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The partitions of a bucket's slices, and the first time of every slice but the first."""
+    """The partitions of a bucket's slices, and the first time of every slice but the first.
+
+    `pieces` are those of each slice, if any has several; `partitions` are then the pieces'.
+    """
 
     partitions: tuple[int, ...]
     borders: tuple[int, ...] = ()
+    pieces: tuple[int, ...] = ()
 
-    def slices(self, times: Integers, span: Span) -> tuple[Integers, Integers]:
-        """First and last slice of each row."""
+    def slices(
+        self, times: Integers, span: Span, hashes: Integers | None = None
+    ) -> tuple[Integers, Integers]:
+        """First and last slice of each row, or of their pieces; `hashes` are the rows'."""
         first = self._slice_of(times, span.first, 0)
-        return first, self._slice_of(times, span.last, len(self.borders)) if span.copied else first
+        last = self._slice_of(times, span.last, len(self.borders)) if span.copied else first
+        if not self.pieces or hashes is None:
+            return first, last
+        counts = np.array(self.pieces)
+        ends = np.cumsum(counts)
+        if span.copied:
+            return (ends - counts)[first], ends[last] - 1
+        piece = (ends - counts)[first] + hashes % counts[first]
+        return piece, piece
 
     def _slice_of(self, times: Integers, shift: int | None, end: int) -> Integers:
         """Slice of each time plus `shift`, without a sum that could overflow."""
@@ -172,6 +193,11 @@ class Layout:
         return any(len(bucket.partitions) > 1 for bucket in self.buckets)
 
     @property
+    def has_pieces(self) -> bool:
+        """Whether any slice has several pieces."""
+        return any(bucket.pieces for bucket in self.buckets)
+
+    @property
     def reports_at_home(self) -> bool:
         """Whether both sides are copied, so that a partition must tell rows at home from copies."""
         return self.copied == "both" and self.is_cut
@@ -191,14 +217,17 @@ class Layout:
         """Partition of each slice, slices being numbered over all buckets."""
         return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
 
-    def slices(self, bucket: Integers, times: Integers, span: Span) -> tuple[Integers, Integers]:
-        """First and last slice of each row, slices being numbered over all buckets."""
+    def slices(
+        self, bucket: Integers, times: Integers, span: Span, hashes: Integers | None
+    ) -> tuple[Integers, Integers]:
+        """First and last slice of each row, slices and pieces being numbered over all buckets."""
         counts = np.array([len(bucket.partitions) for bucket in self.buckets])
         first = (np.cumsum(counts) - counts)[bucket]
         last = first.copy()
         for number in np.flatnonzero(counts > 1):
             rows = np.flatnonzero(bucket == number)
-            firsts, lasts = self.buckets[number].slices(times[rows], span)
+            of_rows = None if hashes is None else hashes[rows]
+            firsts, lasts = self.buckets[number].slices(times[rows], span, of_rows)
             first[rows] += firsts
             last[rows] += lasts
         return first, last
@@ -232,6 +261,8 @@ def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:
 def by_time(sample: Sample, partitions: int, copied: Copied, reach: Reach) -> Layout:
     """One bucket for all keys, cut into a slice a partition."""
     bucket = _cut(_centres(sample, reach), tuple(range(partitions)))
+    if copied != "both":
+        bucket = _in_pieces(bucket, sample, copied, reach, partitions)
     return _measured(Layout(partitions, (bucket,), copied, reach), sample)
 
 
@@ -336,6 +367,31 @@ def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
     return Bucket(homes[: len(borders) + 1], tuple(borders.tolist()))
 
 
+def _in_pieces(
+    bucket: Bucket, sample: Sample, copied: Copied, reach: Reach, partitions: int
+) -> Bucket:
+    """The bucket with the slices in pieces that one time makes heavy.
+
+    Only the rows that are sent home can be divided so: each piece gets all of the others.
+    """
+    uncut = Layout(partitions, (bucket,), copied, reach)
+    homes, span = sample.left_time, uncut.left_span
+    if copied == "left":
+        homes, span = sample.right_time, uncut.right_span
+    slices, _ = bucket.slices(homes, span)
+    rows = np.bincount(slices, minlength=len(bucket.borders) + 1) * sample.weight
+    share = max(1.0, _BALANCED * sample.rows / partitions)
+    pieces = np.maximum(1, np.round(rows / share)).astype(np.int64)
+    if pieces.max(initial=1) == 1:
+        return bucket
+    count = int(pieces.sum())
+    return Bucket(
+        tuple(number % partitions for number in range(count)),
+        bucket.borders,
+        tuple(pieces.tolist()),
+    )
+
+
 def _measured(layout: Layout, sample: Sample) -> Layout:
     """The layout with the shares it would give the sample's rows."""
     slices = _spread(layout, sample.left_hash, sample.left_time, layout.left_span)
@@ -346,7 +402,9 @@ def _measured(layout: Layout, sample: Sample) -> Layout:
 
 def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> Integers:
     """Rows that each slice gets."""
-    first, last = layout.slices(hashes % len(layout.buckets), times, span)
+    # The sample has no hashes of rows; any that spread evenly do.
+    spread = np.arange(len(times)) if layout.has_pieces else None
+    first, last = layout.slices(hashes % len(layout.buckets), times, span, spread)
     # Up where a row's slices begin, down after they end: the running sum is the rows of a slice.
     count = len(layout.partition_of) + 1
     change = np.bincount(first, minlength=count) - np.bincount(last + 1, minlength=count)

@@ -15,6 +15,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidegate.spark._axis import Axis
     from tidegate.spark._layout import Integers, Layout
 
 # The rows of a pack. Copies are rows outside their home, where a layout must tell them.
@@ -32,20 +33,20 @@ _PACK = 1 << 17
 # Bytes of rows that are collected before they are divided, at most.
 _COLLECTED = 1 << 26
 
-_DAY = 86_400_000_000
-
 
 @dataclass(frozen=True)
 class Packer:
     """Divides the rows of one side, as it is sent to the workers.
 
-    Column `on` has the time. A last column has the bucket if there are several.
+    Column `on` has what rows are divided by. Behind the columns that travel there are `extra` ones:
+    the bucket, if it is not that of all rows, and a hash of the row, if the layout has pieces.
     """
 
     layout: Layout
     side: int
     on: int
-    days: bool
+    axis: Axis
+    extra: int
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of a Spark partition."""
@@ -63,16 +64,18 @@ class Packer:
 
     def _divided(self, collected: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in pa.Table.from_batches(collected).combine_chunks().to_batches():
-            if len(self.layout.buckets) == 1:
-                yield from self._placed(rows, np.zeros(rows.num_rows, dtype=np.int32))
-            else:
-                last = rows.num_columns - 1
-                yield from self._placed(rows.select(range(last)), rows.column(last).to_numpy())
+            end = rows.num_columns - self.extra
+            extra = [column.to_numpy() for column in rows.columns[end:]]
+            buckets = extra[0] if extra else np.zeros(rows.num_rows, dtype=np.int32)
+            hashes = extra[1] if len(extra) > 1 else None
+            yield from self._placed(rows.select(range(end)), buckets, hashes)
 
-    def _placed(self, rows: pa.RecordBatch, buckets: Integers) -> Iterator[pa.RecordBatch]:
-        times = as_integers(rows.column(self.on), days=self.days)
+    def _placed(
+        self, rows: pa.RecordBatch, buckets: Integers, hashes: Integers | None
+    ) -> Iterator[pa.RecordBatch]:
+        times = self.axis.integers(rows.column(self.on))
         span = self.layout.right_span if self.side == RIGHT else self.layout.left_span
-        slice_, last = self.layout.slices(np.maximum(buckets, 0), times, span)
+        slice_, last = self.layout.slices(np.maximum(buckets, 0), times, span, hashes)
         anywhere = np.flatnonzero(buckets < 0)
         slice_[anywhere] = last[anywhere] = -1 - buckets[anywhere]
         home = slice_.copy() if self.side == RIGHT else last
@@ -112,16 +115,6 @@ class Packer:
         streams = pa.Array.from_buffers(pa.binary(), len(sides), [None, ends, sink.getvalue()])
         arrays = [pa.array(sides, pa.int8()), pa.array(partitions, pa.int32()), streams]
         return pa.RecordBatch.from_arrays(arrays, schema=_PACKS)
-
-
-def as_integers(times: pa.Array | pa.ChunkedArray, *, days: bool) -> Integers:
-    """Times as 64-bit integers: as they are, days, or microseconds. A null is anywhere."""
-    if not pa.types.is_date(times.type):
-        unit = 1
-    else:
-        times, unit = times.cast(pa.int32()), 1 if days else _DAY
-    integers: Integers = times.cast(pa.int64()).fill_null(0).to_numpy()
-    return integers * unit
 
 
 def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:

@@ -5,30 +5,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
-from pyspark.sql.types import IntegralType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 import tidegate
-from tidegate.spark import _bounds, _layout, _schema, _stream, _whole
+from tidegate.spark import _layout, _schema, _stream, _whole
 from tidegate.spark._input import Input
 from tidegate.spark._jobs import described
-from tidegate.spark._layout import Copied, Division, Layout, Reach, Sample
-from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer, as_integers
-from tidegate.spark._schema import KeyPairs, Origin
+from tidegate.spark._layout import Copied, Division, Integers, Layout, Reach, Sample
+from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer
+from tidegate.spark._query import Query, native_schema
+from tidegate.spark._schema import Origin
 from tidegate.spark._task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.types import Bound, Closed, How, KeyNames, Names
+    from tidegate.spark._axis import Axis
 
-Parallelism = Literal["auto", "broadcast", "key", "time", "hybrid"]
+Parallelism = Literal["auto", "broadcast", "key", "time", "value", "hybrid"]
 
 # Rows sampled from both sides together: a partition's share is then known within a few percent.
 # They are drawn from this fraction, so that the draw costs little beside the scan.
@@ -42,41 +43,6 @@ _PARTITION_CELLS = 16_000_000
 _PARTITION_ROWS = 10_000
 
 DAY = 86_400_000_000
-
-
-@dataclass(frozen=True)
-class Query:
-    """The arguments of the native join, their names made uniform."""
-
-    on: tuple[str, str]
-    by: KeyPairs
-    lower: Bound
-    upper: Bound
-    where: tidegate.Expr | str | None
-    how: How
-    closed: Closed
-    suffix: str
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments as `tidegate.interval_join` takes them."""
-        return {
-            "on": self.on,
-            "by": list(self.by) or None,
-            "lower": self.lower,
-            "upper": self.upper,
-            "where": self.where,
-            "how": self.how,
-            "closed": self.closed,
-            "suffix": self.suffix,
-        }
-
-    def schema(self, left: pa.Table, right: pa.Table, columns: Sequence[str] | None) -> pa.Schema:
-        """The native result's schema; raises what the native join raises for bad arguments."""
-        arguments = {**self.arguments, "columns": columns}
-        with tidegate.interval_join_batches(left, right, **arguments) as joined:
-            schema: pa.Schema = joined.schema
-        return schema
 
 
 @dataclass(frozen=True)
@@ -100,15 +66,15 @@ class Columns:
     ) -> Columns:
         """Check the query against both schemas, and drop the columns that nobody asks for."""
         tables = empty(left, "left"), empty(right, "right")
-        native = query.schema(*tables, columns)
+        native = native_schema(query, *tables, None if columns is None else list(columns))
         origins = _schema.output(left.columns, right.columns, query.by, query.how, query.suffix)
         asked = {name: origins[name] for name in native.names}
         if not asked:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
         used = set(asked.values()) | _used_by_where(query, *tables)
-        used |= {Origin("left", name) for name in (query.on[0], *(pair[0] for pair in query.by))}
-        used |= {Origin("right", name) for name in (query.on[1], *(pair[1] for pair in query.by))}
+        for left_name, right_name in (*query.compared, *query.by):
+            used |= {Origin("left", left_name), Origin("right", right_name)}
         sent_left = [name for name in left.columns if Origin("left", name) in used]
         sent_right = [name for name in right.columns if Origin("right", name) in used]
         # Without the left column of its name, a right column needs no suffix in the native call.
@@ -163,7 +129,7 @@ def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]
 
 def _works(query: Query, left: pa.Table, right: pa.Table) -> bool:
     try:
-        query.schema(left, right, None)
+        native_schema(query, left, right, None)
     except tidegate.TidegateError:
         return False
     return True
@@ -204,28 +170,21 @@ class Plan:
     late_as: str | None
 
     @classmethod
-    def of(  # noqa: PLR0913 - the arguments of the public function
+    def of(  # noqa: PLR0913 - the query, and the arguments of Spark
         cls,
         left: DataFrame,
         right: DataFrame,
+        query: Query,
         *,
-        on: Names,
-        lower: Bound,
-        upper: Bound,
-        by: KeyNames | None = None,
-        where: tidegate.Expr | str | None = None,
-        how: How = "inner",
-        closed: Closed = "both",
-        suffix: str = "_right",
         columns: Sequence[str] | None = None,
         partitions: int | None = None,
         parallelism: Parallelism = "auto",
         late_as: str | None = None,
     ) -> Plan:
-        """Check the arguments of `tidegate.spark.interval_join`."""
-        query = Query(_schema.pair(on), _schema.pairs(by), lower, upper, where, how, closed, suffix)
-        check_division(partitions, parallelism, get_args(Parallelism), keyed=bool(query.by))
-        if parallelism == "broadcast" and how == "full":
+        """Check the arguments of a join."""
+        known = ("auto", "broadcast", "key", query.divided, "hybrid")
+        check_division(partitions, parallelism, known, query.divided, keyed=bool(query.by))
+        if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
             message += "without a partner of both: choose another"
             raise tidegate.TidegateError(message)
@@ -243,10 +202,13 @@ class Plan:
     def inputs(self) -> tuple[Input, Input]:
         """The rows and columns that travel, left and right."""
         left_key, right_key = ([pair[side] for pair in self.query.by] for side in (LEFT, RIGHT))
-        on = self.query.on
+        on = self.query.compared[0]
+        left_bands, right_bands = (
+            [pair[side] for pair in self.query.bands] for side in (LEFT, RIGHT)
+        )
         return (
-            Input.of(self.left, self.columns.left.names, on[LEFT], left_key),
-            Input.of(self.right, self.columns.right.names, on[RIGHT], right_key),
+            Input.of(self.left, self.columns.left.names, on[LEFT], left_key, left_bands),
+            Input.of(self.right, self.columns.right.names, on[RIGHT], right_key, right_bands),
         )
 
     @property
@@ -257,17 +219,12 @@ class Plan:
     def packed(self, side: int) -> DataFrame:
         """The rows of a side as packs, each for a partition."""
         mine, other = self.inputs[side], self.inputs[1 - side]
-        packer = Packer(self.layout, side, mine.on, days=self.in_days)
-        slices = len(self.layout.partition_of)
+        extra = 2 if self.layout.has_pieces else 1
+        packer = Packer(self.layout, side, mine.on, self.axis, extra)
         # A row without a key can be late, too.
         kept = self.keeps[side] or self.late_as is not None
-        rows = mine.with_bucket(other, len(self.layout.buckets), slices, kept=kept)
+        rows = mine.with_places(other, self.layout, kept=kept)
         return rows.mapInArrow(on_worker(packer.run, f"tidegate_pack_{NAMES[side]}"), PACKS)
-
-    @property
-    def in_days(self) -> bool:
-        """Whether both times are dates."""
-        return all(side.in_days for side in self.inputs)
 
     @property
     def keeps(self) -> tuple[bool, bool]:
@@ -292,11 +249,20 @@ class Plan:
         return cores(self.left.sparkSession)
 
     @cached_property
+    def _axis_and_reach(self) -> tuple[Axis, Reach]:
+        on = self.query.compared[0]
+        kinds = (self.columns.left.field(on[LEFT]).type, self.columns.right.field(on[RIGHT]).type)
+        return self.query.axis(kinds)
+
+    @property
+    def axis(self) -> Axis:
+        """What rows are divided by."""
+        return self._axis_and_reach[0]
+
+    @property
     def reach(self) -> Reach:
-        """The interval in the unit of the time that rows are sent by."""
-        integers = isinstance(self.inputs[0].time_type, IntegralType)
-        unit = None if integers else DAY if self.in_days else 1
-        return _bounds.reach(self.query.lower, self.query.upper, unit=unit)
+        """How far pairs reach for each other along the axis."""
+        return self._axis_and_reach[1]
 
     @cached_property
     def layout(self) -> Layout:
@@ -310,9 +276,11 @@ class Plan:
         sample = self._sample()
         columns = max(len(self.columns.left), len(self.columns.right))
         partitions = self.partitions or default_partitions(sample.rows, columns, self.cores)
-        division: Division = "auto" if self.parallelism == "broadcast" else self.parallelism
-        if not self.query.by:
+        division: Division = "auto"
+        if self.parallelism == self.query.divided or not self.query.by:
             division = "time"
+        elif self.parallelism == "hybrid":
+            division = "hybrid"
         return _layout.chosen(sample, partitions, self._copied(sample), self.reach, division)
 
     def _copied(self, sample: Sample | None) -> Copied:
@@ -329,30 +297,37 @@ class Plan:
         """Keys and times of rows, each row of both sides as likely as another."""
         left, right = self.inputs
         rows, weight = sampled(
-            _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT))
+            _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT)),
+            f"keys and {self.query.divided}s",
         )
-        hashes, times = [], []
+        hashes: list[Integers] = []
+        times: list[Integers] = []
         for number, name in ((LEFT, "left"), (RIGHT, "right")):
             side = rows.filter(pc.field("side") == number)
             hashes.append(side.column("hash").to_numpy())
-            times.append(as_integers(side.column(name), days=self.in_days))
+            times.append(self.axis.integers(side.column(name)))
         return Sample(hashes[LEFT], times[LEFT], hashes[RIGHT], times[RIGHT], weight)
 
 
-def sampled(drawn: DataFrame) -> tuple[pa.Table, float]:
+def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
     """At most `SAMPLED` of the rows, each as likely as another, and how many each stands for.
 
     The rows were drawn with `FRACTION`. Those with the smallest random numbers are taken, so that
     one pass over the inputs does: the largest number taken tells how many rows there are.
     """
-    with described(drawn.sparkSession, "sample keys and times"):
+    with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
     least = 1.0 if rows.num_rows < SAMPLED else float(rows.column("draw").to_numpy().max())
     return rows, 1 / (FRACTION * least)
 
 
 def check_division(
-    partitions: int | None, parallelism: str, known: Sequence[str], *, keyed: bool
+    partitions: int | None,
+    parallelism: str,
+    known: Sequence[str],
+    divided: str = "time",
+    *,
+    keyed: bool,
 ) -> None:
     """Refuse numbers of partitions and ways to divide that there are not."""
     if partitions is not None and partitions < 1:
@@ -362,13 +337,13 @@ def check_division(
         message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
         raise tidegate.TidegateError(message)
     if parallelism in ("key", "hybrid") and not keyed:
-        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose 'time'"
+        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose {divided!r}"
         raise tidegate.TidegateError(message)
 
 
 def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
     """Hashes of the keys and times of a side's rows, each side's times in a column of its own."""
-    times = [(side.time, "left"), (F.lit(None).cast(other.time_type), "right")]
+    times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
     drawn = side.without_unmatchable().sample(fraction=FRACTION, seed=number)

@@ -43,6 +43,10 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 def check(plan: Plan) -> None:
     """Refuse what a stream cannot do, before the query starts."""
+    if plan.query.bands:
+        message = "band_join joins tables, but left and right are streams: join the rows of each "
+        message += "micro-batch in foreachBatch, or use interval_join with the band as `where`"
+        raise tidegate.TidegateError(message)
     if not hasattr(GroupedData, "transformWithState"):
         message = f"joins of streams need PySpark 4.1 or later, found {pyspark.__version__}: join "
         message += "inside `foreachBatch`, or update PySpark"
@@ -54,7 +58,7 @@ def check(plan: Plan) -> None:
     for side, mine in enumerate(plan.inputs):
         field = mine.fields[mine.on]
         if _WATERMARK not in field.metadata:
-            name = plan.query.on[side]
+            name = plan.query.compared[0][side]
             message = f"{NAMES[side]}: column {name!r} has no watermark, without which no result "
             message += f"is final and no row forgotten: call .withWatermark({name!r}, "
             message += "'10 minutes') on the DataFrame, with as much as rows may be late"

@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 
 import tidegate
 from tidegate.spark._pack import LEFT, RIGHT, Pack, unpacked
+from tidegate.spark._query import joined
 
 Then = Callable[[pa.RecordBatch], pa.RecordBatch]
 Batches = Iterator[pa.RecordBatch]
@@ -79,6 +80,7 @@ class Output:
 class Call:
     """The native call and what follows it, as they are sent to the workers."""
 
+    function: str
     arguments: dict[str, Any]
     output: Output
 
@@ -86,9 +88,9 @@ class Call:
         """Join two tables. `home` names the columns that tell rows at home from copies."""
         columns = [*self.arguments["columns"], *(home or ())]
         arguments = {**self.arguments, "columns": columns, "threads": threads()}
-        with tidegate.interval_join_batches(left, right, **arguments) as joined:
+        with joined(self.function, left, right, arguments) as batches:
             del left, right
-            for batch in joined:
+            for batch in batches:
                 rows = batch if home is None else _at_home(batch, *home)
                 if rows.num_rows:
                     yield self.output.finished(rows)

@@ -1,7 +1,8 @@
 """A small side, collected once and sent whole to every task: the other side stays where it is.
 
 The other side then needs neither a layout nor a shuffle, and no skew of its keys can make a task
-heavy. Collected rows are in time order, so that a task joins its rows with those within reach only.
+heavy. Collected rows are in time or value order, so that a task joins its rows with those within
+reach only.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-import tidegate
 from tidegate.spark._jobs import described
-from tidegate.spark._pack import LEFT, NAMES, RIGHT, as_integers
+from tidegate.spark._pack import LEFT, NAMES, RIGHT
+from tidegate.spark._query import native_schema
 from tidegate.spark._task import on_worker
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from tidegate.spark._axis import Axis
     from tidegate.spark._layout import Integers, Reach
     from tidegate.spark._plan import Plan
     from tidegate.spark._task import Batches, Call
@@ -45,7 +47,7 @@ _UNKNOWN = 2**63 - 1
 
 
 class Whole(NamedTuple):
-    """A side that is sent whole, its rows in time order."""
+    """A side that is sent whole, its rows in time or value order."""
 
     side: int
     rows: pa.Table
@@ -124,7 +126,7 @@ def _counted_bytes(plan: Plan, side: int) -> int | None:
 
 
 def _collected(plan: Plan, side: int) -> Whole:
-    """The rows of a side that can have a partner, in time order."""
+    """The rows of a side that can have a partner, in the order in which the join finds them."""
     mine = plan.inputs[side]
     with described(plan.left.sparkSession, f"collect the {NAMES[side]} side"):
         rows = mine.without_unmatchable().toArrow()
@@ -132,8 +134,8 @@ def _collected(plan: Plan, side: int) -> Whole:
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = table
     # Refuses a row without a time, as otherwise the task does that meets it.
-    tidegate.interval_join(*sides, **plan.query.arguments)
-    times = as_integers(table.column(mine.on), days=plan.in_days)
+    native_schema(plan.query, sides[LEFT], sides[RIGHT], None)
+    times = plan.axis.integers(table.column(mine.on))
     if np.any(times[1:] < times[:-1]):
         table = table.take(pa.array(np.argsort(times, kind="stable")))
     return Whole(side, table)
@@ -149,7 +151,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
         times=(mine.on, other.on),
         schema=plan.columns.of(1 - whole.side),
         reach=plan.reach,
-        days=plan.in_days,
+        axis=plan.axis,
         call=call,
     )
     rows = other.frame if plan.keeps[1 - whole.side] else other.without_unmatchable()
@@ -191,16 +193,16 @@ class _Task:
     times: tuple[int, int]
     schema: pa.Schema
     reach: Reach
-    days: bool
+    axis: Axis
     call: Call
 
     def run(self, batches: Batches) -> Batches:
         """Join the rows of a Spark partition, some at a time."""
         whole = pa.ipc.open_stream(self.whole.value).read_all()
-        times = as_integers(whole.column(self.times[0]), days=self.days)
+        times = self.axis.integers(whole.column(self.times[0]))
         for rows in _chunks(batches):
             mine = rows.rename_columns(self.schema.names).combine_chunks()
-            reached = as_integers(mine.column(self.times[1]), days=self.days)
+            reached = self.axis.integers(mine.column(self.times[1]))
             part = whole.slice(*near(self.reach, self.side, times, reached))
             yield from self.call.run(*((mine, part) if self.side == RIGHT else (part, mine)))
 

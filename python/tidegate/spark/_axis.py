@@ -1,0 +1,144 @@
+"""What rows are divided by, as 64-bit integers in the order of the values.
+
+The join itself compares the values natively. What is computed here only decides where rows go: a
+reach may be wider than the join's own, never narrower.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.spark import _bounds
+from tidegate.spark._layout import LIMIT, Reach
+
+if TYPE_CHECKING:
+    from tidegate.types import Bound, Distance
+
+Integers = npt.NDArray[np.int64]
+
+_DAY = 86_400_000_000
+
+# Steps of a float's band: what rounding outwards adds is then a thousandth of it.
+_STEPS = 1024
+
+
+class Axis(Protocol):
+    """A column as integers, as it is sent to the workers."""
+
+    def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
+        """The values in their order. A null is anywhere."""
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Times as they are, in days if they all are dates, or in microseconds."""
+
+    days: bool
+
+    def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
+        """The times."""
+        unit = 1
+        if pa.types.is_date(values.type):
+            values, unit = values.cast(pa.int32()), 1 if self.days else _DAY
+        integers: Integers = values.cast(pa.int64()).fill_null(0).to_numpy()
+        return integers * unit
+
+
+@dataclass(frozen=True)
+class DecimalAxis:
+    """Decimals of so many places as whole numbers; integers likewise."""
+
+    scale: int
+
+    def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
+        """The low 64 bits, which hold all values that a band join takes."""
+        whole = pa.chunked_array([pc.fill_null(values.cast(pa.decimal128(38, self.scale)), 0)])
+        if isinstance(values, pa.ChunkedArray):
+            whole = pc.fill_null(values.cast(pa.decimal128(38, self.scale)), 0)
+        chunks = [_low_words(chunk) for chunk in whole.chunks]
+        return np.concatenate([np.zeros(0, np.int64), *chunks])
+
+
+def _low_words(decimals: pa.Array) -> Integers:
+    words = np.frombuffer(decimals.buffers()[1], dtype="<i8")
+    return words[0::2][decimals.offset : decimals.offset + len(decimals)]
+
+
+@dataclass(frozen=True)
+class FloatAxis:
+    """Numbers in steps of a power of two, rounded down; of step None in those of their bits."""
+
+    step: float | None
+
+    def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
+        """The steps."""
+        # Adding 0 makes a negative zero positive.
+        numbers = np.asarray(values.cast(pa.float64()).fill_null(0).to_numpy()) + 0.0
+        if self.step is None:
+            bits = numbers.view(np.int64)
+            return bits ^ ((bits >> 63).view(np.uint64) >> np.uint64(1)).view(np.int64)
+        with np.errstate(over="ignore", under="ignore"):
+            steps = np.floor(np.nan_to_num(numbers / self.step, nan=0.0))
+        return np.clip(steps, -(2.0**61), 2.0**61).astype(np.int64)
+
+
+def of_band(
+    kinds: tuple[pa.DataType, pa.DataType], below: Distance | None, above: Distance | None
+) -> tuple[Axis, Reach]:
+    """The axis of a band column of these types, and how far pairs reach along it.
+
+    The native join has taken types and distances.
+    """
+    if any(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in kinds):
+        days = all(pa.types.is_date(kind) for kind in kinds)
+        unit = _DAY if days else 1
+        low, high = (
+            _bounds.reach(None, cast("Bound", end), unit=unit).upper for end in (below, above)
+        )
+        return TimeAxis(days), Reach.of(None if low is None else -low, high)
+    if any(pa.types.is_floating(kind) for kind in kinds):
+        return _of_floats(_as_float(below), _as_float(above))
+    scales = [kind.scale for kind in kinds if pa.types.is_decimal(kind)]
+    ends = [_as_fraction(end) for end in (below, above)]
+    low, high = (None if end is None else math.ceil(end * 10 ** max([0, *scales])) for end in ends)
+    axis = DecimalAxis(max(scales)) if scales else TimeAxis(days=False)
+    return axis, Reach.of(None if low is None else -low, high)
+
+
+def _of_floats(below: float, above: float) -> tuple[Axis, Reach]:
+    ends = [end for end in (below, above) if 0 < end < math.inf]
+    if not ends:
+        # Equal values, or all on a side: bits will do.
+        low, high = (None if end else 0 for end in (below, above))
+        return FloatAxis(None), Reach.of(low, high)
+    step = 2.0 ** max(-1000, math.floor(math.log2(max(ends) / _STEPS)))
+
+    def steps(end: float) -> int | None:
+        # One for the native difference, which is rounded, and one for each value rounded down.
+        far = end / step
+        return None if far > LIMIT else math.ceil(far) + 2
+
+    low, high = steps(below), steps(above)
+    return FloatAxis(step), Reach.of(None if low is None else -low, high)
+
+
+def _as_float(end: Distance | None) -> float:
+    return math.inf if end is None else float(end)  # type: ignore[arg-type]
+
+
+def _as_fraction(end: Distance | None) -> Fraction | None:
+    if end is None:
+        return None
+    if isinstance(end, (float, np.floating)):
+        # The number that one reads, as the native join takes it.
+        return None if math.isinf(end) else Fraction(Decimal(repr(float(end))))
+    return Fraction(end) if isinstance(end, Decimal) else Fraction(int(end))  # type: ignore[arg-type]

@@ -1,0 +1,249 @@
+"""Band joins of Spark DataFrames: the rows of `tidegate.band_join`, each once, however divided."""
+
+import datetime as dt
+import math
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+import spark_session
+import tidegate
+import tidegate.spark
+from tidegate.spark import _axis
+from tidegate.spark._layout import Reach, Sample, Span, by_time
+from tidegate.spark._plan import Plan
+from tidegate.spark._query import BandQuery
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+KINDS = ["inner", "left", "right", "full", "semi", "anti"]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+def table(seed: int, rows: int, payload: str) -> pa.Table:
+    """Half of the rows have one value, a tenth none, a tenth NaN where there is one."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 1000, rows)
+    values[rng.random(rows) < 0.5] = 500
+    floats = values / 8
+    floats[rng.random(rows) < 0.1] = math.nan
+    lacking = rng.random(rows) < 0.1
+    cents = [Decimal(int(value)) / 100 for value in values]
+    return pa.table(
+        {
+            "x": pa.array(values, pa.int32(), mask=lacking),
+            "y": pa.array(floats, mask=lacking),
+            "price": pa.array(cents, pa.decimal128(9, 2)),
+            "at": pa.array(values * 1_000_000, pa.timestamp("us", "UTC")),
+            "key": pa.array(rng.integers(0, 4, rows), mask=rng.random(rows) < 0.1),
+            payload: pa.array(range(rows), pa.int64()),
+        }
+    )
+
+
+LEFT, RIGHT = table(1, 300, "l"), table(2, 250, "r")
+
+
+@pytest.fixture(scope="module")
+def sides(spark):
+    return tuple(spark.createDataFrame(t).repartition(5).cache() for t in (LEFT, RIGHT))
+
+
+def counted(rows: pa.Table) -> Counter[str]:
+    """The rows with their number of times, in no order."""
+    return Counter(map(repr, rows.to_pylist()))
+
+
+def same(found: Any, left: pa.Table = LEFT, right: pa.Table = RIGHT, **arguments: Any) -> None:
+    """Assert that the DataFrame has the native join's columns and rows."""
+    expected = tidegate.band_join(left, right, **arguments)
+    rows = found.toArrow()
+    assert rows.column_names == expected.column_names
+    assert counted(rows) == counted(expected)
+
+
+def test_the_sides_test_something():
+    pairs = tidegate.band_join(LEFT, RIGHT, on="x", within=3)
+    assert 10_000 < pairs.num_rows < 50_000
+    full = tidegate.band_join(LEFT, RIGHT, on="x", within=3, how="full")
+    assert full["l"].null_count > 10
+    assert full["r"].null_count > 10
+
+
+@pytest.mark.parametrize(
+    ("how", "partitions"), [*((how, 7) for how in KINDS), ("left", 1), ("full", 1), ("full", 200)]
+)
+def test_rows_are_those_of_the_native_join(sides, how, partitions):
+    query = {"on": "x", "within": (3, 1), "how": how}
+    found = tidegate.spark.band_join(
+        *sides, **query, parallelism="value", partitions=partitions, columns=None
+    )
+    same(found, **query)
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_small_side_is_sent_whole(sides, how):
+    query = {"on": "y", "within": 0.5, "how": how}
+    # The size of decimals is not known beforehand.
+    query["columns"] = ["y", "l"] if how in ("semi", "anti") else ["y", "l", "y_right", "r"]
+    plan = tidegate.spark.explain(tidegate.spark.band_join, *sides, **query)
+    assert ("is sent whole to every task" in plan) == (how != "full")
+    same(tidegate.spark.band_join(*sides, **query), **query)
+
+
+@pytest.mark.parametrize("parallelism", ["key", "value", "hybrid"])
+@pytest.mark.parametrize("how", ["inner", "full", "anti"])
+def test_with_keys_and_two_columns(sides, how, parallelism):
+    query = {"on": ["y", "x"], "within": {"x": 100, "y": (None, 2.5)}, "by": "key", "how": how}
+    query |= {"where": "left.l <= right.r + 200"}
+    found = tidegate.spark.band_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, **query)
+
+
+@pytest.mark.parametrize(
+    ("on", "within"),
+    [
+        ("price", Decimal("0.025")),
+        ("price", 0.1),
+        ("at", "3s"),
+        ("at", (dt.timedelta(0), dt.timedelta(seconds=2))),
+        ("at", np.timedelta64(2500, "ms")),
+        ([("x", "y")], 0.3),
+        ([("price", "x")], 1),
+        ("y", 0),
+        ("y", (math.inf, 0)),
+        ("y", 1e-300),
+        ("x", 2.99),
+        ("x", 2**70),
+    ],
+)
+def test_types_and_distances(sides, on, within):
+    query = {"on": on, "within": within, "how": "full"}
+    found = tidegate.spark.band_join(*sides, **query, parallelism="value", partitions=5)
+    same(found, **query)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti", "right"])
+def test_a_value_with_half_of_the_rows_makes_no_task(spark, how):
+    rng = np.random.default_rng(5)
+    rows = 20_000
+    heavy = rng.integers(0, 10**6, rows)
+    heavy[rng.random(rows) < 0.5] = 77_777
+    many = pa.table({"x": heavy, "m": np.arange(rows)})
+    few = pa.table({"x": rng.integers(0, 10**6, rows // 10), "f": np.arange(rows // 10)})
+    tables = (few, many) if how == "right" else (many, few)
+    frames = [spark.createDataFrame(table) for table in tables]
+    query = {"on": "x", "within": 200, "how": how}
+    plan = Plan.of(*frames, BandQuery.of(**query), partitions=8, parallelism="value")
+    assert plan.layout.has_pieces
+    assert plan.layout.fullest <= 1.5 * plan.layout.sent / plan.layout.partitions
+    found = tidegate.spark.band_join(*frames, **query, partitions=8, parallelism="value")
+    same(found, *tables, **query)
+    # It is so in the tasks, too: none joins half of the rows.
+    counts = found.groupBy(F.spark_partition_id()).count().collect() if how == "left" else []
+    assert all(row[1] < rows * 0.3 for row in counts)
+    text = tidegate.spark.explain(
+        tidegate.spark.band_join, *frames, **query, partitions=8, parallelism="value"
+    )
+    assert "  divided    by value: " in text
+    assert "heavy ones in " in text
+
+
+def test_rows_without_a_value_are_spread(spark):
+    rows = 8000
+    lacking = pa.table({"x": pa.array([None] * rows, pa.int64()), "l": np.arange(rows)})
+    other = pa.table({"x": np.arange(4000), "r": np.arange(4000)})
+    frames = [spark.createDataFrame(t) for t in (lacking, other)]
+    query = {"on": "x", "within": 1, "how": "left"}
+    found = tidegate.spark.band_join(*frames, **query, partitions=4, parallelism="value")
+    same(found, lacking, other, **query)
+    counts = [row[1] for row in found.groupBy(F.spark_partition_id()).count().collect()]
+    assert max(counts) < 0.5 * rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"within": -1}, tidegate.TidegateError, "within must not be negative or NaN"),
+        ({"on": "l"}, tidegate.SchemaError, "right: there is no column `l`, which `on` names"),
+        ({"on": ("x", "y")}, TypeError, 'give ["x", "y"] for two columns'),
+        ({"on": []}, tidegate.TidegateError, "on names no column"),
+        (
+            {"parallelism": "time"},
+            tidegate.TidegateError,
+            "parallelism: expected one of auto, broadcast, key, value, hybrid, got 'time'",
+        ),
+        (
+            {"parallelism": "hybrid"},
+            tidegate.TidegateError,
+            "divides by key: give `by`, or choose 'value'",
+        ),
+    ],
+)
+def test_bad_arguments(sides, arguments, error, text):
+    with pytest.raises(error) as caught:
+        tidegate.spark.band_join(*sides, **{"on": "x", "within": 1, **arguments})
+    assert text in str(caught.value)
+
+
+floats = st.one_of(
+    st.floats(-10, 10), st.floats(allow_nan=False), st.sampled_from([0.0, -0.0, 1e300, -1e300])
+)
+widths = st.one_of(st.none(), st.floats(0, 5), st.floats(0, allow_nan=False))
+
+
+@given(floats, floats, widths, widths)
+def test_no_float_pair_is_out_of_reach(left, right, below, above):
+    if below is None and above is None:
+        return
+    axis, reach = _axis.of_band((pa.float64(), pa.float64()), below, above)
+    low, high = (axis.integers(pa.array([value]))[0] for value in (left, right))
+    is_pair = (below is None or left - right <= below) and (above is None or right - left <= above)
+    if is_pair:
+        gap = int(high) - int(low)
+        assert reach.lower is None or gap >= reach.lower
+        assert reach.upper is None or gap <= reach.upper
+
+
+@given(st.lists(floats, min_size=2, max_size=9), widths)
+def test_floats_keep_their_order(values, below):
+    axis, _ = _axis.of_band((pa.float64(), pa.float64()), below, 1.0)
+    steps = axis.integers(pa.chunked_array([pa.array(sorted(values), pa.float64())]))
+    assert steps.tolist() == sorted(steps.tolist())
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=40),
+    st.lists(st.integers(0, 5), max_size=40),
+    st.integers(0, 2),
+    st.integers(1, 9),
+    st.sampled_from(["left", "right"]),
+)
+def test_every_pair_meets_once_where_slices_have_pieces(left, right, width, count, copied):
+    sides = [np.array(rows, dtype=np.int64) for rows in (left, right)]
+    hashes = [np.arange(len(rows)) * 7919 for rows in sides]
+    sample = Sample(np.zeros_like(sides[0]), sides[0], np.zeros_like(sides[1]), sides[1], 1.0)
+    layout = by_time(sample, count, copied, Reach.of(-width, width))
+    (bucket,) = layout.buckets
+    assert len(bucket.partitions) >= len(bucket.borders) + 1
+
+    def places(side: int, span: Span) -> list[range]:
+        first, last = bucket.slices(sides[side], span, hashes[side])
+        return [range(a, b + 1) for a, b in zip(first, last, strict=True)]
+
+    of_left, of_right = places(0, layout.left_span), places(1, layout.right_span)
+    for l_time, l_places in zip(left, of_left, strict=True):
+        for r_time, r_places in zip(right, of_right, strict=True):
+            if abs(l_time - r_time) <= width:
+                assert sum(place in r_places for place in l_places) == 1
