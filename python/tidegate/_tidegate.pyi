@@ -1440,7 +1440,7 @@ def band_join(
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`; by tasks of a few rows on
             PIM-Trees that threads share (section 4 of the paper), which are merged while tasks go
             on, `ibwj`, or not, `ibwj-blocking`. `auto` is `sort`, but where there is a window and a
-            sample says that a left row would have hundreds of pairs to be checked it is `buckets`.
+            sample says that a left row would have a thousand pairs to be checked it is `buckets`.
         threads: As for `interval_join`.
         max_rows: As for `interval_join`.
 

@@ -16,11 +16,14 @@ use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::matches::NO_ROW;
-use tidegate_structures::gather::{Store, Value, gather};
+use tidegate_structures::gather::{Store, Value, gather, prefetch};
 use tidegate_structures::pages::Pages;
 
 use crate::Result;
 use crate::table::Table;
+
+/// Rows of several chunks that are found together.
+const TOGETHER: usize = 64;
 
 /// A column of a table, ready to be gathered.
 #[derive(Debug)]
@@ -160,14 +163,17 @@ impl Column {
             }),
             (chunks, _) => {
                 let finder = ChunkFinder::new(&self.starts);
-                out.iter_mut().zip(rows).for_each(|(out, &row)| {
-                    *out = if row == NO_ROW {
-                        T::default()
-                    } else {
-                        let (chunk, place) = finder.find(row);
-                        chunks[chunk][place]
-                    };
-                });
+                let mut places = [(0, 0); TOGETHER];
+                // Where values lie is found for some rows first, so that they come from memory together.
+                for (out, rows) in out.chunks_mut(TOGETHER).zip(rows.chunks(TOGETHER)) {
+                    for (place, &row) in places.iter_mut().zip(rows).filter(|(_, row)| **row != NO_ROW) {
+                        *place = finder.find(row);
+                        prefetch(chunks[place.0], place.1);
+                    }
+                    for ((out, &row), &(chunk, place)) in out.iter_mut().zip(rows).zip(&places) {
+                        *out = if row == NO_ROW { T::default() } else { chunks[chunk][place] };
+                    }
+                }
             }
         }
     }

@@ -27,6 +27,7 @@
 //! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
 //! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS 2025), section 2.2.
 
+mod directory;
 mod group;
 mod interval;
 mod merge;

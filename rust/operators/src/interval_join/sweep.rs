@@ -3,6 +3,7 @@
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::NO_KEY;
 
+use super::directory::Directory;
 use super::group::{Groups, are_sorted};
 use super::{Reach, Side};
 use crate::driver::{Driver, PART_ROWS, Stopped};
@@ -25,6 +26,14 @@ pub(crate) fn sweep<R: Reach>(
     let mut runs = Pages::new(left.ts.len());
     if are_sorted(&[left.ts], driver)? {
         in_row_order(left, right, key_count, reach, &mut runs, driver)?;
+    } else if left.keys.is_none()
+        && let Some(directory) = Directory::new(right.ts(), driver)?
+    {
+        let tasks = runs.chunks_mut(TASK_ROWS).enumerate().collect();
+        driver.map(tasks, |(task, runs): (usize, &mut [Run])| {
+            let first = task * TASK_ROWS;
+            directory.find(reach, first, &left.ts[first..first + runs.len()], runs);
+        })?;
     } else {
         by_group(&Groups::new(left, key_count, driver)?, right, reach, &mut runs, driver)?;
     }
@@ -136,7 +145,7 @@ fn follow<R: Reach>(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, rig
 
 /// The first place from `from` on whose time is not `before`; all that are, come first.
 #[inline]
-fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
+pub(super) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let mut low = from as usize;
     let mut step = 1;
     // Most calls move by a place or two.

@@ -21,8 +21,8 @@ use crate::window_join::{Window, WindowPlan};
 use crate::{Error, Result};
 
 /// Candidates a left row beyond which rows enter an index, so that only those in a window are looked at. Checking this many
-/// costs as much as the index.
-const MOST_CANDIDATES: f64 = 256.0;
+/// costs as much as the index, as measured.
+const MOST_CANDIDATES: f64 = 1024.0;
 
 /// A band join: which pairs of rows of two tables are wanted.
 ///
