@@ -456,7 +456,8 @@ def test_explain_says_why_an_index_is_used_or_not():
     assert "(IBWJ): threads take tasks of a few rows; merged in two phases" in text
     whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **online)
     assert (
-        "buckets instead, if a sample says that this leaves more than 1024 pairs a left row" in whole
+        "buckets instead, if a sample says that this leaves more than 1024 pairs a left row"
+        in whole
     )
     text = tidegate.explain(band_join, schema, schema, on="x", within=1)
     assert "no index, since without windows no rows leave it" in text

@@ -338,7 +338,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Parallelism = "auto",
+    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -419,8 +419,7 @@ def explain(
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
-            `tidegate.spark.band_join` or
-            `tidegate.spark.aggregate`.
+            `tidegate.spark.band_join` or `tidegate.spark.aggregate`.
         *inputs: As for the function: both sides of a join, or the streams of an aggregation.
         **arguments: As for the function.
 
