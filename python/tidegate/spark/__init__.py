@@ -391,11 +391,13 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         tidegate.TidegateError: A window is negative or counts rows; else as for `interval_join`.
         TypeError: A window is of another type.
     """
+    lower, upper = _window.bounds(window)
     return interval_join(
         left_df,
         right_df,
         on=on,
-        **_window.bounds(window),
+        lower=lower,
+        upper=upper,
         by=by,
         where=where,
         how=how,
@@ -442,7 +444,7 @@ def explain(
     """
     kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
     if function is window_join:
-        kept |= _window.bounds(kept.pop("window"))
+        kept["lower"], kept["upper"] = _window.bounds(kept.pop("window"))
     if function in (interval_join, window_join, band_join):
         of_join: Callable[..., Query] = BandQuery.of if function is band_join else IntervalQuery.of
         sides = cast("tuple[DataFrame, DataFrame]", inputs)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tidegate.types import Bound, Window
 
 
-def bounds(window: Window | tuple[Window, Window]) -> dict[str, Bound]:
-    """The `lower` and `upper` of the interval join that a window join is."""
+def bounds(window: Window | tuple[Window, Window]) -> tuple[Bound, Bound]:
+    """The `lower` and `upper` bounds of the interval join that a window join is."""
     sides = window if isinstance(window, tuple) else (window, window)
     if len(sides) != 2:  # noqa: PLR2004 - two sides
         message = f"window: expected one window or a pair of them, got {len(sides)}"
         raise TypeError(message)
     left, right = map(_length, sides)
-    return {"lower": f"-{right}" if isinstance(right, str) else -right, "upper": left}
+    return f"-{right}" if isinstance(right, str) else -right, left
 
 
 def _length(window: Window) -> dt.timedelta | np.timedelta64 | str | int:
@@ -34,14 +34,16 @@ def _length(window: Window) -> dt.timedelta | np.timedelta64 | str | int:
         message += "none beyond their times: give a window of time, or collect both sides and call "
         message += "tidegate.window_join"
         raise tidegate.TidegateError(message)
+    length: dt.timedelta | np.timedelta64 | str | int
     if isinstance(window, str):
         length = window.strip().removeprefix("+")
         is_negative = length.startswith("-")
-    elif isinstance(window, (dt.timedelta, np.timedelta64, int, np.integer)) and not isinstance(
-        window, bool
-    ):
-        length = window if isinstance(window, (dt.timedelta, np.timedelta64)) else int(window)
-        is_negative = bool(length < type(length)(0))
+    elif isinstance(window, (dt.timedelta, np.timedelta64)):
+        length = window
+        is_negative = bool(window < type(window)(0))
+    elif isinstance(window, (int, np.integer)) and not isinstance(window, bool):
+        length = int(window)
+        is_negative = length < 0
     else:
         message = 'window: expected a timedelta, a string such as "15m", or an integer in the time '
         message += f"column's unit; got {type(window)}"
