@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -203,6 +203,7 @@ floats = st.one_of(
 widths = st.one_of(st.none(), st.floats(0, 5), st.floats(0, allow_nan=False))
 
 
+@example(0.0, 0.0, None, 5e-324)
 @given(floats, floats, widths, widths)
 def test_no_float_pair_is_out_of_reach(left, right, below, above):
     if below is None and above is None:

@@ -120,7 +120,8 @@ def _of_floats(below: float, above: float) -> tuple[Axis, Reach]:
         # Equal values, or all on a side: bits will do.
         low, high = (None if end else 0 for end in (below, above))
         return FloatAxis(None), Reach.of(low, high)
-    step = 2.0 ** max(-1000, math.floor(math.log2(max(ends) / _STEPS)))
+    # Not the logarithm of a quotient, which is 0 where the least of numbers is divided.
+    step = 2.0 ** max(-1000, math.floor(math.log2(max(ends)) - math.log2(_STEPS)))
 
     def steps(end: float) -> int | None:
         # One for the native difference, which is rounded, and one for each value rounded down.
