@@ -3,6 +3,9 @@
 use std::any::Any;
 use std::fmt;
 
+use tidegate_operators::driver::Stopped;
+use tidegate_operators::incremental::Failed;
+
 /// What went wrong, in one sentence that names the column, the row, what was given and what was expected.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
@@ -99,9 +102,18 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-impl From<tidegate_operators::driver::Stopped> for Error {
-    fn from(_: tidegate_operators::driver::Stopped) -> Self {
+impl From<Stopped> for Error {
+    fn from(_: Stopped) -> Self {
         Error::stopped("the work was asked to stop")
+    }
+}
+
+impl From<Failed<Error>> for Error {
+    fn from(failed: Failed<Error>) -> Self {
+        match failed {
+            Failed::Stopped(stopped) => stopped.into(),
+            Failed::Filter(error) => error,
+        }
     }
 }
 

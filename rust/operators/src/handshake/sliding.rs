@@ -16,9 +16,8 @@ use super::finder::Found;
 use super::predicate::Kind;
 use super::{Algorithm, HandshakeJoin, Window};
 use crate::driver::Driver;
-use crate::incremental::{Results, Side};
+use crate::incremental::{Failed, Filter, Results, Side};
 use crate::matches::How;
-use crate::online_join::{Failed, Filter};
 use crate::predicate::{Operand, RankAndTakes, Term};
 use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
 

@@ -6,8 +6,7 @@ use tidegate_structures::index::{Probe, WindowIndex};
 
 use super::log::Log;
 use super::{Epoch, IndexJoin};
-use crate::incremental::Side;
-use crate::online_join::Filter;
+use crate::incremental::{Filter, Side};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they have, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };

@@ -2,7 +2,7 @@
 
 use super::Bands;
 use super::window::Window;
-use crate::incremental::{Matched, Side};
+use crate::incremental::{Matched, Side, drop_front};
 
 /// Rows by number, counted from the first of the side ever. A row's *place* is its distance from [`Log::first`], the oldest
 /// row still here.
@@ -170,13 +170,5 @@ impl Matched for Log {
 
     fn settle(&mut self) {
         self.settled += 1;
-    }
-}
-
-/// Removes the first `gone` values, and gives memory back that a burst has taken once it is over.
-fn drop_front<T>(values: &mut Vec<T>, gone: usize) {
-    values.drain(..gone);
-    if values.len() < values.capacity() / 4 {
-        values.shrink_to(values.capacity() / 2);
     }
 }

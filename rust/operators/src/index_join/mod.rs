@@ -41,9 +41,8 @@ use std::ops::Range;
 use tidegate_structures::index::{Entry, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
-use crate::incremental::{Matched, Results, Side};
+use crate::incremental::{Failed, Filter, Matched, Progress, Results, Side};
 use crate::matches::How;
-use crate::online_join::{Failed, Filter, Progress};
 use crate::selectivity;
 use find::Found;
 pub use kind::IndexKind;

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::reach::Reach;
-use crate::incremental::{Matched, Side};
+use crate::incremental::{Matched, Reach, Side};
 use crate::interval_join::NO_KEY;
 
 /// Rows of a chunk: few enough that what is kept behind the oldest row is little.

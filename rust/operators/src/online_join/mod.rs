@@ -19,7 +19,6 @@ mod buffer;
 mod epoch;
 mod log;
 mod pairs;
-mod reach;
 mod replica;
 
 use std::fmt;
@@ -31,12 +30,10 @@ use buffer::LANES;
 use epoch::Epoch;
 use log::Log;
 use pairs::Pairs;
-pub(crate) use reach::Reach;
-pub use replica::Filter;
 use replica::{Cursor, Matches, Replica, Shared};
 
-use crate::driver::{Driver, Stopped};
-use crate::incremental::{Matched, Results, Side};
+use crate::driver::Driver;
+use crate::incremental::{Failed, Filter, Matched, Progress, Reach, Results, Side};
 use crate::interval_join::{Interval, NO_KEY};
 use crate::matches::How;
 
@@ -68,15 +65,6 @@ pub struct Kept<'a> {
     pub settled: usize,
 }
 
-/// What a join has come to.
-#[derive(Debug)]
-pub enum Progress {
-    /// Pieces of the epoch whose results [`OnlineJoin::assemble`] makes, by any thread, in this order.
-    Pieces(Vec<Range<usize>>),
-    /// Results, in order.
-    Results(Results),
-}
-
 /// The state of a join.
 pub struct OnlineJoin {
     reach: Reach,
@@ -100,15 +88,6 @@ impl fmt::Debug for OnlineJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnlineJoin").field("how", &self.how).field("epoch", &self.epoch.len()).finish_non_exhaustive()
     }
-}
-
-/// Why the join could not go on.
-#[derive(Debug)]
-pub enum Failed<E> {
-    /// It was asked to stop.
-    Stopped(Stopped),
-    /// The filter failed.
-    Filter(E),
 }
 
 impl OnlineJoin {

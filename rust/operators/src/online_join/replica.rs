@@ -6,8 +6,7 @@ use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};
 use super::epoch::Epoch;
 use super::log::Log;
-use super::reach::Reach;
-use crate::incremental::Side;
+use crate::incremental::{Filter, Reach, Side};
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -44,9 +43,6 @@ pub(super) struct Replica {
     rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
-
-/// The pairs that a filter keeps, given the numbers of their left and right rows.
-pub type Filter<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
 /// What all replicas read.
 pub(super) struct Shared<'a> {

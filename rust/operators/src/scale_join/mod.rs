@@ -33,9 +33,8 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::driver::Driver;
-use crate::incremental::{Results, Side};
+use crate::incremental::{Failed, Filter, Results, Side};
 use crate::matches::How;
-use crate::online_join::{Failed, Filter};
 use crate::predicate::{Operand, Term};
 use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
 use share::{Found, Share};

@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use super::interval;
 use super::log::Log;
-use crate::incremental::{Results, Side};
+use crate::incremental::{Reach, Results, Side};
 use crate::matches::How;
-use crate::online_join::Reach;
 
 /// How long rows stay in the windows of the left and the right side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

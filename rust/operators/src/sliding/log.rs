@@ -1,7 +1,6 @@
 //! The rows of one side that are still needed, in merged order.
 
-use crate::incremental::{Matched, Side};
-use crate::online_join::Reach;
+use crate::incremental::{Matched, Reach, Side, drop_front};
 
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
 /// oldest row still here, and a row's *place* its distance from that.
@@ -155,13 +154,5 @@ impl Matched for Log {
 
     fn settle(&mut self) {
         self.settled += 1;
-    }
-}
-
-/// Removes the first `gone` values, and gives memory back that a burst has taken once it is over.
-fn drop_front<T>(values: &mut Vec<T>, gone: usize) {
-    values.drain(..gone);
-    if values.len() < values.capacity() / 4 {
-        values.shrink_to(values.capacity() / 2);
     }
 }

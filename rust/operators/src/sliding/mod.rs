@@ -10,9 +10,8 @@ mod tests;
 use std::fmt::Debug;
 
 use crate::driver::Driver;
-use crate::incremental::{Results, Side};
+use crate::incremental::{Failed, Filter, Results, Side};
 use crate::interval_join::{Closed, Interval};
-use crate::online_join::{Failed, Filter};
 use crate::predicate::Operand;
 pub(crate) use extent::Extent;
 pub use extent::Windows;

@@ -4,8 +4,7 @@ use tidegate_structures::pages::Pages;
 
 use super::SlidingJoin;
 use crate::driver::Driver;
-use crate::incremental::{Results, Side};
-use crate::online_join::{Failed, Filter};
+use crate::incremental::{Failed, Filter, Results, Side};
 use crate::order::time_order;
 use crate::predicate::{Operand, Term};
 

@@ -9,9 +9,8 @@ use tidegate_sync::Stop;
 use super::{Kept, SlidingJoin, Windows};
 use crate::driver::Driver;
 use crate::handshake::{self, SlidingHandshake};
-use crate::incremental::{Results, Side};
+use crate::incremental::{Filter, Results, Side};
 use crate::matches::{How, NO_ROW};
-use crate::online_join::Filter;
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use crate::scale_join::{self, ScaleJoin};
 

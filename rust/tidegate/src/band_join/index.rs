@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Side;
+use tidegate_operators::incremental::{Progress, Side};
 use tidegate_operators::index_join::{Bands, most_selective};
 use tidegate_operators::matches::{How, Matches};
-use tidegate_operators::online_join::{Failed, Progress};
 use tidegate_operators::order::time_order;
 
 use super::column::{CodeRanges, of_keys};
@@ -85,10 +84,7 @@ impl Tables<'_> {
         let (mut pairs, mut count) = (Vec::new(), 0);
         while let Some(last) = self.begin(&mut join, sides, &mut done) {
             while !join.is_done() {
-                let progress = join.advance::<Error>(self.driver, None).map_err(|failed| match failed {
-                    Failed::Stopped(stopped) => stopped.into(),
-                    Failed::Filter(error) => error,
-                })?;
+                let progress = join.advance::<Error>(self.driver, None)?;
                 let Progress::Pieces(pieces) = progress else { unreachable!("an inner join of tables gives pieces") };
                 let found = self.driver.map(pieces, |piece| numbers(&join, sides, piece))?;
                 count += found.iter().map(|(left, _)| left.len() as u64).sum::<u64>();

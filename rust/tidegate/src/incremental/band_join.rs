@@ -5,9 +5,8 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Results, Side};
+use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::index_join::{Bands, Kept, most_selective};
-use tidegate_operators::online_join::{Failed, Progress};
 use tidegate_sync::Stop;
 
 use super::explanation::{Method, explain};
@@ -155,10 +154,7 @@ impl Engine for BandEngine {
             false => self.join.advance::<Error>(driver, None),
             true => self.join.advance(driver, Some(&|left, right| kept.keep(left, right))),
         };
-        progress.map_err(|failed| match failed {
-            Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => error,
-        })
+        progress.map_err(Error::from)
     }
 
     fn assemble(&self, rows: Range<usize>) -> Results {

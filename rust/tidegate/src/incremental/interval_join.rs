@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Results, Side};
-use tidegate_operators::online_join::{Failed, Kept, OnlineJoin, Parallelism, Progress};
+use tidegate_operators::incremental::{Progress, Results, Side};
+use tidegate_operators::online_join::{Kept, OnlineJoin, Parallelism};
 
 use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
@@ -95,10 +95,7 @@ impl Engine for IntervalEngine {
             false => self.join.advance::<Error>(driver, None),
             true => self.join.advance(driver, Some(&|left, right| kept.keep(left, right))),
         };
-        progress.map_err(|failed| match failed {
-            Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => error,
-        })
+        progress.map_err(Error::from)
     }
 
     fn assemble(&self, rows: Range<usize>) -> Results {

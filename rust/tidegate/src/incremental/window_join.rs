@@ -6,8 +6,7 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Results, Side};
-use tidegate_operators::online_join::{Failed, Progress};
+use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::sliding::{Kept, SlidingJoin};
 
@@ -168,10 +167,7 @@ impl<J: SlidingJoin> Engine for WindowEngine<J> {
             (None, None) => self.join.advance::<Error>(driver, None),
             _ => self.join.advance(driver, Some(&|left, right| test.keep(kept, left, right))),
         };
-        results.map(Progress::Results).map_err(|failed| match failed {
-            Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => error,
-        })
+        results.map(Progress::Results).map_err(Error::from)
     }
 
     fn assemble(&self, _rows: Range<usize>) -> Results {

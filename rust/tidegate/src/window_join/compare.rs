@@ -1,9 +1,8 @@
 //! The pairs of two tables by an algorithm of the papers: their rows go through a join of sliding windows.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Results;
+use tidegate_operators::incremental::{Filter as Keep, Results};
 use tidegate_operators::matches::{How, MAX_ROWS, Matches};
-use tidegate_operators::online_join::{Failed, Filter as Keep};
 use tidegate_operators::predicate::Term;
 use tidegate_operators::sliding::{SlidingJoin, pairs};
 
@@ -82,9 +81,6 @@ impl WithJoin for Find<'_> {
             ))),
             _ => Ok(()),
         };
-        pairs(&mut join, self.tables.ts, self.terms, keep, check, self.driver).map_err(|failed| match failed {
-            Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => error,
-        })
+        pairs(&mut join, self.tables.ts, self.terms, keep, check, self.driver).map_err(Error::from)
     }
 }

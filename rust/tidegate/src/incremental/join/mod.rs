@@ -17,9 +17,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Results, Side};
+use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::matches::How;
-use tidegate_operators::online_join::{Progress, SMALL_EPOCH};
+use tidegate_operators::online_join::SMALL_EPOCH;
 use tidegate_structures::gate::Planned;
 use tidegate_sync::Stop;
 

@@ -1,6 +1,6 @@
 //! How far rows of the two sides reach for each other, in whole steps with both ends included.
 
-use crate::incremental::Side;
+use super::Side;
 use crate::interval_join::{Closed, Interval};
 
 /// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
@@ -49,7 +49,7 @@ impl Reach {
     /// The first time of the other side that is behind what matches a row of `side` at `ts`, where that is not after
     /// `ts`; the first time there is if no time matches.
     #[inline]
-    pub(super) fn end(&self, side: Side, ts: i64) -> i64 {
+    pub(crate) fn end(&self, side: Side, ts: i64) -> i64 {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
