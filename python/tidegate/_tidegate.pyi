@@ -161,6 +161,7 @@ class _AggregateStats(TypedDict):
     rows_late: int
     rows_out: int
     watermark: int | None
+    latency: tuple[float, float, float] | None
     state_keys: int
     state_cells: int
     state_bytes: int
@@ -903,7 +904,8 @@ class Aggregate:
     Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). Of the rows that
     were not late, it finds what `aggregate` does, bit by bit, with each source as a stream. The
     rows of a window come as soon as no source can bring a row that falls in it. They are in the
-    order of windows, then keys.
+    order of windows, then keys; sessions in the order of their ends, then keys, so that one which
+    goes on does not hold others back.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, or on the number of threads.
@@ -944,15 +946,27 @@ class Aggregate:
         ...     windows.late().select(["late_source", "late_watermark", "ts"]).to_pylist()
         [{'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
+        Sessions, which end when no row has come for 10:
+
+        >>> sessions = tg.Aggregate(
+        ...     trades.schema, on="ts", session=10, by="sym", aggs={"n": tg.agg.count()}
+        ... )
+        >>> sessions.sources[0].push(trades)
+        >>> sessions.sources[0].advance(35)
+        >>> for row in sessions.poll().to_pylist():
+        ...     print(row)
+        {'window_start': 10, 'window_end': 20, 'sym': 'A', 'n': 1}
+        {'window_start': 20, 'window_end': 30, 'sym': 'B', 'n': 1}
+
     Args:
         schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
         on: As for `aggregate`.
         size: As for `aggregate`.
         advance: As for `aggregate`.
         offset: As for `aggregate`.
+        session: As for `aggregate`.
         by: As for `aggregate`.
-        aggs: As for `aggregate`. The smallest and the largest of text, binary and decimal columns
-            are for whole tables only.
+        aggs: As for `aggregate`.
         where: As for `aggregate`.
         sources: The number of sources, from 1 to 65536; 1 if it is not said.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -974,7 +988,8 @@ class Aggregate:
         A row is added to one state for each function, and is not kept unless a first or last value
         is asked for. The state has, for each function, 8 to 32 bytes a key and slice of two
         windows, a slice being what lies between the starts and ends of windows that follow each
-        other. Keys without rows there are forgotten.
+        other, or as much a session that goes on. Keys without rows there are forgotten, and so are
+        values of text, binary and decimal columns that are no smallest or largest ones.
 
         An error such as a sum that does not fit 64 bits stays: rows would be missing in what comes
         after it, so all later polls raise it again.
@@ -985,9 +1000,10 @@ class Aggregate:
         schema: pa.Schema | ArrowSource,
         *,
         on: str,
-        size: Length,
+        size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
@@ -1072,7 +1088,9 @@ class Aggregate:
 
         Returns:
             `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
-            out; `watermark`, below which no row can come any more; `state_keys`, the keys that are
+            out; `watermark`, below which no row can come any more; `latency`, seconds from a row's
+            push until it was aggregated and what was final then was made, as median, 99th
+            percentile and maximum, None before the first row; `state_keys`, the keys that are
             known, `state_cells`, the states of each function, and `state_bytes`, what they take;
             `memory`, what counts towards the limit; and `sources`, for each its `name`, its rows,
             its `watermark`, None before the first promise, and whether it is `closed`.

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+from decimal import Decimal
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -22,7 +23,14 @@ KEYS = {
 }
 # Sums of these depend on the order in which they are added.
 FLOATS = [0.1, 0.7, 1e16, -1e16, 1e-9, 3.0, -0.0, None]
-VALUES = {"x": (pa.float64(), FLOATS), "n": (pa.int64(), [-3, 0, 5, 2**56, -(2**56), None])}
+VALUES = {
+    "x": (pa.float64(), FLOATS),
+    "n": (pa.int64(), [-3, 0, 5, 2**56, -(2**56), None]),
+    "t": (pa.string(), ["", "a", "ab", "b", None]),
+    "d": (pa.decimal128(9, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("12.25"), None]),
+}
+# What can be asked of text and decimals as of anything that has an order.
+ORDERED = ["count", "min", "max", "first", "last"]
 
 # A condition as tidegate takes it, and as the oracle does.
 CONDITIONS: list[tuple[str | Expr | None, object]] = [
@@ -60,8 +68,8 @@ def aggregates(draw: st.DrawFn) -> tuple[dict, dict]:
     """Functions as tidegate takes them, and as the oracle does."""
     ours, theirs = {}, {}
     for place in range(draw(st.integers(0, 4))):
-        function = draw(st.sampled_from(FUNCTIONS))
-        column = draw(st.sampled_from(["x", "n"]))
+        column = draw(st.sampled_from(sorted(VALUES)))
+        function = draw(st.sampled_from(FUNCTIONS if column in ("x", "n") else ORDERED))
         if function == "count" and draw(st.booleans()):
             column = None
         condition, counts = draw(st.sampled_from(CONDITIONS))

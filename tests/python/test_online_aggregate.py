@@ -245,6 +245,43 @@ def test_many_rows(keys, threads):
     assert pa.Table.from_batches(batches, whole.schema).to_pylist() == whole.to_pylist()
 
 
+@pytest.mark.parametrize("function", [agg.min, agg.max])
+def test_values_that_lie_between_others_again_and_again(function):
+    # Each value is between the two before it, so that no code is left between theirs.
+    values, low, high = [], 0, 1 << 200
+    for turn in range(150):
+        middle = (low + high) // 2
+        values.append(f"{middle:051x}")
+        low, high = (middle, high) if turn % 3 else (low, middle)
+    whole = pa.table({"ts": range(len(values)), "v": pa.array(values, pa.string_view())})
+    arguments = {"on": "ts", "size": 100, "advance": 7}
+    arguments |= {"aggs": {"v": function("v"), "n": agg.count()}}
+    windows, found = Aggregate(whole.schema, **arguments), []
+    for number, batch in enumerate(whole.to_batches(max_chunksize=1)):
+        windows.sources[0].push(batch)
+        found += rest(windows)
+        if number % 40 == 39:
+            snapshot = windows.snapshot()
+            windows = Aggregate(whole.schema, **arguments)
+            windows.restore(snapshot)
+            assert windows.snapshot() == snapshot
+    windows.sources[0].close()
+    found += rest(windows)
+    assert found == aggregate(whole, **arguments).to_pylist()
+
+
+def test_values_that_no_state_has_are_forgotten():
+    schema = pa.schema({"ts": pa.int64(), "v": pa.binary()})
+    windows = Aggregate(schema, on="ts", size=10, aggs={"v": agg.max("v")})
+    held = []
+    for turn in range(20):
+        values = [f"{turn}-{at}".encode() for at in range(3000)]
+        windows.sources[0].push(pa.table({"ts": [10 * turn] * 3000, "v": values}, schema))
+        assert len(rest(windows)) == (turn > 0)
+        held.append(windows.stats()["memory"])
+    assert max(held[10:]) <= max(held[:10])
+
+
 def test_state_does_not_grow_with_keys_and_rows_that_are_gone():
     schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64()})
     online = Aggregate(

@@ -1,14 +1,18 @@
 """Sessions: windows that a key's rows keep open, against sessions found row by row."""
 
 import datetime as dt
+import itertools
 import math
 
 import hypothesis.strategies as st
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 
 import tidegate
+from online import Source, sort_out
+from test_online_aggregate import Feed, happen, rest, shuffled
 from tidegate import agg
 
 AGGS = {
@@ -27,9 +31,10 @@ ROW = st.fixed_dictionaries(
         "ts": st.integers(-60, 60),
         "k": st.sampled_from(["a", "b", None]),
         "v": st.sampled_from(FLOATS),
+        "t": st.sampled_from(["", "x", "xy", None]),
     }
 )
-SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.float64()})
+SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.float64(), "t": pa.string()})
 
 
 def oracle(streams: list[list[dict]], gap: int) -> list[dict]:
@@ -83,6 +88,91 @@ def test_every_session_row_by_row(streams, gap, threads):
         tables, on="ts", session=gap, by="k", aggs=AGGS, threads=threads
     ).to_pylist()
     assert found == oracle(streams, gap)
+
+
+@st.composite
+def feeds(draw: st.DrawFn) -> tuple[int, list[Feed]]:
+    """The lateness, and sources with rows in order or not, pushed in pieces between promises."""
+    lateness = draw(st.sampled_from([0, 3, 20, 1000]))
+    found = []
+    for rows in draw(st.lists(st.lists(ROW, max_size=20), min_size=1, max_size=3)):
+        ordered = sorted(rows, key=lambda row: row["ts"]) if draw(st.booleans()) else rows
+        cuts = [0, *sorted(draw(st.lists(st.integers(0, len(rows)), max_size=4))), len(rows)]
+        history: list[int | range] = []
+        for start, end in itertools.pairwise(cuts):
+            history.append(range(start, end))
+            if draw(st.integers(0, 3)) == 0:
+                history.append(draw(st.integers(-60, 60)))
+        table = pa.Table.from_pylist(ordered, SCHEMA)
+        found.append(Feed(ordered, Source(table, history, lateness)))
+    return lateness, found
+
+
+ONLINE = AGGS | {"least": agg.min("t"), "most": agg.max("t")}
+
+
+@given(feeds(), st.integers(1, 30), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_sessions_of_rows_as_they_come(given, gap, threads, rng):
+    lateness, found = given
+    arguments = {"on": "ts", "session": gap, "by": "k", "aggs": ONLINE}
+    more = {"sources": len(found), "lateness": lateness}
+    whole = tidegate.Aggregate(SCHEMA, **arguments, **more)
+    cut = tidegate.Aggregate(SCHEMA, **arguments, **more, threads=threads)
+    used = [pa.Table.from_pylist(feed.used(), SCHEMA) for feed in found]
+    expected = tidegate.aggregate(used, **arguments).to_pylist()
+    expected.sort(key=lambda one: (one["window_end"], one["k"] is None, one["k"]))
+    results: tuple[list[dict], list[dict]] = ([], [])
+    for number, event in shuffled(found, rng):
+        happen(whole, number, event)
+        happen(cut, number, event)
+        if rng.random() < 0.5:
+            # A session comes as soon as no row can extend it.
+            results[0].extend(rest(whole))
+            marks = [one["watermark"] for one in whole.stats()["sources"] if not one["closed"]]
+            upto = -math.inf if None in marks else min(marks, default=math.inf)
+            assert repr(results[0]) == repr([x for x in expected if x["window_end"] <= upto])
+        if rng.random() < 0.5:
+            snapshot = cut.snapshot()
+            assert snapshot == cut.snapshot()
+            cut = tidegate.Aggregate(SCHEMA, **arguments, **more, threads=rng.randint(1, 4))
+            cut.restore(snapshot)
+            assert cut.snapshot() == snapshot
+            results[1].extend(rest(cut))
+    results[0].extend(row for batch in whole for row in batch.to_pylist())
+    results[1].extend(rest(cut))
+    assert repr(results[0]) == repr(expected)
+    assert repr(results[1]) == repr(expected)
+    late = sum(len(sort_out(feed.source, "ts").late) for feed in found)
+    stats = whole.stats()
+    assert (stats["rows_late"], stats["state_cells"]) == (late, 0)
+    assert cut.late().num_rows == late
+    assert (stats["latency"] is None) == (stats["rows_used"] == 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_many_sessions_of_rows_as_they_come(threads):
+    # More sessions than a page has, of keys that come and go, whose places are given again.
+    count = 300_000
+    times = [3 * at + (at % 7) // 3 for at in range(count)]
+    keys = [(at * 7919) % 1009 + 1009 * (at // 50_000) for at in range(count)]
+    table = pa.table({"ts": times, "k": keys, "v": [0.1 * (at % 13) for at in range(count)]})
+    arguments = {"on": "ts", "session": 2000, "by": "k", "threads": threads}
+    arguments |= {"aggs": {"n": agg.count(), "sum": agg.sum("v"), "last": agg.last("v")}}
+    windows = tidegate.Aggregate(table.schema, **arguments, sources=2)
+    found = []
+    for start in range(0, count, 70_000):
+        rows = table.slice(start, 70_000)
+        odd = pc.equal(pc.bit_wise_and(rows["k"], 1), 1)
+        windows.sources[0].push(rows.filter(odd))
+        windows.sources[1].push(rows.filter(pc.invert(odd)))
+        found += list(iter(windows.poll, None))
+    for source in windows.sources:
+        source.close()
+    found += list(windows)
+    whole = tidegate.aggregate(table, **arguments)
+    assert pa.Table.from_batches(found).equals(
+        whole.sort_by([("window_end", "ascending"), ("k", "ascending")])
+    )
 
 
 def test_a_row_at_the_end_of_a_session_begins_the_next():

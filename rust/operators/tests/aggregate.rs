@@ -4,16 +4,19 @@
 //! thread counts on data of many parts, which small data never reaches; `online_*` compares rows that come epoch by epoch
 //! with rows that are there.
 
+mod user;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Column, Design, KeyOrder, Numbers, OnlineAggregate, Page, Stream, Values, Window, Windows, aggregate,
-    aggregate_sessions,
+    Aggregate, Column, Design, KeyOrder, Numbers, OnlineAggregate, OnlineSessions, OnlineWindows, Page, Stream, Values,
+    Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::bits::BitSet;
 use tidegate_sync::Stop;
+use user::{Rises, Spread};
 
 /// A row: time, key, value, whether it counts for the masked functions.
 type Row = (i64, u32, i64, bool);
@@ -56,6 +59,8 @@ fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregat
         floats.iter().zip(&masks).map(|(values, mask)| Column { values: &values[..], mask: Some(mask) }).collect();
     let unmasked: Vec<_> = floats.iter().map(|values| Column { values: &values[..], mask: None }).collect();
     let wide: Vec<_> = wide.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let some: Vec<_> =
+        whole.iter().zip(&masks).map(|(values, mask)| Column { values: &values[..], mask: Some(mask) }).collect();
     let aggregates = [
         Aggregate::Count(vec![None; sources.len()]),
         Aggregate::Count(some_masks.clone()),
@@ -64,9 +69,12 @@ fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregat
         Aggregate::Sum(Numbers::Floats(unmasked.clone())),
         Aggregate::Mean(Numbers::Floats(masked.clone())),
         Aggregate::Min(integers.clone()),
-        Aggregate::Max(integers),
+        Aggregate::Max(integers.clone()),
         Aggregate::Variance(unmasked),
         Aggregate::Deviation(masked),
+        Aggregate::user::<Rises>(integers),
+        Aggregate::user::<Rises>(some.clone()),
+        Aggregate::user::<Spread>(some),
         Aggregate::First(vec![None; sources.len()]),
         Aggregate::Last(some_masks),
     ];
@@ -103,14 +111,25 @@ fn run_online(
     designs: &[Design],
 ) -> Vec<Found> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
-    let driver = Driver::new(threads, Stop::default());
-    let none = vec![Vec::new(); sources.len()];
     // One that goes on from another may be of another design.
     let mut designs = designs.iter().copied().cycle();
-    let mut new = || {
+    let new = |aggregates: &[Aggregate]| {
         let design = designs.next().expect("there is one");
-        with_input(&none, |_, aggregates| OnlineAggregate::new(windows, sources.len(), aggregates, design))
+        OnlineAggregate::new(windows, sources.len(), aggregates, design)
     };
+    go_online(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
+}
+
+/// The ends of windows of an operator that `new` makes, and their rows.
+fn go_online<O: OnlineWindows>(
+    sources: &[Vec<Row>],
+    mut new: impl FnMut(&[Aggregate]) -> O,
+    threads: usize,
+    epochs: &[(usize, Between)],
+) -> Vec<(i64, Found)> {
+    let driver = Driver::new(threads, Stop::default());
+    let none = vec![Vec::new(); sources.len()];
+    let mut new = || with_input(&none, |_, aggregates| new(aggregates));
     // Numbers of keys are not their order.
     let (order, ranks): (Vec<u32>, Vec<u32>) =
         (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
@@ -122,12 +141,12 @@ fn run_online(
     }
     places.sort_unstable();
     let (mut online, mut found, mut taken) = (new(), Vec::new(), vec![0; sources.len()]);
-    let pages = |online: &mut OnlineAggregate, found: &mut Vec<Found>| loop {
+    let pages = |online: &mut O, found: &mut Vec<(i64, Found)>| loop {
         let made = online.pages(2, order, &driver).unwrap();
         if made.is_empty() {
             break;
         }
-        found.extend(made.into_iter().flat_map(rows_of));
+        found.extend(made.into_iter().flat_map(ends_and_rows));
     };
     let mut rest = &places[..];
     for &(rows, between) in epochs.iter().cycle().take(if epochs.is_empty() { 0 } else { usize::MAX }) {
@@ -161,6 +180,11 @@ fn run_online(
     pages(&mut online, &mut found);
     assert!(!online.is_used().contains(&true), "nothing is kept once all windows are made");
     found
+}
+
+fn ends_and_rows(page: Page) -> Vec<(i64, Found)> {
+    let ends: Vec<i64> = page.windows.iter().flat_map(|window| std::iter::repeat_n(window.end, window.rows)).collect();
+    ends.into_iter().zip(rows_of(page)).collect()
 }
 
 /// Values whose sums depend on the order in which they are added.
@@ -233,6 +257,9 @@ fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<Str
         rows.iter().map(value).max().unwrap().to_string(),
         optional(variance(sources, rows, shape, k).map(show)),
         optional(variance(sources, &counted, shape, k).map(|variance| show(variance.sqrt()))),
+        optional(user::rises(rows.iter().map(value)).map(|rises| rises.to_string())),
+        optional(user::rises(counted.iter().map(value)).map(|rises| rises.to_string())),
+        optional(user::spread(counted.iter().map(value)).map(|spread| spread.to_string())),
         number(rows.first().unwrap()).to_string(),
         optional(counted.last().map(|found| number(found).to_string())),
     ]
@@ -320,10 +347,7 @@ proptest! {
 /// The ends of all sessions, and their rows.
 fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Found)> {
     let driver = Driver::new(threads, Stop::default());
-    let take = |page: Page| {
-        let ends: Vec<i64> = page.windows.iter().map(|window| window.end).collect();
-        Ok::<_, Stopped>(ends.into_iter().zip(rows_of(page)).collect::<Vec<_>>())
-    };
+    let take = |page: Page| Ok::<_, Stopped>(ends_and_rows(page));
     with_input(sources, |streams, aggregates| {
         aggregate_sessions(streams, KEYS, gap, aggregates, &driver, |_| Ok(()), take).unwrap().concat()
     })
@@ -409,6 +433,20 @@ proptest! {
         sources in sources(6, 4000), shape in shapes(), epochs in epochs(), designs in designs(),
     ) {
         prop_assert_eq!(run_online(&sources, shape, 2, &epochs, &designs), run(&sources, shape, 1));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn online_sessions_are_those_of_all_rows(
+        sources in sources(30, 200), gap in 1_i64..30, threads in 1_usize..4, epochs in epochs(),
+    ) {
+        let mut expected = run_sessions(&sources, gap, 1);
+        expected.sort_by_key(|(end, ((_, key), _))| (*end, *key));
+        let new = |aggregates: &[Aggregate]| OnlineSessions::new(gap, aggregates);
+        prop_assert_eq!(go_online(&sources, new, threads, &epochs), expected);
     }
 }
 

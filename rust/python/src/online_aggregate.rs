@@ -33,16 +33,17 @@ impl Aggregate {
 impl Aggregate {
     #[new]
     #[pyo3(signature = (
-        schema, *, on, size, advance=None, offset=None, by=None, aggs, r#where=None, sources=None, lateness=None,
-        algorithm="auto", threads=None, memory_limit=None
+        schema, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None, sources=None,
+        lateness=None, algorithm="auto", threads=None, memory_limit=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
         schema: &Bound<'py, PyAny>,
         on: &str,
-        size: &Bound<'py, PyAny>,
+        size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
         offset: Option<&Bound<'py, PyAny>>,
+        session: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -53,8 +54,6 @@ impl Aggregate {
         memory_limit: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         let max_rows = None;
-        let size = Some(size);
-        let session = None;
         let query =
             Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
         let options = AggregateOptions {
@@ -109,6 +108,7 @@ impl Aggregate {
         let sources = source_stats(py, &stats.sources, &dict)?;
         dict.set_item("rows_out", stats.rows_out)?;
         dict.set_item("watermark", stats.watermark)?;
+        dict.set_item("latency", stats.latency)?;
         dict.set_item("state_keys", stats.state_keys)?;
         dict.set_item("state_cells", stats.state_cells)?;
         dict.set_item("state_bytes", stats.state_bytes)?;

@@ -11,7 +11,7 @@ use tidegate_structures::gather::prefetch;
 
 use super::Stream;
 use super::cells::{Part, SliceCells, slice_runs};
-use super::functions::Function;
+use super::functions::{Function, Order};
 use super::windows::Windows;
 
 /// States of so many keys stay in a near cache.
@@ -27,7 +27,7 @@ const LINE_BYTES: usize = 64;
 #[derive(Debug)]
 pub(super) struct Dense {
     /// One more than the largest key.
-    key_count: usize,
+    pub(super) key_count: usize,
     /// The rows of a source in a slice.
     runs: Vec<RowRun>,
     /// Which runs are of which slice.
@@ -99,6 +99,11 @@ impl Dense {
         Some((part, Dense { key_count, runs, slices, rows: rows_of }))
     }
 
+    /// The rows of each slice, source by source.
+    pub(super) fn runs(&self) -> impl Iterator<Item = impl Iterator<Item = (usize, Range<usize>)>> {
+        self.slices.iter().map(|runs| self.runs[runs.clone()].iter().map(|run| (run.source, run.rows.clone())))
+    }
+
     /// The states of the part's cells. `values` gives what the rows of a source are, and which of them count; `announce`
     /// says which are next.
     pub(super) fn fold<'a, F: Function, V: Iterator<Item = F::Input>>(
@@ -120,7 +125,7 @@ impl Dense {
                 let run = &self.runs[at];
                 let (values, mask) = values(run.source, run.rows.clone());
                 let keys = streams[run.source].keys.map(|keys| &keys[run.rows.clone()]);
-                if F::NEEDS_NO_PARTIALS || runs.len() == 1 {
+                if F::ORDER == Order::Any || runs.len() == 1 {
                     self.add::<F>(&mut cells, keys, mask, run.rows.start, values);
                     continue;
                 }

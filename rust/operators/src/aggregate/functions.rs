@@ -5,10 +5,10 @@ pub(super) trait Function: Send + Sync + 'static {
     /// What a row adds.
     type Input: Copy + Send + Sync;
     type State: Copy + Send + Sync;
-    type Output: Element;
+    type Output: Output;
 
-    /// Whether partials need not be kept apart: rows may come source by source, without a difference in the last bit.
-    const NEEDS_NO_PARTIALS: bool;
+    /// In which order rows have to come.
+    const ORDER: Order;
 
     /// The state of no rows.
     const EMPTY: Self::State;
@@ -22,30 +22,42 @@ pub(super) trait Function: Send + Sync + 'static {
     fn finish(state: Self::State) -> Option<Self::Output>;
 }
 
-/// What comes out of a function.
-pub(super) trait Element: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
+/// In which order a function's rows have to come, for the results to be the same to the last bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In any order; states combine in any order, too.
+    Any,
+    /// Those of each source in time order, in a state of its own; states of a slice combine in the order of the sources.
+    Source,
+    /// Those of all sources in merged order: by time, source and position.
+    Merged,
+}
+
+/// What comes out of a function: a number.
+pub trait Output: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
+    /// A column of such values.
     fn column(values: super::Pages<Self>) -> super::Values;
 }
 
-impl Element for i64 {
+impl Output for i64 {
     fn column(values: super::Pages<Self>) -> super::Values {
         super::Values::Integers(values)
     }
 }
 
-impl Element for i128 {
+impl Output for i128 {
     fn column(values: super::Pages<Self>) -> super::Values {
         super::Values::Wide(values)
     }
 }
 
-impl Element for f64 {
+impl Output for f64 {
     fn column(values: super::Pages<Self>) -> super::Values {
         super::Values::Floats(values)
     }
 }
 
-impl Element for u32 {
+impl Output for u32 {
     fn column(values: super::Pages<Self>) -> super::Values {
         super::Values::Rows(values)
     }
@@ -64,7 +76,7 @@ impl Function for Count {
     type State = u64;
     type Output = i64;
 
-    const NEEDS_NO_PARTIALS: bool = true;
+    const ORDER: Order = Order::Any;
     const EMPTY: u64 = 0;
 
     #[inline]
@@ -91,8 +103,8 @@ pub(super) struct Of<T> {
 }
 
 /// Numbers that are added up.
-pub(super) trait Number: Copy + Send + Sync + 'static + Element {
-    const NEEDS_NO_PARTIALS: bool = true;
+pub(super) trait Number: Copy + Send + Sync + 'static + Output {
+    const ORDER: Order = Order::Any;
     const ZERO: Self;
     fn plus(self, other: Self) -> Self;
     fn float(self) -> f64;
@@ -131,7 +143,7 @@ impl Number for i128 {
 }
 
 impl Number for f64 {
-    const NEEDS_NO_PARTIALS: bool = false;
+    const ORDER: Order = Order::Source;
     const ZERO: f64 = 0.0;
 
     #[inline]
@@ -158,7 +170,7 @@ impl<T: Number> Function for Sum<T> {
     type State = Of<T>;
     type Output = T;
 
-    const NEEDS_NO_PARTIALS: bool = T::NEEDS_NO_PARTIALS;
+    const ORDER: Order = T::ORDER;
     const EMPTY: Of<T> = Of { value: T::ZERO, rows: 0 };
 
     #[inline]
@@ -185,7 +197,7 @@ impl<T: Number> Function for Mean<T> {
     type State = Of<T>;
     type Output = f64;
 
-    const NEEDS_NO_PARTIALS: bool = T::NEEDS_NO_PARTIALS;
+    const ORDER: Order = T::ORDER;
     const EMPTY: Of<T> = Sum::<T>::EMPTY;
 
     #[inline]
@@ -212,7 +224,7 @@ impl<const LARGEST: bool> Function for Extreme<LARGEST> {
     type State = Of<i64>;
     type Output = i64;
 
-    const NEEDS_NO_PARTIALS: bool = true;
+    const ORDER: Order = Order::Any;
     const EMPTY: Of<i64> = Of { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
 
     #[inline]
@@ -253,7 +265,7 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     type State = Moments;
     type Output = f64;
 
-    const NEEDS_NO_PARTIALS: bool = false;
+    const ORDER: Order = Order::Source;
     const EMPTY: Moments = Moments { rows: 0.0, mean: 0.0, squares: 0.0 };
 
     #[inline]
@@ -297,7 +309,7 @@ impl<const LAST: bool> Function for Edge<LAST> {
     type State = u32;
     type Output = u32;
 
-    const NEEDS_NO_PARTIALS: bool = false;
+    const ORDER: Order = Order::Source;
     const EMPTY: u32 = NO_ROW;
 
     /// Rows come in ascending order, and [`NO_ROW`] is above all of them.
@@ -326,7 +338,7 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type State = (i64, u32);
     type Output = u32;
 
-    const NEEDS_NO_PARTIALS: bool = true;
+    const ORDER: Order = Order::Any;
     /// No row has these times: its windows would begin or end beyond 64 bits.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 

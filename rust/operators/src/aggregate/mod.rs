@@ -29,9 +29,13 @@ mod dense;
 mod fold;
 mod functions;
 mod halves;
+mod in_order;
+mod kinds;
 mod online;
 mod sessions;
 mod slide;
+mod stored;
+mod user;
 mod windows;
 
 use tidegate_structures::bits::BitSet;
@@ -40,9 +44,12 @@ use tidegate_structures::pages::Pages;
 use crate::driver::{Driver, Stopped};
 use fold::{Added, Choice, Counted, Fold, PartStates};
 use functions::{Extreme, Function, Mean, Sum, Variance};
-pub use online::{Design, KeyOrder, OnlineAggregate, Saved};
+pub use functions::{Order, Output};
+pub use online::{Design, KeyOrder, OnlineAggregate, OnlineSessions, OnlineWindows, Saved};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
+pub use stored::STATE_WORDS;
+pub use user::{UserAggregate, UserFunction};
 pub use windows::Windows;
 
 /// One sorted source of rows.
@@ -98,6 +105,8 @@ pub enum Aggregate<'a> {
     First(Vec<Mask<'a>>),
     /// The last row by time, source and position.
     Last(Vec<Mask<'a>>),
+    /// A function of one's own: see [`UserFunction`].
+    User(UserAggregate<'a>),
 }
 
 /// Rows of the result, by window, then key.
@@ -256,5 +265,6 @@ fn fold<'a>(aggregate: &'a Aggregate<'a>, streams: &'a [Stream<'a>]) -> Box<dyn 
         Aggregate::Deviation(columns) => of::<Variance<true>>(streams, columns),
         Aggregate::First(masks) => Box::new(Choice::<false>::new(streams, masks)),
         Aggregate::Last(masks) => Box::new(Choice::<true>::new(streams, masks)),
+        Aggregate::User(user) => user.fold(streams),
     }
 }

@@ -4,14 +4,14 @@
 //! itself. All sources' rows are put in merged order, in which one pass finds each row's session; then each function adds
 //! the rows in that order. O(n log n) with several sources, O(n) with one; functions are shared out among threads.
 
-use super::functions::{Element, Function};
+use super::functions::{Function, Output};
 use super::{Aggregate, Mask, OutputColumn, Page, Stream, Window, fold};
 use crate::driver::{Driver, Stopped};
 use crate::order::time_order;
 use tidegate_structures::pages::Pages;
 
 /// Rows of a page of results.
-const PAGE_ROWS: usize = 1 << 18;
+pub(super) const PAGE_ROWS: usize = 1 << 18;
 
 /// A source's row.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +72,10 @@ impl Sessions {
         const NONE: u32 = u32::MAX;
         let mut open = vec![NONE; key_count];
         let mut sessions = Sessions::default();
-        for place in merged(streams, driver)? {
-            let Stream { ts, keys } = streams[place.source];
-            let (ts, key) = (ts[place.row], keys.map_or(0, |keys| keys[place.row]));
+        let merged = Merged::new(streams, driver)?;
+        let rows = merged.stream();
+        for (row, &place) in merged.places.iter().enumerate() {
+            let (ts, key) = (rows.ts[row], rows.keys.map_or(0, |keys| keys[row]));
             let session = &mut open[key as usize];
             match sessions.found.get_mut(*session as usize) {
                 // Later rows are not earlier.
@@ -118,11 +119,33 @@ impl Sessions {
     }
 }
 
-/// All rows by time, source and position.
-fn merged(streams: &[Stream<'_>], driver: &Driver) -> Result<impl Iterator<Item = Place>, Stopped> {
-    let place = |(source, stream): (usize, &Stream<'_>)| (0..stream.ts.len()).map(move |row| Place { source, row });
-    let places: Vec<Place> = streams.iter().enumerate().flat_map(place).collect();
-    let times: Vec<i64> = streams.iter().flat_map(|stream| stream.ts).copied().collect();
-    let order = time_order(&times, driver)?;
-    Ok((0..places.len()).map(move |at| places[order.as_ref().map_or(at, |order| order[at] as usize)]))
+/// The rows of all sources by time, source and position.
+pub(super) struct Merged {
+    /// Where each row is.
+    pub(super) places: Vec<Place>,
+    ts: Vec<i64>,
+    keys: Option<Vec<u32>>,
+}
+
+impl Merged {
+    pub(super) fn new(streams: &[Stream<'_>], driver: &Driver) -> Result<Self, Stopped> {
+        let place = |(source, stream): (usize, &Stream<'_>)| (0..stream.ts.len()).map(move |row| Place { source, row });
+        let mut places: Vec<Place> = streams.iter().enumerate().flat_map(place).collect();
+        let times: Vec<i64> = streams.iter().flat_map(|stream| stream.ts).copied().collect();
+        if let Some(order) = time_order(&times, driver)? {
+            places = order.iter().map(|row| places[*row as usize]).collect();
+        }
+        let keys = streams.iter().any(|stream| stream.keys.is_some());
+        let key = |place: &Place| streams[place.source].keys.map_or(0, |keys| keys[place.row]);
+        Ok(Merged {
+            ts: places.iter().map(|place| streams[place.source].ts[place.row]).collect(),
+            keys: keys.then(|| places.iter().map(key).collect()),
+            places,
+        })
+    }
+
+    /// They as those of one source.
+    pub(super) fn stream(&self) -> Stream<'_> {
+        Stream { ts: &self.ts, keys: self.keys.as_deref() }
+    }
 }

@@ -25,7 +25,7 @@ use tidegate_structures::pages::Pages;
 
 use super::cells::{Part, SliceCells};
 use super::fold::States;
-use super::functions::{Element, Function};
+use super::functions::{Function, Output};
 use super::halves::Halves;
 use super::windows::{Slice, Windows};
 use super::{OutputColumn, Page, Window};

@@ -1,6 +1,7 @@
 //! The columns that functions are of, as plain numbers a source.
 
-use std::ops::{Deref, Range};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, Int64Type, UInt64Type};
@@ -24,13 +25,18 @@ use crate::{Error, Result};
 pub(crate) struct Columns(Vec<Values>);
 
 /// Which rows there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extent<'a> {
     /// All that are aggregated.
     Whole,
     /// Some of a stream, of which others were before and may follow: how values are written down depends on none of them.
-    Stream,
+    /// For each aggregate that is the smallest or the largest of [ordered](is_ordered_only) values, these as codes, source
+    /// after source; none for a stream without rows.
+    Stream(&'a [Codes]),
 }
+
+/// Values as whole numbers in their order, where that is how they are written down.
+pub(crate) type Codes = Option<Arc<Vec<i64>>>;
 
 /// What one function is of.
 struct Values {
@@ -67,7 +73,7 @@ impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
 }
 
 impl Columns {
-    pub(crate) fn new(streams: &Streams, plan: &Plan, extent: Extent, driver: &Driver) -> Result<Self> {
+    pub(crate) fn new(streams: &Streams, plan: &Plan, extent: Extent<'_>, driver: &Driver) -> Result<Self> {
         let column = |(at, output): (usize, &OutputPlan)| Values::new(streams, plan, output, at, extent, driver);
         Ok(Columns(plan.outputs.iter().enumerate().map(column).collect::<Result<_>>()?))
     }
@@ -88,7 +94,7 @@ impl Values {
         plan: &Plan,
         output: &OutputPlan,
         at: usize,
-        extent: Extent,
+        extent: Extent<'_>,
         driver: &Driver,
     ) -> Result<Self> {
         let function = output.function;
@@ -105,29 +111,22 @@ impl Values {
         let mut ranked = None;
         let numbers = match function {
             Function::Count => Plain::None,
-            Function::Min | Function::Max => match codes(&sources, data_type, driver)? {
-                Some(codes) => Plain::Integers(codes),
-                None if extent == Extent::Stream => {
-                    let (name, function) = (&output.name, function.name());
-                    return Err(Error::schema(format!(
-                        "aggs: `{name}`: {function} of column `{}` of type {data_type}: of rows as they come, expected \
-                         numbers that are no decimals, times or booleans; cast it first, or aggregate whole tables",
-                        plan.read.field(column).name()
-                    )));
-                }
-                None => {
+            Function::Min | Function::Max if is_ordered_only(data_type) => Plain::Integers(match extent {
+                Extent::Whole => {
                     let field = plan.read.field(column);
                     let key = KeyColumn::new(column, field, column, field)?;
                     let groups = Groups::new(&streams.table, &[key], driver)?;
-                    let codes = ranks(&groups.numbers, streams);
+                    let codes = of_sources(groups.numbers.iter().map(|number| i64::from(*number)), streams);
                     ranked = Some(groups);
-                    Plain::Integers(codes)
+                    codes
                 }
-            },
+                Extent::Stream(codes) => of_sources(codes[at].iter().flat_map(|codes| codes.iter().copied()), streams),
+            }),
+            Function::Min | Function::Max => Plain::Integers(codes(&sources, data_type, driver)?),
             Function::Sum | Function::Mean => {
                 let rows = match extent {
                     Extent::Whole => streams.table.rows() as u128,
-                    Extent::Stream => STREAM_ROWS,
+                    Extent::Stream(_) => STREAM_ROWS,
                 };
                 numbers(&sources, data_type, output, rows, extent, driver)?
             }
@@ -235,13 +234,13 @@ fn numbers(
     data_type: &DataType,
     output: &OutputPlan,
     rows: u128,
-    extent: Extent,
+    extent: Extent<'_>,
     driver: &Driver,
 ) -> Result<Plain> {
     let is_narrow = data_type.primitive_width().is_some_and(|width| width <= 2);
     let fits = |largest: u64| match extent {
         Extent::Whole => u128::from(largest) * rows <= i64::MAX as u128,
-        Extent::Stream => is_narrow,
+        Extent::Stream(_) => is_narrow,
     };
     if data_type.is_floating() {
         return Ok(Plain::Floats(primitives::<Float64Type>(sources, driver)?));
@@ -305,23 +304,27 @@ fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
     Ok(driver.map(sources.iter().collect(), widen)?)
 }
 
-/// Whole numbers in the order of the values, for types where these are at hand.
-fn codes(sources: &[&[ArrayRef]], data_type: &DataType, driver: &Driver) -> Result<Option<Vec<Array64<i64>>>> {
-    use DataType::{Boolean, Date32, Date64, Duration, Time32, Time64, Timestamp, UInt64};
-    let whole = |sources: &[&[ArrayRef]]| primitives::<Int64Type>(sources, driver);
-    Ok(Some(match data_type {
+/// Whether values of a type have an order, but no whole numbers of 64 bits that are at hand and have the same.
+pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Date64, Duration, Time32, Time64, Timestamp};
+    let is_number = data_type.is_integer() || data_type.is_floating();
+    !is_number && !matches!(data_type, Boolean | Date32 | Date64 | Duration(_) | Time32(_) | Time64(_) | Timestamp(..))
+}
+
+/// Whole numbers in the order of the values, of a type where these are at hand.
+fn codes(sources: &[&[ArrayRef]], data_type: &DataType, driver: &Driver) -> Result<Vec<Array64<i64>>> {
+    use DataType::{Date32, Time32, UInt64};
+    match data_type {
         UInt64 => {
             let code = |value: u64| value.cast_signed() ^ i64::MIN;
-            mapped::<UInt64Type, i64>(sources, &UInt64, driver, code, |_| None)?
+            mapped::<UInt64Type, i64>(sources, &UInt64, driver, code, |_| None)
         }
-        Date32 | Time32(_) => mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None)?,
+        Date32 | Time32(_) => mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None),
         other if other.is_floating() => {
-            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, float_code, |_| None)?
+            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, float_code, |_| None)
         }
-        other if other.is_integer() => whole(sources)?,
-        Boolean | Date64 | Duration(_) | Time64(_) | Timestamp(..) => whole(sources)?,
-        _ => return Ok(None),
-    }))
+        _ => primitives::<Int64Type>(sources, driver),
+    }
 }
 
 /// A number that is larger where the float is, NaN being above all others.
@@ -339,13 +342,11 @@ fn flip(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
-fn ranks(numbers: &[u32], streams: &Streams) -> Vec<Array64<i64>> {
-    let mut first = 0;
+/// Codes of all rows, source after source.
+fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Array64<i64>> {
     let source = |rows: usize| {
-        let range: Range<usize> = first..first + rows;
-        first = range.end;
         let mut codes = Pages::new(rows);
-        codes.iter_mut().zip(&numbers[range]).for_each(|(code, number)| *code = i64::from(*number));
+        codes.iter_mut().zip(&mut all).for_each(|(code, value)| *code = value);
         Array64::Own(codes)
     };
     streams.sources.iter().map(super::streams::Source::rows).map(source).collect()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use tidegate_operators::aggregate::{OnlineAggregate, Page};
+use tidegate_operators::aggregate::{OnlineAggregate, OnlineSessions, OnlineWindows, Page};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gate::Planned;
@@ -19,15 +19,17 @@ use super::chosen::Rows;
 use super::groups::{GROUP_BYTES, Groups};
 use super::intake::Intake;
 use super::late::late_schema;
+use super::latency::Latency;
 use super::news::News;
+use super::ordered::OrderedColumns;
 use super::ready::{Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
 use super::{Polled, lasting};
-use crate::aggregate::Aggregation;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
 use crate::aggregate::plan::{Plan, Span, design};
 use crate::aggregate::streams::Streams;
+use crate::aggregate::{Aggregation, Design};
 use crate::table::Table;
 use crate::time::{self, Bound, Int64s};
 use crate::{Error, Result};
@@ -70,7 +72,9 @@ pub struct OnlineAggregation {
     pub(super) rows: Rows,
     /// For each aggregate that chooses a row, its column among those of `rows`.
     chosen: Vec<Option<usize>>,
-    pub(super) windows: OnlineAggregate,
+    /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
+    pub(super) ordered: OrderedColumns,
+    pub(super) windows: Box<dyn OnlineWindows>,
     /// Rows taken from the gate and not aggregated yet.
     pending: Vec<Planned<SourceRun>>,
     pub(super) ready: VecDeque<RecordBatch>,
@@ -80,6 +84,7 @@ pub struct OnlineAggregation {
     /// For work that is not worth waking other threads.
     alone: Driver,
     pub(super) rows_out: u64,
+    latency: Latency,
     /// Why the aggregation cannot go on.
     failed: Option<Error>,
 }
@@ -93,6 +98,9 @@ pub struct AggregateStats {
     pub rows_out: u64,
     /// No row that was not aggregated yet is below it; none before all sources have made a promise, and at the end.
     pub watermark: Option<i64>,
+    /// Seconds from a row's push until it was aggregated, and what was final then was made: median, 99th percentile and
+    /// maximum; none before the first row.
+    pub latency: Option<(f64, f64, f64)>,
     /// Keys that the state knows.
     pub state_keys: usize,
     /// States of each aggregate: one for each key and slice, and for each source where more rows may come.
@@ -125,19 +133,16 @@ impl OnlineAggregation {
         let streams = (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
         let alone = Driver::new(1, Stop::default());
         let windows = {
-            let Span::Windows(windows) = plan.span else {
-                return Err(Error::argument(
-                    "sessions are of whole tables; rows as they come need windows with a size",
-                ));
-            };
             let none = Table::from(&schema.project(&read)?);
             let none = (0..options.sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
             let streams = Streams::alike(none.collect(), &plan, &alone)?;
-            let columns = Columns::new(&streams, &plan, Extent::Stream, &alone)?;
-            OnlineAggregate::new(windows, options.sources, &columns.aggregates(), query.algorithm)
+            let codes = vec![None; plan.outputs.len()];
+            let columns = Columns::new(&streams, &plan, Extent::Stream(&codes), &alone)?;
+            online(&plan.span, options.sources, &columns.aggregates(), query.algorithm)
         };
+        let ordered = OrderedColumns::new(&plan)?;
         // What a row may add to the state is charged with the row, so that the state always has room for it.
-        let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES;
+        let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
         let (chosen, rows) = chosen(&plan)?;
         let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
         Ok(OnlineAggregation {
@@ -147,6 +152,7 @@ impl OnlineAggregation {
             groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
             rows: Rows::new(rows),
             chosen,
+            ordered,
             windows,
             pending: Vec::new(),
             ready: VecDeque::new(),
@@ -154,6 +160,7 @@ impl OnlineAggregation {
             driver: lasting(query.threads, false)?,
             alone,
             rows_out: 0,
+            latency: Latency::default(),
             failed: None,
             stream,
             read,
@@ -216,6 +223,7 @@ impl OnlineAggregation {
         if self.make()? {
             return Ok(Step::Went);
         }
+        self.latency.settle();
         // 2. The next epoch is what is ready now.
         let mut rest = Rest::More;
         if self.pending.is_empty()
@@ -243,6 +251,8 @@ impl OnlineAggregation {
     fn take_in(&mut self) -> Result<()> {
         let rows: usize = self.pending.iter().map(Planned::len).sum();
         let pending = std::mem::take(&mut self.pending);
+        let pieces = pending.iter().flat_map(Planned::pieces);
+        self.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
         let charges: Vec<Arc<Charge>> =
             pending.iter().flat_map(Planned::pieces).map(|(pushed, _)| pushed.run.charge.clone()).collect();
         let driver = if rows < SMALL_EPOCH { self.alone.clone() } else { self.driver.clone() };
@@ -254,7 +264,8 @@ impl OnlineAggregation {
         for batch in streams.table.batches() {
             keys.extend(self.groups.of(&batch.project(&self.by)?)?);
         }
-        let columns = Columns::new(&streams, &self.plan, Extent::Stream, &driver)?;
+        let codes = self.ordered.codes(&streams.table, &mut *self.windows)?;
+        let columns = Columns::new(&streams, &self.plan, Extent::Stream(&codes), &driver)?;
         let firsts = self.choose_from(&streams)?;
         let sources = streams.sources((!self.by.is_empty()).then_some(&keys));
         self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), &driver)?;
@@ -327,6 +338,7 @@ impl OnlineAggregation {
         if self.groups.is_due() {
             self.groups.release(&self.windows.is_used());
         }
+        self.ordered.tidy(&mut *self.windows);
         self.charge_state()
     }
 
@@ -338,7 +350,7 @@ impl OnlineAggregation {
         let mut chosen = Vec::new();
         // By row: the number that it gets.
         let mut new = vec![NO_ROW; self.rows.len()];
-        self.windows.for_each_row(|row| {
+        self.windows.for_each_row(&mut |row| {
             let number = &mut new[*row as usize];
             if *number == NO_ROW {
                 *number = chosen.len() as u32;
@@ -346,7 +358,7 @@ impl OnlineAggregation {
             }
             *row = *number;
         });
-        self.windows.follow_rows(|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
+        self.windows.follow_rows(&|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
         let rows = self.rows.table(&chosen)?;
         self.rows.keep(rows);
         Ok(())
@@ -380,18 +392,21 @@ impl OnlineAggregation {
     }
 
     fn state_bytes(&self) -> usize {
-        self.windows.bytes() + self.groups.memory() + self.rows.memory()
+        self.windows.bytes() + self.groups.memory() + self.ordered.memory() + self.rows.memory()
     }
 
     /// Makes the results of the next windows that are complete; whether there are any.
     fn make(&mut self) -> Result<bool> {
-        let pages = self.windows.pages(PAGES, self.groups.order(), &self.driver)?;
+        let mut pages = self.windows.pages(PAGES, self.groups.order(), &self.driver)?;
         if pages.is_empty() {
             return Ok(false);
         }
         let rows: usize = pages.iter().map(|page| page.rows).sum();
         let of_rows = self.chosen.iter().map(|at| at.map(|at| self.rows.column(at))).collect();
-        let ranked = vec![None; self.chosen.len()];
+        for page in &mut pages {
+            self.ordered.ranks(page);
+        }
+        let ranked = self.ordered.values()?;
         let output = Output { plan: &self.plan, keys: self.groups.columns()?, ranked, of_rows };
         let driver = if rows < SMALL_EPOCH { &self.alone } else { &self.driver };
         let made = driver.map(pages, |page: Page| output.batch(page))?;
@@ -418,6 +433,7 @@ impl OnlineAggregation {
             sources: self.intake.stats(),
             rows_out: self.rows_out,
             watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
+            latency: self.latency.summary(),
             state_keys: self.groups.len(),
             state_cells: self.windows.cells(),
             state_bytes: self.state_bytes(),
@@ -432,6 +448,19 @@ impl OnlineAggregation {
         self.intake.close();
         self.ready.clear();
         self.charge = None;
+    }
+}
+
+/// The windows of a query.
+fn online(
+    span: &Span,
+    sources: usize,
+    aggregates: &[tidegate_operators::aggregate::Aggregate<'_>],
+    algorithm: Design,
+) -> Box<dyn OnlineWindows> {
+    match span {
+        Span::Windows(windows) => Box::new(OnlineAggregate::new(*windows, sources, aggregates, algorithm)),
+        Span::Sessions(gap) => Box::new(OnlineSessions::new(*gap, aggregates)),
     }
 }
 
@@ -469,15 +498,24 @@ fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
 fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_bytes: usize) -> String {
     let limit = options.memory_limit.map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"));
     let mut lines = plan.describe(query);
+    let (algorithm, memory, order) = match plan.span {
+        Span::Windows(_) => (
+            format!("{}; a result is one combination", design(query.algorithm)),
+            "8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key",
+            "by window, then key, once no row can fall in it",
+        ),
+        Span::Sessions(_) => (
+            "rows in merged order find their sessions; O(log sessions) for each gap that one lasts".to_owned(),
+            "56 bytes and 8 to 32 bytes an aggregate for each session that goes on",
+            "by the session's end, then key, once no row can extend it",
+        ),
+    };
     lines.extend([
         format!("  sources    {}", options.sources),
-        format!("  algorithm  {}; a result is one combination", design(query.algorithm)),
+        format!("  algorithm  {algorithm}"),
         format!("  threads    {}", query.threads),
-        format!(
-            "  memory     8 to 32 bytes an aggregate, key and slice of two windows, 4 bytes a source and key, rows until \
-             they are ready and {row_bytes} bytes each; {limit}"
-        ),
-        format!("  output     {} columns, by window, then key, once no row can fall in it", plan.schema.fields().len()),
+        format!("  memory     {memory}, rows until they are ready and {row_bytes} bytes each; {limit}"),
+        format!("  output     {} columns, {order}", plan.schema.fields().len()),
     ]);
     lines.join("\n")
 }

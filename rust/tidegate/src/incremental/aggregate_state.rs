@@ -45,6 +45,8 @@ impl OnlineAggregation {
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
         self.gather_chosen()?;
+        self.ordered.settle(&mut *self.windows);
+        let tables = self.ordered.tables()?;
         let saved = self.windows.save();
         // 1. Keys, by their order.
         let used = self.windows.is_used();
@@ -54,7 +56,17 @@ impl OnlineAggregation {
         if !self.by.is_empty() {
             writer.table(&self.groups.table(&numbers)?)?;
         }
-        // 2. Slices and states.
+        // 2. Values of which the smallest or the largest is chosen, by their order.
+        for values in &tables {
+            writer.table(values)?;
+        }
+        // 3. Sessions, or slices; and states.
+        writer.number(saved.sessions.len() as u64);
+        for &(start, last, key) in &saved.sessions {
+            writer.time(start);
+            writer.time(last);
+            writer.number(ranks[&key]);
+        }
         writer.time(saved.closed);
         writer.time(saved.next);
         let slice = |writer: &mut Writer, (slice, keys): &(i64, Vec<u32>)| {
@@ -62,6 +74,7 @@ impl OnlineAggregation {
             writer.number(keys.len() as u64);
             keys.iter().for_each(|key| writer.number(ranks[key]));
         };
+        writer.number(saved.open.len() as u64);
         for open in &saved.open {
             writer.flag(open.is_some());
             open.iter().for_each(|open| slice(&mut writer, open));
@@ -70,12 +83,12 @@ impl OnlineAggregation {
         saved.kept.iter().for_each(|kept| slice(&mut writer, kept));
         writer.number(saved.words.len() as u64);
         saved.words.iter().for_each(|&word| writer.number(word));
-        // 3. Rows that functions have chosen, by the order of states.
+        // 4. Rows that functions have chosen, by the order of states.
         if !self.rows.is_needless() {
             let all: Vec<u32> = (0..self.rows.len() as u32).collect();
             writer.table(&self.rows.table(&all)?)?;
         }
-        // 4. Results that were not handed out, batch by batch, as polls will give them.
+        // 5. Results that were not handed out, batch by batch, as polls will give them.
         writer.number(self.rows_out);
         writer.number(self.ready.len() as u64);
         self.ready.iter().try_for_each(|batch| writer.table(batch))?;
@@ -98,7 +111,8 @@ impl OnlineAggregation {
         let schema = |source: u16| schemas[usize::from(source)].clone();
         self.intake.shared.late.read(&mut reader, &self.intake.shared.budget, schema)?;
         let numbers = if self.by.is_empty() { vec![0] } else { self.groups.of(&reader.table(self.groups.schema())?)? };
-        let saved = read_saved(&mut reader, sources.len(), &numbers)?;
+        self.ordered.restore(|schema| reader.table(schema))?;
+        let saved = read_saved(&mut reader, &numbers)?;
         if !self.windows.restore(saved) {
             return Err(Error::state("the snapshot is damaged: its states are not those of its slices"));
         }
@@ -113,18 +127,23 @@ impl OnlineAggregation {
     }
 }
 
-fn read_saved(reader: &mut Reader<'_>, sources: usize, numbers: &[u32]) -> Result<Saved> {
+fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
+    let key = |reader: &mut Reader<'_>| {
+        let damaged = || Error::state("the snapshot is damaged: a slice or a session has a key that is none");
+        numbers.get(reader.number()? as usize).copied().ok_or_else(damaged)
+    };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;
-        let key = |reader: &mut Reader<'_>| {
-            let damaged = || Error::state("the snapshot is damaged: a slice has a key that is none");
-            numbers.get(reader.number()? as usize).copied().ok_or_else(damaged)
-        };
         let count = reader.number()?;
         Ok::<_, Error>((slice, (0..count).map(|_| key(reader)).collect::<Result<Vec<u32>>>()?))
     };
-    let mut saved = Saved { closed: reader.time()?, next: reader.time()?, ..Saved::default() };
-    for _ in 0..sources {
+    let mut saved = Saved::default();
+    for _ in 0..reader.number()? {
+        saved.sessions.push((reader.time()?, reader.time()?, key(reader)?));
+    }
+    saved.closed = reader.time()?;
+    saved.next = reader.time()?;
+    for _ in 0..reader.number()? {
         let open = if reader.flag()? { Some(slice(reader)?) } else { None };
         saved.open.push(open);
     }

@@ -4,8 +4,6 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-use super::ready::ReadyRuns;
-
 /// Microseconds, to two digits.
 #[derive(Debug)]
 pub(super) struct Latency {
@@ -22,8 +20,9 @@ impl Default for Latency {
 }
 
 impl Latency {
-    pub(super) fn begin(&mut self, ready: &ReadyRuns) {
-        self.pending.extend(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
+    /// Rows are at work: when some were pushed, and how many.
+    pub(super) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
+        self.pending.extend(rows);
     }
 
     /// The results of the rows at work have been made.

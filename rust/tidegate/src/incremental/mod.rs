@@ -24,6 +24,7 @@ mod late;
 mod latency;
 mod merge;
 mod news;
+mod ordered;
 mod plain;
 mod ready;
 mod snapshot;

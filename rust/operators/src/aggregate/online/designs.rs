@@ -28,9 +28,11 @@ use tidegate_structures::hive::{Hive, HiveReader, HiveWriter};
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{Arc, AtomicI64, Ordering};
 
+use super::super::Stream;
+use super::super::kinds::Kind;
+use super::super::sessions::Place;
+use super::super::stored::STATE_WORDS;
 use super::super::windows::{Slice, Windows};
-use super::super::{Mask, Stream};
-use super::functions::{STATE_WORDS, Stored};
 use crate::driver::{Driver, Stopped};
 
 /// How rows become the states of slices. All designs give the same results.
@@ -100,28 +102,29 @@ pub(super) type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 /// The partials of each source, by slice.
 pub(super) type Partials = Vec<Vec<SlicePartials>>;
 
-/// What a function adds to a state.
-pub(super) trait Adder: Send + Sync {
-    /// Adds a row of a source.
-    fn add(&self, source: usize, row: usize, state: [u64; STATE_WORDS]) -> [u64; STATE_WORDS];
+/// What a function adds to a state for each row.
+pub(super) struct Adder<'a> {
+    kind: &'a dyn Kind,
+    /// The source that has the rows of all others in merged order, and where they are; it alone counts for functions that
+    /// need this order, and it does not for the others.
+    merged: Option<(usize, &'a [Place])>,
 }
 
-/// A function, and its value for each row of each source.
-pub(super) struct Adding<'a, F, V> {
-    pub(super) value: V,
-    pub(super) masks: Vec<Mask<'a>>,
-    pub(super) function: std::marker::PhantomData<F>,
-}
+impl<'a> Adder<'a> {
+    pub(super) fn new(kind: &'a dyn Kind, sources: usize, merged: Option<&'a [Place]>) -> Self {
+        Adder { kind, merged: merged.map(|places| (sources, places)) }
+    }
 
-impl<F: Stored, V: Fn(usize, usize) -> F::Input + Send + Sync> Adder for Adding<'_, F, V> {
     #[inline]
     fn add(&self, source: usize, row: usize, state: [u64; STATE_WORDS]) -> [u64; STATE_WORDS] {
-        if self.masks[source].is_some_and(|mask| !mask.contains(row)) {
-            return state;
+        match self.merged {
+            None => self.kind.added(Place { source, row }, state),
+            Some((merged, places)) if (source == merged) == self.kind.needs_order() => {
+                let place = if source == merged { places[row] } else { Place { source, row } };
+                self.kind.added(place, state)
+            }
+            Some(_) => state,
         }
-        let mut state = F::of_words(state);
-        F::add(&mut state, (self.value)(source, row));
-        F::to_words(state)
     }
 }
 
@@ -129,7 +132,7 @@ impl<F: Stored, V: Fn(usize, usize) -> F::Input + Send + Sync> Adder for Adding<
 pub(super) struct Epoch<'a> {
     pub(super) rows: &'a [Stream<'a>],
     pub(super) windows: &'a Windows,
-    pub(super) adders: Vec<Box<dyn Adder + 'a>>,
+    pub(super) adders: Vec<Adder<'a>>,
     /// The states of no rows.
     pub(super) empty: Vec<u64>,
 }

@@ -7,23 +7,25 @@ use tidegate_structures::pages::Pages;
 
 use super::super::cells::Run;
 use super::super::fold::each;
-use super::super::functions::{Element, Function};
+use super::super::functions::{Function, Output};
 use super::super::halves::Halves;
+use super::super::kinds::Given;
+use super::super::sessions::Place;
+use super::super::stored::{STATE_WORDS, Stored};
 use super::super::{Mask, OutputColumn};
 use super::Kept;
 use super::designs::SlicePartials;
-use super::functions::{STATE_WORDS, Stored};
 use super::open::{Closing, Open};
 use super::plan::Steps;
 
 /// Independent work.
-pub(super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
+pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// How many closed slices are one thread's work at a time, at least: fewer are not worth handing over.
 const TASK_SLICES: usize = 8;
 
 /// The states of one function, whichever it is.
-pub(super) trait Lane: Send + Sync {
+pub(in super::super) trait Lane: Send + Sync {
     /// Combines the partials of closed slices to cells, in source order.
     fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>>;
 
@@ -39,8 +41,23 @@ pub(super) trait Lane: Send + Sync {
     /// Calls `visit` with the row of every partial and cell that has chosen one.
     fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
+    /// As [`rows`](Self::rows), for some partials of a source, in their order.
+    fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
+
     /// As [`rows`](Self::rows), for the halves of windows, which may have rows that no cell has any more.
     fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32));
+
+    /// Calls `visit` with the value of every partial and cell that has chosen one.
+    fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
+
+    /// As [`values`](Self::values), for the halves of windows, which may have values that no cell has any more.
+    fn values_of_halves(&mut self, visit: &mut dyn FnMut(&mut i64));
+
+    /// Makes partials, of no rows, up to those that each source has.
+    fn make_room(&mut self, open: &[Open]);
+
+    /// Takes out the results of some partials of a source, which then have no rows.
+    fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn;
 
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
@@ -61,7 +78,7 @@ pub(super) trait Lane: Send + Sync {
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
-pub(super) struct States<F: Function> {
+pub(in super::super) struct States<F: Function> {
     /// For each source, the states of its partials.
     open: Vec<Vec<F::State>>,
     /// For each slice that is kept, the states of its cells.
@@ -70,12 +87,12 @@ pub(super) struct States<F: Function> {
 }
 
 impl<F: Stored> States<F> {
-    pub(super) fn new(sources: usize) -> Self {
+    pub(in super::super) fn new(sources: usize) -> Self {
         States { open: vec![vec![F::EMPTY]; sources], cells: VecDeque::new(), halves: Halves::default() }
     }
 
     /// Adds the rows of an epoch to the partials of each source.
-    pub(super) fn add<'a, V>(
+    pub(in super::super) fn add<'a, V>(
         &'a mut self,
         open: &'a [Open],
         rows: impl Iterator<Item = (V, Mask<'a>)> + 'a,
@@ -89,6 +106,25 @@ impl<F: Stored> States<F> {
                 states.resize(open.keys.len(), F::EMPTY);
                 each(&mask, 0, &open.partial_of, values, |partial, value| F::add(&mut states[partial], value));
             })
+        })
+    }
+
+    /// Adds rows of any sources, as they are ordered, to the partials of the source `at`.
+    pub(in super::super) fn add_in_order<'a>(
+        &'a mut self,
+        at: usize,
+        open: &'a Open,
+        places: &'a [Place],
+        given: &'a impl Given<Value = F::Input>,
+    ) -> Task<'a> {
+        let states = &mut self.open[at];
+        Box::new(move || {
+            states.resize(open.keys.len(), F::EMPTY);
+            for (&partial, &place) in open.partial_of.iter().zip(places) {
+                if given.counts(place) {
+                    F::add(&mut states[partial as usize], given.at(place));
+                }
+            }
         })
     }
 }
@@ -146,10 +182,42 @@ impl<F: Stored> Lane for States<F> {
         partials.chain(self.cells.iter_mut().flatten()).filter_map(F::row).for_each(visit);
     }
 
+    fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32)) {
+        for &partial in partials {
+            F::row(&mut self.open[source][partial as usize]).into_iter().for_each(&mut *visit);
+        }
+    }
+
     fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         self.halves.for_each(|state| {
             F::row(state).into_iter().for_each(&mut *visit);
         });
+    }
+
+    fn values(&mut self, visit: &mut dyn FnMut(&mut i64)) {
+        let partials = self.open.iter_mut().flat_map(|states| &mut states[1..]);
+        partials.chain(self.cells.iter_mut().flatten()).filter_map(F::value).for_each(visit);
+    }
+
+    fn values_of_halves(&mut self, visit: &mut dyn FnMut(&mut i64)) {
+        self.halves.for_each(|state| {
+            F::value(state).into_iter().for_each(&mut *visit);
+        });
+    }
+
+    fn make_room(&mut self, open: &[Open]) {
+        self.open.iter_mut().zip(open).for_each(|(states, open)| states.resize(open.keys.len(), F::EMPTY));
+    }
+
+    fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn {
+        let mut values = Pages::<F::Output>::new(partials.len());
+        let mut missing = Vec::new();
+        for (row, (value, &partial)) in values.iter_mut().zip(partials).enumerate() {
+            let found = F::finish(std::mem::replace(&mut self.open[source][partial as usize], F::EMPTY));
+            missing.extend(found.is_none().then_some(row));
+            *value = found.unwrap_or_default();
+        }
+        OutputColumn { values: F::Output::column(values), missing }
     }
 
     fn state_bytes(&self) -> usize {

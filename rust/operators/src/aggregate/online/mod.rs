@@ -23,32 +23,34 @@
 //! source that is alone is numbered by one thread.
 
 mod designs;
-mod functions;
-mod kinds;
 mod lane;
 mod open;
 mod plan;
 mod saved;
+mod sessions;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use super::functions::NO_ROW;
+use super::kinds::{Kind, kind};
+use super::sessions::{Merged, Place};
 use super::windows::{Slice, Windows};
 use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
 pub use designs::Design;
-use designs::{Epoch, Partials};
-use kinds::{add, adder, lane};
-use lane::{Lane, Task};
-use open::{Closing, Open, close};
+use designs::{Adder, Epoch, Partials};
+pub(super) use lane::{Lane, States, Task};
+pub(super) use open::Open;
+use open::{Closing, close};
 use plan::{Position, Steps, ranks};
 pub use saved::Saved;
+pub use sessions::OnlineSessions;
 
 /// A closed slice.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Kept {
     slice: Slice,
     /// The key of each cell.
     keys: Vec<u32>,
@@ -63,10 +65,73 @@ pub struct KeyOrder<'a> {
     pub ranks: &'a [u32],
 }
 
-/// Windows of rows that come.
+/// Windows of rows that come, whichever windows.
+pub trait OnlineWindows: fmt::Debug + Send {
+    /// Adds the rows of an epoch: of each source those that follow its last ones, and none is before a row of an earlier
+    /// epoch in merged order. Keys are less than `keys`; row `n` of source `s` is called `first_rows[s] + n` by the
+    /// functions that choose one.
+    fn add(
+        &mut self,
+        rows: &[Stream<'_>],
+        keys: usize,
+        first_rows: &[u32],
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<(), Stopped>;
+
+    /// No row before `ts` comes any more.
+    fn advance(&mut self, ts: i64, driver: &Driver) -> Result<(), Stopped>;
+
+    /// No row comes any more.
+    fn finish(&mut self, driver: &Driver) -> Result<(), Stopped>;
+
+    /// The results of the next windows that are complete, some `pages` pages at most; nothing once all have been made.
+    fn pages(&mut self, pages: usize, order: KeyOrder<'_>, driver: &Driver) -> Result<Vec<Page>, Stopped>;
+
+    /// Whether each key is one of the state's.
+    fn is_used(&self) -> Vec<bool>;
+
+    /// Calls `visit` with every row that has been chosen, in an order that follows from the data; it may change the row.
+    /// One row may have been chosen often.
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
+
+    /// Changes the rows that halves of windows have, as those of the cells that they are of were changed: `new` tells the
+    /// new row of a former one, or none for a row that no cell has.
+    fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>);
+
+    /// Calls `visit` with every value that an aggregate, the smallest or the largest, has chosen; it may change the value,
+    /// if it changes equal ones alike and keeps their order.
+    fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64));
+
+    /// As [`follow_rows`](Self::follow_rows), for the values of an aggregate.
+    fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>);
+
+    /// The number of states of each aggregate.
+    fn cells(&self) -> usize;
+
+    /// About the bytes that a row adds to the state at most.
+    fn row_bytes(&self) -> usize;
+
+    /// The bytes of the state.
+    fn bytes(&self) -> usize;
+
+    /// The state, of whatever is closed all windows that are complete having been made.
+    fn save(&self) -> Saved;
+
+    /// Goes on from a state; this one must be new. Whether the state is one of this query's.
+    #[must_use]
+    fn restore(&mut self, saved: Saved) -> bool;
+}
+
+/// Windows of time of rows that come.
+///
+/// Where a function needs the rows of several sources in merged order, there is one source more, which has them all; to
+/// the other functions, its rows are nothing.
 pub struct OnlineAggregate {
     windows: Windows,
     design: Design,
+    /// The sources that bring rows.
+    sources: usize,
     lanes: Vec<Box<dyn Lane>>,
     open: Vec<Open>,
     kept: VecDeque<Kept>,
@@ -82,11 +147,15 @@ pub struct OnlineAggregate {
 impl OnlineAggregate {
     /// Windows of rows of so many sources. Of `aggregates`, only what they compute counts, not of which rows.
     pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>], design: Design) -> Self {
+        let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, &[], &[])).collect();
+        let needs_order = sources > 1 && kinds.iter().any(|kind| kind.needs_order());
+        let all = sources + usize::from(needs_order);
         OnlineAggregate {
             windows,
             design,
-            lanes: aggregates.iter().map(|aggregate| lane(aggregate, sources)).collect(),
-            open: (0..sources).map(|_| Open::default()).collect(),
+            sources,
+            lanes: kinds.iter().map(|kind| kind.lane(all)).collect(),
+            open: (0..all).map(|_| Open::default()).collect(),
             kept: VecDeque::new(),
             closed: Slice::MIN,
             position: Position::new(Slice::MIN),
@@ -95,41 +164,30 @@ impl OnlineAggregate {
         }
     }
 
-    /// Adds the rows of an epoch: of each source those that follow its last ones, and none is before a row of an earlier
-    /// epoch. Keys are less than `keys`; row `n` of source `s` is called `first_rows[s] + n` by the functions that choose
-    /// one.
-    pub fn add(
-        &mut self,
-        rows: &[Stream<'_>],
-        keys: usize,
-        first_rows: &[u32],
-        aggregates: &[Aggregate<'_>],
-        driver: &Driver,
-    ) -> Result<(), Stopped> {
-        self.keys = keys.max(self.keys);
-        match self.design {
-            Design::Slices => self.add_by_slices(rows, first_rows, aggregates, driver)?,
-            design => self.add_by(design, rows, first_rows, aggregates, driver)?,
-        }
-        match rows.iter().filter_map(|rows| rows.ts.last()).max() {
-            Some(&last) => self.close(self.windows.slice_of(last), driver),
-            None => Ok(()),
-        }
-    }
-
+    /// Adds rows to partials; those in merged order are the last of `rows`, if there are any.
     fn add_by_slices(
         &mut self,
         rows: &[Stream<'_>],
-        first_rows: &[u32],
-        aggregates: &[Aggregate<'_>],
+        merged: Option<&[Place]>,
+        kinds: &[Box<dyn Kind + '_>],
         driver: &Driver,
     ) -> Result<(), Stopped> {
-        let (windows, keys) = (&self.windows, self.keys);
-        let sources = self.open.iter_mut().zip(rows).enumerate().collect();
-        driver.map(sources, |(source, (open, rows))| open.number(source, *rows, windows, keys))?;
+        let (windows, keys, sources) = (&self.windows, self.keys, self.sources);
+        let every = self.open.iter_mut().zip(rows).enumerate().collect();
+        driver.map(every, |(source, (open, rows))| open.number(source, *rows, windows, keys))?;
         let mut tasks = Vec::new();
-        for (lane, aggregate) in self.lanes.iter_mut().zip(aggregates) {
-            add(&mut **lane, aggregate, &self.open, rows, first_rows, &mut tasks);
+        for (lane, kind) in self.lanes.iter_mut().zip(kinds) {
+            match merged {
+                None => kind.add(&mut **lane, &self.open, &mut tasks),
+                Some(places) if kind.needs_order() => {
+                    lane.make_room(&self.open);
+                    tasks.push(kind.add_in_order(&mut **lane, sources, &self.open[sources], places));
+                }
+                Some(_) => {
+                    lane.make_room(&self.open);
+                    kind.add(&mut **lane, &self.open[..sources], &mut tasks);
+                }
+            }
         }
         driver.map(tasks, |task| task())?;
         Ok(())
@@ -139,12 +197,12 @@ impl OnlineAggregate {
         &mut self,
         design: Design,
         rows: &[Stream<'_>],
-        first_rows: &[u32],
-        aggregates: &[Aggregate<'_>],
+        merged: Option<&[Place]>,
+        kinds: &[Box<dyn Kind + '_>],
         driver: &Driver,
     ) -> Result<(), Stopped> {
         let partials = {
-            let adders = aggregates.iter().map(|aggregate| adder(aggregate, rows, first_rows)).collect();
+            let adders = kinds.iter().map(|kind| Adder::new(&**kind, self.sources, merged)).collect();
             let empty = self.lanes.iter().flat_map(|lane| lane.empty()).collect();
             let epoch = Epoch { rows, windows: &self.windows, adders, empty };
             designs::run(design, &epoch, &self.partials(), driver)?
@@ -170,16 +228,6 @@ impl OnlineAggregate {
             open.runs.iter().map(slice).collect()
         };
         self.open.iter().enumerate().map(source).collect()
-    }
-
-    /// No row before `ts` comes any more.
-    pub fn advance(&mut self, ts: i64, driver: &Driver) -> Result<(), Stopped> {
-        self.close(self.windows.slice_of(ts), driver)
-    }
-
-    /// No row comes any more.
-    pub fn finish(&mut self, driver: &Driver) -> Result<(), Stopped> {
-        self.close(Slice::MAX, driver)
     }
 
     /// Makes cells of the slices before `upto`.
@@ -209,8 +257,45 @@ impl OnlineAggregate {
         Ok(())
     }
 
-    /// The results of the next windows that are complete, some `pages` pages at most; nothing once all have been made.
-    pub fn pages(&mut self, pages: usize, order: KeyOrder<'_>, driver: &Driver) -> Result<Vec<Page>, Stopped> {
+    /// The bytes of a partial or a cell.
+    fn cell_bytes(&self) -> usize {
+        size_of::<u32>() + self.lanes.iter().map(|lane| lane.state_bytes()).sum::<usize>()
+    }
+}
+
+impl OnlineWindows for OnlineAggregate {
+    fn add(
+        &mut self,
+        rows: &[Stream<'_>],
+        keys: usize,
+        first_rows: &[u32],
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        self.keys = keys.max(self.keys);
+        let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
+        let merged = (self.open.len() > self.sources).then(|| Merged::new(rows, driver)).transpose()?;
+        let (places, mut every) = (merged.as_ref().map(|merged| &merged.places[..]), rows.to_vec());
+        every.extend(merged.as_ref().map(Merged::stream));
+        match self.design {
+            Design::Slices => self.add_by_slices(&every, places, &kinds, driver)?,
+            design => self.add_by(design, &every, places, &kinds, driver)?,
+        }
+        match rows.iter().filter_map(|rows| rows.ts.last()).max() {
+            Some(&last) => self.close(self.windows.slice_of(last), driver),
+            None => Ok(()),
+        }
+    }
+
+    fn advance(&mut self, ts: i64, driver: &Driver) -> Result<(), Stopped> {
+        self.close(self.windows.slice_of(ts), driver)
+    }
+
+    fn finish(&mut self, driver: &Driver) -> Result<(), Stopped> {
+        self.close(Slice::MAX, driver)
+    }
+
+    fn pages(&mut self, pages: usize, order: KeyOrder<'_>, driver: &Driver) -> Result<Vec<Page>, Stopped> {
         let Self { windows, kept, closed, position, .. } = self;
         let next = || Some(position.steps(kept, *closed, windows, order.keys)).filter(|steps| !steps.steps.is_empty());
         let planned: Vec<Steps> = std::iter::from_fn(next).take(pages).collect();
@@ -230,48 +315,53 @@ impl OnlineAggregate {
         Ok(planned.into_iter().map(page).collect())
     }
 
-    /// Whether each key is one of the state's.
-    pub fn is_used(&self) -> Vec<bool> {
+    fn is_used(&self) -> Vec<bool> {
         let mut used = vec![false; self.keys];
         let open = self.open.iter().flat_map(|open| &open.keys[1..]);
         open.chain(self.kept.iter().flat_map(|kept| &kept.keys)).for_each(|&key| used[key as usize] = true);
         used
     }
 
-    /// Calls `visit` with every row that has been chosen, in an order that follows from the data; it may change the row.
-    /// One row may have been chosen often.
-    pub fn for_each_row(&mut self, mut visit: impl FnMut(&mut u32)) {
-        self.lanes.iter_mut().for_each(|lane| lane.rows(&mut visit));
+    fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.lanes.iter_mut().for_each(|lane| lane.rows(visit));
     }
 
-    /// Changes the rows that halves of windows have, as those of the cells that they are of were changed: `new` tells the
-    /// new row of a former one, or none for a row that no cell has.
-    pub fn follow_rows(&mut self, new: impl Fn(u32) -> Option<u32>) {
+    fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>) {
         let mut visit = |row: &mut u32| *row = new(*row).unwrap_or(NO_ROW);
         self.lanes.iter_mut().for_each(|lane| lane.rows_of_halves(&mut visit));
     }
 
-    /// The number of partials and cells.
-    pub fn cells(&self) -> usize {
+    fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64)) {
+        self.lanes[aggregate].values(visit);
+    }
+
+    fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>) {
+        // What no cell has is in no result.
+        let mut visit = |value: &mut i64| *value = new(*value).unwrap_or(*value);
+        self.lanes[aggregate].values_of_halves(&mut visit);
+    }
+
+    fn cells(&self) -> usize {
         let partials: usize = self.open.iter().map(|open| open.keys.len() - 1).sum();
         partials + self.kept.iter().map(|kept| kept.keys.len()).sum::<usize>()
     }
 
-    /// About the bytes that a row adds to the state at most: if it is the first of its key, which then has a place in both
-    /// halves.
-    pub fn row_bytes(&self) -> usize {
+    fn row_bytes(&self) -> usize {
+        // If it is the first of its key, which then has a place in both halves.
         3 * self.cell_bytes()
     }
 
-    /// The bytes of a partial or a cell.
-    fn cell_bytes(&self) -> usize {
-        size_of::<u32>() + self.lanes.iter().map(|lane| lane.state_bytes()).sum::<usize>()
-    }
-
-    /// The bytes of the state.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let slots = self.open.iter().map(Open::bytes).sum::<usize>();
         (self.cells() + 2 * self.keys) * self.cell_bytes() + slots
+    }
+
+    fn save(&self) -> Saved {
+        self.saved()
+    }
+
+    fn restore(&mut self, saved: Saved) -> bool {
+        self.go_on(saved)
     }
 }
 

@@ -7,7 +7,7 @@ use super::designs::SlicePartials;
 
 /// The partials of one source, without their states.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(in super::super) struct Open {
     /// By key: the partial that it had last.
     slots: Vec<u32>,
     /// The key of each partial; the first partial is none.
@@ -73,7 +73,7 @@ impl Open {
 
 /// A slice that gets no more rows.
 #[derive(Debug)]
-pub(super) struct Closing {
+pub(in super::super) struct Closing {
     pub(super) slice: Slice,
     /// The sources' runs of partials, in source order.
     pub(super) runs: Vec<Run>,

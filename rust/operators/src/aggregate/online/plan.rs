@@ -14,7 +14,7 @@ const PAGE_ROWS: usize = 1 << 16;
 
 /// What happens from one window to the next, in slices that are kept.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(in super::super) struct Step {
     /// The first block, if the window begins in another than the one before it; the second one is empty then.
     pub(super) block: Option<Range<usize>>,
     /// The slices that leave the first block, and those that enter the second.
@@ -25,7 +25,7 @@ pub(super) struct Step {
 
 /// Consecutive windows, and the keys that have results in them.
 #[derive(Debug, Default)]
-pub(super) struct Steps {
+pub(in super::super) struct Steps {
     pub(super) steps: Vec<Step>,
     /// The start of each window, and how many rows it has.
     pub(super) windows: Vec<Window>,

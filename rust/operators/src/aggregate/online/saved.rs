@@ -1,10 +1,10 @@
 //! The state as plain numbers.
 
-use super::functions::STATE_WORDS;
+use super::super::stored::STATE_WORDS;
 use super::plan::Position;
 use super::{Kept, OnlineAggregate};
 
-/// The state of an [`OnlineAggregate`], from which another of the same query goes on.
+/// The state of [`OnlineWindows`](super::OnlineWindows), from which another of the same query goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
     /// No row of a slice before it can come, and windows that begin before it have been made.
@@ -15,13 +15,14 @@ pub struct Saved {
     pub open: Vec<Option<(i64, Vec<u32>)>>,
     /// The slices that are kept, and the keys of their cells.
     pub kept: Vec<(i64, Vec<u32>)>,
-    /// The states of all partials and cells, of one function after the other.
+    /// Sessions that go on, in the order in which they began: their first and last times, and their keys.
+    pub sessions: Vec<(i64, i64, u32)>,
+    /// The states of all partials and cells, or sessions, of one function after the other.
     pub words: Vec<u64>,
 }
 
 impl OnlineAggregate {
-    /// The state, of whatever is closed all windows that are complete having been made.
-    pub fn save(&self) -> Saved {
+    pub(super) fn saved(&self) -> Saved {
         let open = self.open.iter().map(|open| {
             let run = open.runs.first()?;
             Some((run.slice, open.keys[run.partials.clone()].to_vec()))
@@ -34,17 +35,17 @@ impl OnlineAggregate {
             open: open.collect(),
             kept: self.kept.iter().map(|kept| (kept.slice, kept.keys.clone())).collect(),
             words,
+            ..Saved::default()
         }
     }
 
-    /// Goes on from a state; this one must be new. Whether the state is one of this query's.
-    #[must_use]
-    pub fn restore(&mut self, saved: Saved) -> bool {
+    pub(super) fn go_on(&mut self, saved: Saved) -> bool {
         let count = |(_, keys): &(i64, Vec<u32>)| keys.len();
         let partials: Vec<usize> = saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
         let cells: Vec<usize> = saved.kept.iter().map(count).collect();
         let states = partials.iter().chain(&cells).sum::<usize>();
-        if partials.len() != self.open.len() || saved.words.len() != states * self.lanes.len() * STATE_WORDS {
+        let expected = states * self.lanes.len() * STATE_WORDS;
+        if partials.len() != self.open.len() || !saved.sessions.is_empty() || saved.words.len() != expected {
             return false;
         }
         self.closed = saved.closed;

@@ -260,7 +260,7 @@ impl StreamJoin {
 
     /// Takes ready rows into the stores and begins to join them.
     fn begin(&mut self, ready: ReadyRuns) -> Result<()> {
-        self.latency.begin(&ready);
+        self.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
         self.epoch = ready.ts.last().copied();
         let ReadyRuns { ts, sources, runs } = ready;
         let left_sources = self.left_sources;

@@ -1,9 +1,10 @@
-//! What the functions need beyond those of whole tables: states that can be written, and rows that have no number.
+//! What functions need beyond those of whole tables: states that can be written, and values and rows that go by numbers
+//! which change.
 
-use super::super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance};
+use super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance};
 
 /// Words of a state.
-pub(super) const STATE_WORDS: usize = 3;
+pub const STATE_WORDS: usize = 3;
 
 /// A function whose states outlive an epoch.
 pub(super) trait Stored: Function {
@@ -13,6 +14,11 @@ pub(super) trait Stored: Function {
 
     /// The row that the state has chosen, if it chooses one.
     fn row(_state: &mut Self::State) -> Option<&mut u32> {
+        None
+    }
+
+    /// The value that the state has chosen, if it chooses one.
+    fn value(_state: &mut Self::State) -> Option<&mut i64> {
         None
     }
 }
@@ -99,6 +105,10 @@ impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
 
     fn of_words(words: [u64; STATE_WORDS]) -> Of<i64> {
         of_words(words)
+    }
+
+    fn value(state: &mut Of<i64>) -> Option<&mut i64> {
+        (state.rows > 0).then_some(&mut state.value)
     }
 }
 
