@@ -16,10 +16,8 @@ import pyarrow.csv
 import pytest
 
 from command_line import JOIN, PAIRS, QUOTES, SECONDS, TRADES, read, run, shell, write
-from tidegate import TidegateError
-from tidegate.cli.joining import Job
+from tidegate import StateError, TidegateError
 from tidegate.cli.saved import Saved
-from tidegate.cli.tables import Input
 from tidegate.files import Format
 from tidegate.growing import Place, Stopped, follow
 
@@ -167,9 +165,11 @@ def test_a_state_of_something_else_is_refused(folder):
     result = run(*command, "--state", "join.state")
     assert result.exit_code == 1
     assert "join.state: is no state of a join, or damaged" in result.stderr
-    job = Job(Input("a.csv", Format.CSV, ()), Input("b.csv", Format.CSV, ()), {})
-    Saved(b"bytes", (None, Place(7, TRADES.schema))).save("join.state", job)
-    assert Saved.load("join.state", job).places == (None, Place(7, TRADES.schema))
+    names = ["a.csv", "b.csv"]
+    Saved(b"bytes", (None, Place(7, TRADES.schema))).save("join.state", "join", names)
+    assert Saved.load("join.state", "join", names).places == (None, Place(7, TRADES.schema))
+    with pytest.raises(StateError, match="is no state of an aggregation"):
+        Saved.load("join.state", "aggregation", names)
     result = run(*command, "--state", "join.state")
     assert result.exit_code == 1
     assert "join.state: is of a join of a.csv and b.csv" in result.stderr

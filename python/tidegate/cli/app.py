@@ -17,8 +17,10 @@ from tidegate.cli.options import (
     Columns,
     CsvNull,
     Explain,
+    Follow,
     Force,
     Kept,
+    Lateness,
     Left,
     LeftFormat,
     MaxRows,
@@ -28,6 +30,7 @@ from tidegate.cli.options import (
     Quiet,
     Right,
     RightFormat,
+    State,
     Suffix,
     Threads,
     Traceback,
@@ -98,24 +101,9 @@ def join(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
-    ] = False,
-    lateness: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="With --follow: how far the rows of a file may be out of order.",
-            show_default="not at all",
-        ),
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --follow: keep in FILE where Ctrl-C stopped, and go on from there.",
-        ),
-    ] = None,
+    follow: Follow = False,
+    lateness: Lateness = None,
+    state: State = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
@@ -146,14 +134,10 @@ def join(  # noqa: PLR0913 - a parameter for each option
     _check_terminal(out, layout)
     output = Output(out, layout, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
-    if follow:
-        _check_following(layout, max_rows)
-    elif lateness is not None or state is not None:
-        _misused("--lateness" if state is None else "--state", "is for --follow only")
+    within = _within_following(layout, max_rows, lateness, state, follow=follow)
     with _failures_in_one_line(traceback=traceback):
         if follow:
-            within = None if lateness is None else _bound(lateness)
-            counts = str(following.run(job, output, lateness=within, state=state))
+            counts = str(following.run(following.joined(job, within), output, state=state))
         else:
             counts = str(joining.run(job, output, show_progress=shown and not quiet))
         if not quiet:
@@ -242,11 +226,19 @@ def _inputs(
     )
 
 
-def _check_following(layout: Format, max_rows: int | None) -> None:
+def _within_following(
+    layout: Format, max_rows: int | None, lateness: str | None, state: str | None, *, follow: bool
+) -> str | int | None:
+    """Check the options of --follow, and read --lateness."""
+    if not follow:
+        if lateness is not None or state is not None:
+            _misused("--lateness" if state is None else "--state", "is for --follow only")
+        return None
     if max_rows is not None:
         _misused("--max-rows", "is not for --follow, whose result has no end")
     if layout is Format.PARQUET:
         _misused("--format", "--follow writes csv or arrow; parquet can be read at its end only")
+    return None if lateness is None else _bound(lateness)
 
 
 @app.command(help=MERGE_HELP, short_help="Merge files in time order.")
@@ -344,6 +336,9 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
+    follow: Follow = False,
+    lateness: Lateness = None,
+    state: State = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan; aggregate and write nothing.")
     ] = False,
@@ -377,8 +372,13 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         return
     layout = _format(out, out_format, "--format")
     _check_terminal(out, layout)
+    within = _within_following(layout, max_rows, lateness, state, follow=follow)
+    output = Output(out, layout, force=force)
     with _failures_in_one_line(traceback=traceback):
-        counts = aggregating.run(job, Output(out, layout, force=force))
+        if follow:
+            counts = str(following.run(following.aggregated(job, within), output, state=state))
+        else:
+            counts = str(aggregating.run(job, output))
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 

@@ -1,23 +1,24 @@
-"""What `tidegate join --follow` does: read both files as they grow, write what is final."""
+"""What `--follow` does: read files as they grow, join or aggregate them, write what is final."""
 
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 import tidegate
-from tidegate.cli.joining import Arguments, Job, needed_columns
+from tidegate.cli import aggregating, joining
 from tidegate.cli.saved import Saved
-from tidegate.cli.tables import Output
+from tidegate.cli.tables import Input, Output
 from tidegate.files import BatchWriter
 from tidegate.growing import Follower, Place, Stopped, follow, live_writer
 
-# What may be held for a side that is ahead of the other; it waits then.
+# What may be held for a file that is ahead of the others; it waits then.
 HELD_BYTES = 1 << 30
 
 # How long a wait may last before it is looked whether somebody has asked to stop.
@@ -39,14 +40,47 @@ class Counts:
         return f"{self.rows:,} rows in{late}, {self.out:,} rows out, {self.seconds:.2f} s"
 
 
+class Operator(Protocol):
+    """What `tidegate.IntervalJoin` and `tidegate.Aggregate` have in common."""
+
+    @property
+    def schema(self) -> pa.Schema: ...  # noqa: D102 - as theirs
+    @property
+    def sources(self) -> list[tidegate.Source]: ...  # noqa: D102
+    def poll(self) -> pa.RecordBatch | None: ...  # noqa: D102
+    def late(self) -> pa.Table: ...  # noqa: D102
+    def stats(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def snapshot(self) -> bytes: ...  # noqa: D102
+    def restore(self, snapshot: bytes) -> None: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+Made = tuple[Operator, list[list[str]]]
+"""An operator, and the columns of each file that it reads."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done with growing files, and by what that is called in messages."""
+
+    name: str
+    inputs: Sequence[Input]
+    make: Callable[[list[pa.Schema]], Made]
+
+    @property
+    def names(self) -> list[str]:
+        """The files."""
+        return [given.name for given in self.inputs]
+
+
 class _Feeder(threading.Thread):
     """Pushes the rows of a growing file."""
 
-    def __init__(self, join: tidegate.IntervalJoin, number: int, reading: "_Reading") -> None:
+    def __init__(self, operator: Operator, number: int, reading: "_Reading") -> None:
         super().__init__()
-        self._join = join
+        self._operator = operator
         self._number = number
-        self._source = join.sources[number]
+        self._source = operator.sources[number]
         self._reading = reading
         self.place = reading.place
         """Behind the rows that were pushed."""
@@ -61,7 +95,7 @@ class _Feeder(threading.Thread):
                 self._source.push(piece.rows.select(reading.columns))
                 self.place = piece.end
                 # Late rows are counted; nobody asks for them here.
-                self._join.late()
+                self._operator.late()
                 reading.news.set()
             self._source.close()
         except Stopped:
@@ -73,7 +107,7 @@ class _Feeder(threading.Thread):
     def _wait_for_room(self) -> None:
         """Wait while much is held and this is not the source that holds it back."""
         while not self._reading.stop.wait(0):
-            stats = self._join.stats()
+            stats = self._operator.stats()
             own, all_ = stats["sources"][self._number]["watermark"], stats["watermark"]
             if stats["memory"] < HELD_BYTES or own is None or own == all_:
                 return
@@ -83,7 +117,7 @@ class _Feeder(threading.Thread):
 
 @dataclass(frozen=True)
 class _Reading:
-    """A side's file, and what its reader shares with the others."""
+    """A file, and what its reader shares with the others."""
 
     follower: Follower
     place: Place | None
@@ -92,50 +126,126 @@ class _Reading:
     stop: threading.Event
 
 
-def run(
-    job: Job[Arguments], output: Output, *, lateness: str | int | None, state: str | None
-) -> Counts:
-    """Join two files as they grow, until both have ended or Ctrl-C."""
+def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> Work:
+    """The join of two files."""
+    arguments = job.arguments
+
+    def make(schemas: list[pa.Schema]) -> Made:
+        left, right = schemas
+        needed = joining.needed_columns(left, right, arguments)
+        left_names = left.names if needed[0] is None else needed[0]
+        right_names = right.names if needed[1] is None else needed[1]
+        join = tidegate.IntervalJoin(
+            _selected(left, left_names),
+            _selected(right, right_names),
+            on=arguments["on"],
+            by=arguments["by"],
+            lower=arguments["lower"],
+            upper=arguments["upper"],
+            where=arguments["where"],
+            how=arguments["how"],
+            closed=arguments["closed"],
+            suffix=arguments["suffix"],
+            columns=arguments["columns"],
+            threads=arguments["threads"],
+            lateness=lateness,
+            # Beside others that run on this machine.
+            pin=False,
+        )
+        return join, [left_names, right_names]
+
+    return Work("join", (job.left, job.right), make)
+
+
+def aggregated(job: aggregating.Job, lateness: str | int | None) -> Work:
+    """The aggregation of files, all of which have the columns of the first."""
+    arguments = job.arguments
+
+    def make(schemas: list[pa.Schema]) -> Made:
+        first, names = schemas[0], [given.name for given in job.streams]
+        for name, schema in zip(names, schemas, strict=True):
+            for field in first:
+                _check_column(field, schema, name, names[0])
+        windows = tidegate.Aggregate(
+            first,
+            on=arguments["on"],
+            size=arguments["size"],
+            advance=arguments["advance"],
+            offset=arguments["offset"],
+            session=arguments["session"],
+            by=arguments["by"],
+            aggs=arguments["aggs"],
+            where=arguments["where"],
+            sources=len(schemas),
+            lateness=lateness,
+            threads=arguments["threads"],
+        )
+        return windows, [first.names] * len(schemas)
+
+    return Work("aggregation", job.streams, make)
+
+
+def _check_column(field: pa.Field, schema: pa.Schema, name: str, first: str) -> None:
+    if field.name not in schema.names:
+        message = f"{name}: there is no column `{field.name}`, which {first} has"
+        raise tidegate.SchemaError(message)
+    found = schema.field(field.name).type
+    if found != field.type:
+        message = (
+            f"{name}: column `{field.name}` is {found}, and {field.type} in {first}; give all "
+            "files the same types, as Arrow streams do"
+        )
+        raise tidegate.SchemaError(message)
+
+
+def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names], schema.metadata)
+
+
+def run(work: Work, output: Output, *, state: str | None) -> Counts:
+    """Work on files as they grow, until all have ended or Ctrl-C."""
     start = time.perf_counter()
     output.check()
-    saved = None if state is None else Saved.load(state, job)
+    saved = None if state is None else Saved.load(state, work.name, work.names)
     stop, news = threading.Event(), threading.Event()
     with _stopped_by_signals(stop, news):
-        places = (None, None) if saved is None else saved.places
+        places = (None,) * len(work.inputs) if saved is None else saved.places
         try:
-            left, right = (
+            followers = [
                 follow(given.name, given.layout, stop, csv_nulls=given.csv_nulls, place=place)
-                for given, place in zip((job.left, job.right), places, strict=True)
-            )
+                for given, place in zip(work.inputs, places, strict=True)
+            ]
         except Stopped:
             return Counts(0, 0, 0, time.perf_counter() - start)
-        join, columns = _join(job, left, right, lateness)
+        operator, columns = work.make([follower.schema for follower in followers])
         if saved is not None:
-            join.restore(saved.join)
-        with join:
+            operator.restore(saved.snapshot)
+        try:
             readings = [
                 _Reading(follower, place, names, news, stop)
-                for follower, place, names in zip((left, right), places, columns, strict=True)
+                for follower, place, names in zip(followers, places, columns, strict=True)
             ]
-            feeders = [_Feeder(join, number, reading) for number, reading in enumerate(readings)]
-            with live_writer(output.name, output.layout, join.schema) as writer:
-                _feed_and_write(join, feeders, writer, news, stop)
-            stats = join.stats()
+            feeders = [_Feeder(operator, number, one) for number, one in enumerate(readings)]
+            with live_writer(output.name, output.layout, operator.schema) as writer:
+                _feed_and_write(operator, feeders, writer, news, stop)
+            stats = operator.stats()
             if state is not None:
-                _save(state, job, join, feeders)
+                _save(state, work, operator, feeders)
+        finally:
+            operator.close()
     seconds = time.perf_counter() - start
     return Counts(stats["rows_in"], stats["rows_late"], stats["rows_out"], seconds)
 
 
 def _feed_and_write(
-    join: tidegate.IntervalJoin,
+    operator: Operator,
     feeders: list[_Feeder],
     writer: BatchWriter,
     news: threading.Event,
     stop: threading.Event,
 ) -> None:
-    """Write what is final until both sources have ended, or until the stop."""
-    for feeder, source in zip(feeders, join.stats()["sources"], strict=True):
+    """Write what is final until all sources have ended, or until the stop."""
+    for feeder, source in zip(feeders, operator.stats()["sources"], strict=True):
         if not source["closed"]:
             feeder.start()
     try:
@@ -144,7 +254,7 @@ def _feed_and_write(
             news.clear()
             # Looked at before the poll, which then has all that was pushed.
             is_over = not any(feeder.is_alive() for feeder in feeders)
-            for batch in iter(join.poll, None):
+            for batch in iter(operator.poll, None):
                 writer.write_batch(batch)
             for feeder in feeders:
                 if feeder.failure is not None:
@@ -158,47 +268,13 @@ def _feed_and_write(
                 feeder.join()
 
 
-def _save(
-    state: str, job: Job[Arguments], join: tidegate.IntervalJoin, feeders: list[_Feeder]
-) -> None:
-    """Save where a stopped join is; one that has ended cannot go on."""
-    if all(source["closed"] for source in join.stats()["sources"]):
+def _save(state: str, work: Work, operator: Operator, feeders: list[_Feeder]) -> None:
+    """Save where a stopped operator is; one that has ended cannot go on."""
+    if all(source["closed"] for source in operator.stats()["sources"]):
         Saved.remove(state)
     else:
-        left, right = (feeder.place for feeder in feeders)
-        Saved(join.snapshot(), (left, right)).save(state, job)
-
-
-def _join(
-    job: Job[Arguments], left: Follower, right: Follower, lateness: str | int | None
-) -> tuple[tidegate.IntervalJoin, tuple[list[str], list[str]]]:
-    """The join of the columns that it needs, and their names on both sides."""
-    arguments = job.arguments
-    needed = needed_columns(left.schema, right.schema, arguments)
-    left_names = left.schema.names if needed[0] is None else needed[0]
-    right_names = right.schema.names if needed[1] is None else needed[1]
-    join = tidegate.IntervalJoin(
-        _selected(left.schema, left_names),
-        _selected(right.schema, right_names),
-        on=arguments["on"],
-        by=arguments["by"],
-        lower=arguments["lower"],
-        upper=arguments["upper"],
-        where=arguments["where"],
-        how=arguments["how"],
-        closed=arguments["closed"],
-        suffix=arguments["suffix"],
-        columns=arguments["columns"],
-        threads=arguments["threads"],
-        lateness=lateness,
-        # Beside others that run on this machine.
-        pin=False,
-    )
-    return join, (left_names, right_names)
-
-
-def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    return pa.schema([schema.field(name) for name in names], schema.metadata)
+        places = tuple(feeder.place for feeder in feeders)
+        Saved(operator.snapshot(), places).save(state, work.name, work.names)
 
 
 @contextmanager

@@ -58,6 +58,24 @@ MaxRows: TypeAlias = Annotated[
     int | None,
     typer.Option(min=0, help="Fail if the result has more rows.", show_default="no limit"),
 ]
+Follow: TypeAlias = Annotated[
+    bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
+]
+Lateness: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="With --follow: how far the rows of a file may be out of order.",
+        show_default="not at all",
+    ),
+]
+State: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --follow: keep in FILE where Ctrl-C stopped, and go on from there.",
+    ),
+]
 Explain: TypeAlias = Annotated[
     bool, typer.Option("--explain", help="Print the plan; join and write nothing.")
 ]

@@ -117,6 +117,10 @@ open: it ends so much after its last row. The result is in the order of windows,
 STREAMS are one or more files with the same columns, in any order of time; a file or OUT may be -
 for the standard streams. Formats and durations are those of `tidegate join`.
 
+With --follow the files, CSV or Arrow streams with the columns of the first, are read as they grow,
+as by `tidegate join --follow`, and a window is written as soon as no file can bring a row of it.
+Sessions are in the order of their ends then.
+
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN, and may
 say which rows count: "count() where price > 3".
 
@@ -134,6 +138,11 @@ Examples:
 \b
   # bursts of trades, each over after a minute without one
   tidegate aggregate trades.parquet --on ts --by symbol --session 1m --agg "n=count()"
+
+\b
+  # files that are still written to; rows may be a second late
+  tidegate aggregate trades.arrows --on ts --size 1m --agg "n=count()" \\
+      --follow --lateness 1s -o minutes.csv
 
 \b
   # only some rows, to standard output

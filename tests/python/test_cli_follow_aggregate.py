@@ -1,0 +1,166 @@
+"""`tidegate aggregate --follow`: windows while files grow, and what goes on after a stop."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from command_line import TRADES, read, run, write
+from tidegate import agg, aggregate
+
+PATIENCE = 60
+HEAD = "ts,symbol,price\n"
+WINDOWS = ["--on", "ts", "--by", "symbol", "--size", "10s", "--agg", "n=count()"]
+WINDOWS += ["--agg", "last=last(price)", "--agg", "most=max(symbol)"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start the command, and end it with the test."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tidegate", "aggregate", *arguments, "--follow"]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def add(path: Path, *rows: str) -> None:
+    with path.open("a") as file:
+        file.writelines(f"1970-01-01 00:00:{row}\n" for row in rows)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_windows_are_written_while_files_grow(folder, started, number):
+    one, other, out = (folder / name for name in ("one.csv", "other.csv", "out.csv"))
+    for path in (one, other):
+        path.write_text(HEAD)
+    add(one, "01,A,1.5", "08,B,2.5")
+    add(other, "09,A,3.5")
+    process = started("one.csv", "other.csv", *WINDOWS, "-o", "out.csv", "--lateness", "1s")
+    until(out.exists)
+    # The first window is whole once both files have come a second beyond it.
+    add(one, "12,A,4.5", "13,A,0.5")
+    add(other, "11,A,5.5")
+    until(lambda: out.read_text().count("\n") == 3)
+    rows = [line.split(",", 2)[2] for line in out.read_text().splitlines()[1:]]
+    assert rows == ['"A",2,3.5,"A"', '"B",1,2.5,"B"']
+    add(one, "11,A,9.5")  # late by two seconds
+    add(one, "25,A,1.5")
+    add(other, "25,A,1.5")
+    until(lambda: out.read_text().count("\n") == 4)
+    process.send_signal(number)
+    said = process.communicate(timeout=PATIENCE)[1].decode()
+    assert process.returncode == 0
+    assert re.fullmatch(r"tidegate: 9 rows in \(1 of them late\), 3 rows out, \S+ s\n", said)
+    assert out.read_text().splitlines()[3].endswith('"A",3,0.5,"A"')
+
+
+def test_files_with_an_end_are_aggregated_to_it(folder):
+    write(TRADES, folder / "trades.arrows")
+    result = run("aggregate", "trades.arrows", *WINDOWS, "-o", "out.arrows", "--follow")
+    assert result.exit_code == 0, result.output
+    aggs = {"n": agg.count(), "last": agg.last("price"), "most": agg.max("symbol")}
+    wanted = aggregate(TRADES, on="ts", by="symbol", size="10s", aggs=aggs)
+    assert read(folder / "out.arrows").equals(wanted)
+    assert "4 rows in, 4 rows out" in result.stderr
+
+
+def test_sessions_are_in_the_order_of_their_ends(folder):
+    rows = pa.table({"ts": [0, 1, 4, 8, 20], "k": ["a", "b", "a", "a", "b"]})
+    write(rows, folder / "rows.arrows")
+    result = run(
+        *("aggregate", "rows.arrows", "--on", "ts", "--by", "k", "--session", "5"),
+        *("--agg", "n=count()", "--follow", "-o", "out.csv"),
+    )
+    assert result.exit_code == 0, result.output
+    found = [tuple(row.values()) for row in read(folder / "out.csv").to_pylist()]
+    assert found == [(1, 6, "b", 1), (0, 13, "a", 3), (20, 25, "b", 1)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+def test_a_stopped_aggregation_goes_on_from_its_state(folder, started):
+    one, other = folder / "one.csv", folder / "other.csv"
+    for path in (one, other):
+        path.write_text(HEAD)
+    found = []
+    pieces = [("01,A,1.5", "08,B,2.5"), ("12,A,4.5", "22,B,0.5"), ("31,A,1.5", "49,B,2.5")]
+    for number, rows in enumerate(pieces):
+        add(one, *rows)
+        add(other, *rows)
+        out = folder / f"out{number}.csv"
+        arguments = ["one.csv", "other.csv", *WINDOWS, "-o", out.name, "--state", "state"]
+        process = started(*arguments)
+        until(out.exists)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0, process.stderr.read()
+        found += read(out).to_pylist() if out.stat().st_size else []
+    # The last window is not whole: rows of 49 s may still come.
+    assert [(row["window_start"].second, row["symbol"], row["n"]) for row in found] == [
+        *((0, "A", 2), (0, "B", 2), (10, "A", 2)),
+        *((20, "B", 2), (30, "A", 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--lateness", "1s"], "is for --follow"),
+        (["--state", "file"], "is for --follow"),
+        (["--follow", "--max-rows", "5"], "is not for --follow"),
+        (["--follow", "--format", "parquet"], "at its end only"),
+    ],
+)
+def test_wrong_usage_is_2(folder, options, reason):
+    result = run("aggregate", "rows.arrows", *WINDOWS, *options, "-o", "out.csv")
+    assert result.exit_code == 2
+    assert reason in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (
+            {"ts": TRADES["ts"], "symbol": TRADES["symbol"]},
+            "other.arrows: there is no column `price`, which trades",
+        ),
+        (
+            {"ts": TRADES["ts"], "symbol": TRADES["symbol"], "price": [1, 2, 3, 4]},
+            "other.arrows: column `price` is int64, and double in trades.arrows",
+        ),
+    ],
+)
+def test_files_have_the_columns_of_the_first(folder, table, reason):
+    write(TRADES, folder / "trades.arrows")
+    write(pa.table(table), folder / "other.arrows")
+    names = ["trades.arrows", "other.arrows"]
+    result = run("aggregate", *names, *WINDOWS, "--follow", "-o", "out.csv")
+    assert result.exit_code == 1
+    assert reason in result.stderr
