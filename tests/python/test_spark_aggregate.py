@@ -112,6 +112,30 @@ def test_streams_are_told_apart(spark, aggs):
     same(spark, tables, by="key", aggs=aggs, **WINDOWS, partitions=5, parallelism="hybrid")
 
 
+@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"by": "key"},
+        {"by": ["key", "name"], "partitions": 7, "parallelism": "key"},
+        {"by": "key", "partitions": 1},
+        {},
+        {"partitions": 5},
+    ],
+)
+def test_sessions(spark, aggs, arguments):
+    tables = [rows(8), rows(9)]
+    same(spark, tables, on="ts", session="5s", aggs=aggs, where="number > -5", **arguments)
+
+
+@pytest.mark.parametrize("parallelism", ["time", "hybrid"])
+def test_sessions_are_not_cut(spark, parallelism):
+    frame = shuffled(spark, rows(1), 1)
+    query = {"on": "ts", "session": "5s", "by": "key", "aggs": COMBINED}
+    with pytest.raises(tidegate.TidegateError, match=f"parallelism '{parallelism}' cuts time"):
+        tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_windows(spark, seed):
     rng = np.random.default_rng(seed)

@@ -241,9 +241,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     streams: DataFrame | Sequence[DataFrame],
     *,
     on: str,
-    size: Length,
+    size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
@@ -255,8 +256,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     """Aggregate the rows of one or many DataFrames by key over sliding windows of time.
 
     A row is in every window `[k * advance + offset, k * advance + offset + size)`, k being any
-    integer, that holds its time. The result has a row for each window and key that has rows: those
-    of `tidegate.aggregate`, in no particular order.
+    integer, that holds its time. With `session` instead of `size`, windows are those of a key: from
+    a row up to `session` after the last row that falls in the window. The result has a row for each
+    window and key that has rows: those of `tidegate.aggregate`, in no particular order.
 
     Spark keeps no order of rows. Of rows of one DataFrame and one time, those with smaller values
     come first here, compared by the columns that the aggregation reads, in the DataFrame's order
@@ -290,6 +292,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             for timestamps, days for dates).
         advance: How much later the next window begins, likewise; the size when None.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
+        session: How long a session lasts after its last row, in place of `size`, `advance` and
+            `offset`.
         by: Key columns: a name or a list of names. Null is a group.
         aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
@@ -297,7 +301,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
             key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
             reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
-            time. `auto`: whichever makes a sample's fullest partition smallest.
+            time. `auto`: whichever makes a sample's fullest partition smallest. Sessions are
+            divided by key only, and without `by` they are one task's work.
         then: Applied to every batch of the result inside the same call.
         then_schema: Spark schema of what `then` returns.
 
@@ -317,6 +322,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         size=size,
         advance=advance,
         offset=offset,
+        session=session,
         by=by,
         aggs=aggs,
         where=where,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from tidegate.spark._task import Then
     from tidegate.types import Length
@@ -73,9 +74,10 @@ class AggregatePlan:
         streams: DataFrame | Sequence[DataFrame],
         *,
         on: str,
-        size: Length,
+        size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, Aggregate],
         where: tidegate.Expr | str | None = None,
@@ -86,7 +88,13 @@ class AggregatePlan:
         frames = (streams,) if isinstance(streams, DataFrame) else tuple(streams)
         keys = [by] if isinstance(by, str) else list(by or ())
         check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
-        aggregation = Aggregation(on, size, advance, offset, tuple(keys), dict(aggs), where)
+        if session is not None and parallelism in ("time", "hybrid"):
+            message = (
+                f"parallelism {parallelism!r} cuts time, where no session may be cut: choose 'key'"
+            )
+            raise tidegate.TidegateError(message)
+        lengths = (size, advance, offset, session)
+        aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where)
         for frame, name in zip(frames, _names(frames), strict=True):
             if frame.isStreaming:
                 message = f"{name}: expected a batch DataFrame, found a streaming one"
@@ -135,6 +143,8 @@ class AggregatePlan:
     @cached_property
     def combines(self) -> bool:
         """Whether partial aggregates may be sent instead of rows: their order changes no bit."""
+        if self.aggregation.session is not None:
+            return False
         schema = self.frames[0].schema
         for one in self.aggregation.aggs.values():
             kind = None if one.column is None else schema[one.column].dataType
@@ -149,7 +159,7 @@ class AggregatePlan:
         kind = self.frames[0].schema[self.aggregation.on].dataType
         integers = isinstance(kind, IntegralType)
         unit = None if integers else DAY if self.in_days else 1
-        size = _bounds.steps(self.aggregation.size, unit=unit)
+        size = _bounds.steps(cast("Length", self.aggregation.size), unit=unit)
         advance = self.aggregation.advance
         return size, size if advance is None else _bounds.steps(advance, unit=unit)
 
@@ -161,17 +171,26 @@ class AggregatePlan:
     @cached_property
     def layout(self) -> Layout:
         """The layout. Reading it runs the sampling job, unless it is not needed."""
+        if self.aggregation.session is not None:
+            # All rows of a key go together, since any of them may keep a session open.
+            one_group = not self.aggregation.by
+            partitions = 1 if one_group else self.partitions or shuffle_partitions(self._session)
+            return _layout.by_key(partitions, "right", Reach.of(0, 0))
         size, _ = self.lengths
         # A row is in windows that begin up to so much earlier.
         reach = Reach.of(0, size - 1)
-        session = self.frames[0].sparkSession
         if self.parallelism == "key":
-            return _layout.by_key(self.partitions or shuffle_partitions(session), "right", reach)
+            partitions = self.partitions or shuffle_partitions(self._session)
+            return _layout.by_key(partitions, "right", reach)
         sample = self._sample()
-        columns, at_once = len(self.sent), cores(session)
+        columns, at_once = len(self.sent), cores(self._session)
         partitions = self.partitions or default_partitions(sample.rows, columns, at_once)
         division = self.parallelism if self.aggregation.by else "time"
         return _layout.chosen(sample, partitions, "right", reach, division)
+
+    @property
+    def _session(self) -> SparkSession:
+        return self.frames[0].sparkSession
 
     def _sample(self) -> Sample:
         """Keys and times of rows, as the right side of a join whose left rows are windows."""

@@ -30,9 +30,10 @@ class Aggregation:
     """The arguments of the native aggregation."""
 
     on: str
-    size: Length
+    size: Length | None
     advance: Length | None
     offset: Length | None
+    session: Length | None
     by: tuple[str, ...]
     aggs: dict[str, Aggregate] = field(default_factory=dict)
     where: tidegate.Expr | str | None = None
@@ -45,6 +46,7 @@ class Aggregation:
             "size": self.size,
             "advance": self.advance,
             "offset": self.offset,
+            "session": self.session,
             "by": list(self.by) or None,
             "aggs": self.aggs,
             "where": self.where,

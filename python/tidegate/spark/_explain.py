@@ -61,7 +61,10 @@ def aggregate_described(plan: AggregatePlan) -> str:
     native = tidegate.explain(
         tidegate.aggregate, tables, **plan.aggregation.arguments, threads=threads
     )
-    what = "rows, for the order of rows shows in a result"
+    why = "the order of rows shows in a result"
+    if plan.aggregation.session is not None:
+        why = "any of them may keep a session open"
+    what = f"rows, for {why}"
     if plan.combines:
         what = "aggregates by slice of time and key, made where the rows are read"
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
