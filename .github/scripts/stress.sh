@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The gates, the hive and the tasks of the index join under more threads than cores: as they are; with their rare paths
-# taken all the time; and so under AddressSanitizer and ThreadSanitizer, which the stable toolchain has behind a variable.
+# The gates, the hive, the designs of aggregation and the tasks of the index join under more threads than cores: as they
+# are; with their rare paths taken all the time; and so under AddressSanitizer and ThreadSanitizer, which the stable
+# toolchain has behind a variable.
 # Linux on x86-64 only.
 # Arguments choose some tests, but for the last: stress.sh shared.
 set -euo pipefail
@@ -10,8 +11,8 @@ target=${CARGO_TARGET_DIR:-target}
 stress() {
     RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-structures \
         --test stress_gate --test linearizable_gate --test oracle_hive "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
-    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-operators --lib "${@:3}" -- \
-        --ignored --test-threads=1 "${tests[@]}"
+    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-operators --lib --test aggregate \
+        "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
 }
 tests=("$@")
 rare="--cfg tidegate_stress"

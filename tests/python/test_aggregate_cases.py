@@ -1,9 +1,10 @@
 """Windows that other systems' tests and guides define, with their inputs and results.
 
-Flink: `SlidingEventTimeWindowsTest` and `TumblingEventTimeWindowsTest`. Kafka Streams:
-`TimeWindowsTest`. Polars: the `group_by_dynamic` examples of its user guide. None of their code is
-used. Sessions differ from Flink's and Kafka's where a row lies at the very end of one: windows are
-half-open here, sessions included, and the row begins the next.
+Flink: `SlidingEventTimeWindowsTest`, `TumblingEventTimeWindowsTest`, and of `WindowOperatorTest`
+the sums of sliding windows and of sessions. Kafka Streams: `TimeWindowsTest` and
+`KStreamWindowAggregateTest`. Polars: the `group_by_dynamic` examples of its user guide and its
+reference. None of their code is used. Sessions differ from Flink's and Kafka's where a row lies at
+the very end of one: windows are half-open here, sessions included, and the row begins the next.
 """
 
 import datetime as dt
@@ -122,4 +123,97 @@ def test_a_source_that_never_speaks_holds_windows_back_until_it_is_closed():
     speaking.close()
     assert [batch.to_pylist() for batch in windows] == [
         [{"window_start": 30, "window_end": 35, "n": 1}]
+    ]
+
+
+EVENTS = pa.schema({"ts": pa.int64(), "key": pa.string(), "n": pa.int64()})
+
+
+def push(windows: tidegate.Aggregate, *rows: tuple[str, int, int]) -> None:
+    """Rows as key, number and time."""
+    columns = {"ts": [row[2] for row in rows], "key": [row[0] for row in rows]}
+    columns["n"] = [row[1] for row in rows]
+    windows.sources[0].push(pa.table(columns, EVENTS))
+
+
+def taken(windows: tidegate.Aggregate) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for batch in iter(windows.poll, None) for row in batch.to_pylist()]
+
+
+def test_sums_of_sliding_windows_as_the_watermark_rises():
+    """Flink's watermark of 999 says that 999 and all before it is over, ours of 1000 the same."""
+    windows = tidegate.Aggregate(
+        EVENTS, on="ts", size=3000, advance=1000, by="key", aggs={"n": agg.sum("n")}, lateness=10**6
+    )
+    two, one = [3999, 3000, 1998, 1999, 1000], [20, 0, 999]
+    push(windows, *(("key2", 1, ts) for ts in two[:2]), *(("key1", 1, ts) for ts in one))
+    push(windows, *(("key2", 1, ts) for ts in two[2:]))
+    source = windows.sources[0]
+    source.advance(1000)
+    assert taken(windows) == [(-2000, 1000, "key1", 3)]
+    source.advance(2000)
+    assert taken(windows) == [(-1000, 2000, "key1", 3), (-1000, 2000, "key2", 3)]
+    source.advance(3000)
+    assert taken(windows) == [(0, 3000, "key1", 3), (0, 3000, "key2", 3)]
+    source.advance(4000)
+    assert taken(windows) == [(1000, 4000, "key2", 5)]
+    source.advance(5000)
+    assert taken(windows) == [(2000, 5000, "key2", 2)]
+    source.advance(6000)
+    assert taken(windows) == [(3000, 6000, "key2", 2)]
+    source.advance(8000)
+    assert taken(windows) == []
+
+
+def test_sums_of_sessions_with_a_snapshot_between():
+    """Sessions of 3000, some rows of which come after the state went to another operator."""
+    query = {"on": "ts", "session": 3000, "by": "key", "aggs": {"n": agg.sum("n")}}
+    windows = tidegate.Aggregate(EVENTS, **query, lateness=10**6)
+    push(windows, ("key2", 1, 0), ("key2", 2, 1000), ("key2", 3, 2500))
+    push(windows, ("key1", 1, 10), ("key1", 2, 1000))
+    windows, before = tidegate.Aggregate(EVENTS, **query, lateness=10**6), windows
+    windows.restore(before.snapshot())
+    push(windows, ("key1", 3, 2500))
+    push(windows, ("key2", 4, 5501), ("key2", 5, 6000), ("key2", 5, 6000), ("key2", 6, 6050))
+    source = windows.sources[0]
+    source.advance(12_000)
+    assert taken(windows) == [
+        (10, 5500, "key1", 6),
+        (0, 5500, "key2", 6),
+        (5501, 9050, "key2", 20),
+    ]
+    push(windows, ("key2", 10, 15_000), ("key2", 20, 15_000))
+    source.advance(18_000)
+    assert taken(windows) == [(15_000, 18_000, "key2", 30)]
+
+
+def test_hopping_windows_of_four_keys_row_by_row():
+    """Windows of 10 that hop by 5; those that begin before 0 are not Kafka's."""
+    keys = "ABCDA" + "ABDBC" + "ABDBC"
+    windows = tidegate.Aggregate(
+        EVENTS, on="ts", size=10, advance=5, by="key", aggs={"n": agg.count(), "at": agg.last("n")}
+    )
+    found = []
+    for ts, key in enumerate(keys):
+        push(windows, (key, ts, ts))
+        found += taken(windows)
+    windows.sources[0].close()
+    found += taken(windows)
+    assert [row for row in found if row[0] >= 0] == [
+        *((0, 10, "A", 3, 5), (0, 10, "B", 3, 8), (0, 10, "C", 2, 9), (0, 10, "D", 2, 7)),
+        *((5, 15, "A", 2, 10), (5, 15, "B", 4, 13), (5, 15, "C", 2, 14), (5, 15, "D", 2, 12)),
+        *((10, 20, "A", 1, 10), (10, 20, "B", 2, 13), (10, 20, "C", 1, 14), (10, 20, "D", 1, 12)),
+    ]
+
+
+def test_windows_of_an_index_that_are_closed_on_the_right():
+    """Windows of three every two; of whole numbers, those closed on the right begin one later."""
+    table = pa.table({"idx": range(6), "A": list("AABBBC")})
+    aggs = {"first": agg.first("A"), "last": agg.last("A"), "n": agg.count()}
+    found = tidegate.aggregate(table, on="idx", size=3, advance=2, offset=1, aggs=aggs)
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (-1, 2, "A", "A", 2),
+        (1, 4, "A", "B", 3),
+        (3, 6, "B", "C", 3),
+        (5, 8, "C", "C", 1),
     ]

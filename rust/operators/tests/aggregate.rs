@@ -463,6 +463,22 @@ fn online_many_rows() {
     }
 }
 
+/// More threads than cores, and epochs that are small: what happens seldom happens often enough here.
+#[test]
+#[ignore = "takes some ten seconds"]
+fn stress_designs_on_up_to_sixteen_threads() {
+    for (turn, threads) in [2, 3, 8, 16].into_iter().cycle().take(24).enumerate() {
+        let sources = many(2_000, 1 + turn as u64 % 5);
+        let shape = Shape { size: 100 + 7 * turn as i64, advance: 30, offset: 3 };
+        let epochs = [(50 << (turn % 6), Between::Pages), (300 + turn, Between::Restore)];
+        let whole = run(&sources, shape, 1);
+        for design in DESIGNS {
+            let found = run_online(&sources, shape, threads, &epochs, &[design]);
+            assert!(found == whole, "{shape:?} {design:?} {threads} threads");
+        }
+    }
+}
+
 /// Enough rows for many parts and tasks.
 fn many(rows: i64, sources: u64) -> Vec<Vec<Row>> {
     (0..sources)
