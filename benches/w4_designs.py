@@ -8,8 +8,11 @@ minutes; comments are generated, 40 000 songs, of which some have a mail or an I
 designs are `tidegate.Aggregate` with its `algorithm`, fed by one thread in turns of `PUSH` rows an
 input and polled after each turn. Results are compared before anything is timed.
 
-- throughput: rows a second, all pushed as fast as they are taken
+- throughput: rows a second, all pushed as fast as they are taken, and how much of the time was in
+  pushes, where rows are added, and in polls, where they are merged, update windows and come out
 - latency: from the push of a turn to its results at that rate, the median over turns with results
+- latency at a rate (`--rates`): turns are pushed when they are due; median and 99th percentile from
+  a row's push until it was aggregated and what was final then was made, as `stats()` tells
 
     python benches/w4_designs.py --readings readings.parquet --json benches/results/w4_designs.json
     python benches/w4_plot.py benches/results/w4_designs.json benches/plots/w4.svg
@@ -23,6 +26,7 @@ import itertools
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +47,16 @@ DESIGNS: tuple[Algorithm, ...] = ("slices", "mq", "mq-lf", "tumlsc", "tumlmc", "
 MAIL = r"text REGEXP '[[:alnum:]._-]+@[[:alnum:]-]+[.][[:alpha:]]+'"
 ADDRESS = r"text REGEXP '([0-9]{1,3}[.]){3}[0-9]{1,3}'"
 EITHER = f"{MAIL} OR {ADDRESS}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Seconds of it all, of its pushes, and of the turns that had results; the results."""
+
+    seconds: float
+    pushes: float
+    waits: list[float]
+    found: list[pa.RecordBatch]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,19 +146,23 @@ def aggregate(
 
 
 def run(
-    windows: tidegate.Aggregate, batches: list[list[pa.RecordBatch]]
-) -> tuple[float, list[float], list[pa.RecordBatch]]:
-    """Seconds of it all, those of the turns that had results, and the results."""
+    windows: tidegate.Aggregate, batches: list[list[pa.RecordBatch]], rate: float | None = None
+) -> Run:
+    """Push all rows in turns, as fast as they are taken or at a rate, and poll after each."""
     found: list[pa.RecordBatch] = []
-    waits = []
+    waits, pushes, rows = [], 0.0, 0
     start = time.perf_counter()
     for turn in itertools.zip_longest(*batches):
+        if rate is not None:
+            time.sleep(max(0.0, start + rows / rate - time.perf_counter()))
         began = time.perf_counter()
         for source, batch in zip(windows.sources, turn, strict=True):
             if batch is None:
                 source.close()
             else:
+                rows += batch.num_rows
                 source.push(batch)
+        pushes += time.perf_counter() - began
         ready = list(iter(windows.poll, None))
         if ready:
             waits.append(time.perf_counter() - began)
@@ -152,7 +170,7 @@ def run(
     for source in windows.sources:
         source.close()
     found += windows
-    return time.perf_counter() - start, waits, found
+    return Run(time.perf_counter() - start, pushes, waits, found)
 
 
 def checksum(batches: list[pa.RecordBatch]) -> tuple[int, float]:
@@ -167,6 +185,20 @@ def checksum(batches: list[pa.RecordBatch]) -> tuple[int, float]:
     )
 
 
+def at_rate(
+    windows: tidegate.Aggregate, batches: list[list[pa.RecordBatch]], rate: float
+) -> dict[str, float]:
+    """The latency of rows that are pushed at a rate, and the rate that was reached."""
+    done = run(windows, batches, rate)
+    latency = windows.stats()["latency"]
+    rows = sum(batch.num_rows for source in batches for batch in source)
+    median, p99, _ = latency or (0.0, 0.0, 0.0)
+    reached = rows / done.seconds
+    shown = f"{1_000 * median:.2f} ms, 99 %: {1_000 * p99:.2f} ms"
+    print(f"  at {rate:,.0f} rows/s ({reached:,.0f}): {shown}", flush=True)
+    return {"rate": rate, "reached": reached, "median_s": median, "p99_s": p99}
+
+
 def main() -> None:
     """Measure every query, number of inputs and design, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -174,36 +206,41 @@ def main() -> None:
     parser.add_argument("--comments", type=int, default=100_000, help="rows to generate")
     parser.add_argument("--inputs", type=int, nargs="+", default=[1, 5, 10, 20])
     parser.add_argument("--queries", nargs="+", default=[query.name for query in QUERIES])
+    parser.add_argument("--designs", nargs="+", default=DESIGNS)
+    parser.add_argument("--rates", type=float, nargs="*", default=[], help="rows a second")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path, help="where every figure goes")
     given = parser.parse_args()
     tables = {False: readings(given.readings), True: comments(given.comments)}
     points = []
-    print("| query | inputs | design | rows/s | latency, ms | result rows |")
-    print("| --- | --: | --- | --: | --: | --: |")
+    print("| query | inputs | design | rows/s | latency, ms | in pushes | result rows |")
+    print("| --- | --: | --- | --: | --: | --: | --: |")
     for query in (query for query in QUERIES if query.name in given.queries):
         table = tables[query.comments]
         for count in given.inputs:
             batches = inputs(table, count)
             expected = None
-            for design in DESIGNS:
-                runs = []
-                for _ in range(given.repeat):
-                    windows = aggregate(query, table.schema, count, design, given.threads)
-                    seconds, waits, found = run(windows, batches)
-                    expected = expected or checksum(found)
-                    if checksum(found) != expected:
-                        message = f"{query.name}, {design}: {checksum(found)}, not {expected}"
+            for design in given.designs:
+                new = partial(aggregate, query, table.schema, count, design, given.threads)
+                runs = [run(new(), batches) for _ in range(given.repeat)]
+                for one in runs:
+                    expected = expected or checksum(one.found)
+                    if checksum(one.found) != expected:
+                        message = f"{query.name}, {design}: {checksum(one.found)}, not {expected}"
                         raise RuntimeError(message)
-                    runs.append((seconds, statistics.median(waits) if waits else None))
-                seconds, wait = sorted(runs, key=lambda one: one[0])[len(runs) // 2]
-                rate = table.num_rows / seconds
+                best = sorted(runs, key=lambda one: one.seconds)[len(runs) // 2]
+                wait = statistics.median(best.waits) if best.waits else None
                 point = {"query": query.name, "inputs": count, "design": design}
-                points.append({**point, "rows/s": rate, "latency_s": wait})
+                point |= {"rows/s": table.num_rows / best.seconds, "latency_s": wait}
+                point |= {"push_s": best.pushes, "poll_s": best.seconds - best.pushes}
                 shown = "-" if wait is None else f"{1_000 * wait:.2f}"
+                share = f"{best.pushes / best.seconds:.0%}"
                 rows = f"{expected[0]:,}" if expected else "0"
-                print(f"| {query.name} | {count} | {design} | {rate:,.0f} | {shown} | {rows} |")
+                line = f"| {query.name} | {count} | {design} | {point['rows/s']:,.0f} | {shown}"
+                print(f"{line} | {share} | {rows} |", flush=True)
+                point["rates"] = [at_rate(new(), batches, rate) for rate in given.rates]
+                points.append(point)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(points, indent=1))
