@@ -137,6 +137,7 @@ class _JoinStats(TypedDict):
     left_rows_done: int
     threads: int
     keys: str
+    where: str
 
 class _SourceStats(TypedDict):
     name: str
@@ -226,7 +227,9 @@ class BatchReader(Generic[_StatsT_co]):
             and `right_rows`, the rows of the inputs; `rows`, the result rows handed
             out; `left_rows_done`, about how many left rows have been
             joined, the last of them when the end has been read; `threads`;
-            and `keys`, how keys were compared.
+            `keys`, how keys were compared; and `where`, how the pairs were found that meet the
+            condition: "looked up by value", "every pair compared", "evaluated on every pair", or
+            "none" without a condition and in algorithms that test it in their own way.
 
         Raises:
             ClosedError: The reader is one of a parent process.
@@ -1205,10 +1208,10 @@ class WindowJoin(StreamJoin):
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
     in *merged order* (by time, then source, left ones first, then position), then of its earlier
-    row. With windows of time, the place of a row without a pair is after all pairs of the last time
-    at which one could have come: its own time plus its side's window. With windows of rows, it is
-    before the pairs of the row that takes its place in the window; what is left in the windows at
-    the end comes in merged order.
+    row. The place of a row without a pair is after all pairs of the last time at which one could
+    have come: with windows of time, its own time plus its side's window; with windows of rows, the
+    time of the row that takes its place in the window. What is left in windows of rows at the end
+    comes in merged order.
 
     How batches come, and how a join is fed, is as for `IntervalJoin`.
 

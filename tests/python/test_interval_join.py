@@ -408,6 +408,7 @@ def test_stats_count_what_was_handed_out():
         "left_rows_done": 0,
         "threads": 1,
         "keys": "hashed byte strings",
+        "where": "none",
     }
     assert next(reader).num_rows == reader.stats()["rows"] == 3
     assert sum(batch.num_rows for batch in reader) == 1

@@ -128,5 +128,7 @@ def test_explain_says_what_is_scanned() -> None:
     where = "left.x < right.x AND left.s = right.s"
     text = tidegate.explain(interval_join, table, table, where=where, **plan)
     assert "  scan       1 of 2 conjuncts, as ranges of numbers, with " in text
+    assert "in time order; in blocks by the value of right.x too, if a sample says that" in text
     text = tidegate.explain(interval_join, table, table, where="left.x > 1", **plan)
     assert "  scan       none: the condition has no conjunct that compares numbers" in text
+    assert "in time order; none by value, since no numbers of the two sides are compared" in text

@@ -126,6 +126,7 @@ impl BatchStream for Batches {
             dict.set_item("left_rows_done", stats.left_rows_done)?;
             dict.set_item("threads", stats.threads)?;
             dict.set_item("keys", stats.key_method)?;
+            dict.set_item("where", stats.condition_method)?;
             Ok(dict)
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::Matches;
-use tidegate_operators::predicate::{Term, Window};
+use tidegate_operators::predicate::{Index, Term, Window};
 
 use crate::Result;
 use crate::expression::{Columns, Predicate, Side};
@@ -20,30 +20,64 @@ const PAGE_PAIRS: u64 = 1 << 24;
 const GROWTH: u64 = 16;
 
 /// A condition on candidate pairs. Comparisons between numbers of the two sides are scanned for, which is many times
-/// faster than evaluating them; what else there is is evaluated on the pairs that they leave.
+/// faster than evaluating them, or right rows are looked up by their numbers; what else there is is evaluated on the pairs
+/// that this leaves.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    scan: Option<(Vec<Term>, Window)>,
+    search: Option<Search>,
     rest: Option<Filter>,
     /// How many candidates the next page has.
     candidates: u64,
 }
 
-impl Condition {
-    pub(crate) fn new(predicate: Predicate, left: &Table, right: &Table, matches: &Matches) -> Result<Self> {
-        let (terms, rest) = split(&predicate, left, right);
+/// What is looked for by number.
+#[derive(Debug)]
+struct Search {
+    terms: Vec<Term>,
+    window: Window,
+    /// Where looking rows up takes less time than comparing them.
+    index: Option<Index>,
+}
+
+impl Search {
+    fn new(terms: Vec<Term>, matches: &Matches, driver: &Driver) -> Result<Option<Self>> {
         let window = if terms.is_empty() { None } else { matches.window(&terms) };
-        let (scan, rest) = match window {
-            Some(window) => (Some((terms, window)), rest),
-            None => (None, Some(predicate)),
-        };
+        let Some(window) = window else { return Ok(None) };
+        let index = matches.index(&terms, &window, driver)?;
+        Ok(Some(Search { terms, window, index }))
+    }
+}
+
+impl Condition {
+    pub(crate) fn new(
+        predicate: Predicate,
+        left: &Table,
+        right: &Table,
+        matches: &Matches,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let (terms, rest) = split(&predicate, left, right);
+        let search = Search::new(terms, matches, driver)?;
+        let rest = if search.is_some() { rest } else { Some(predicate) };
         let rest = rest.map(|predicate| Filter::new(predicate, left, right));
-        Ok(Condition { scan, rest, candidates: PAGE_PAIRS })
+        // An index is chosen where a small part of the candidates stays.
+        let is_indexed = search.as_ref().is_some_and(|search| search.index.is_some());
+        let candidates = if is_indexed { PAGE_PAIRS * GROWTH } else { PAGE_PAIRS };
+        Ok(Condition { search, rest, candidates })
+    }
+
+    /// How pairs are found that meet the condition, for people.
+    pub(crate) fn method(&self) -> &'static str {
+        match &self.search {
+            None => "evaluated on every pair",
+            Some(Search { index: None, .. }) => "every pair compared",
+            Some(Search { index: Some(_), .. }) => "looked up by value",
+        }
     }
 
     /// A condition that is evaluated on all pairs, for [`evaluate`](Self::evaluate).
     pub(crate) fn on_pairs(predicate: Predicate, left: &Table, right: &Table) -> Self {
-        Condition { scan: None, rest: Some(Filter::new(predicate, left, right)), candidates: PAGE_PAIRS }
+        Condition { search: None, rest: Some(Filter::new(predicate, left, right)), candidates: PAGE_PAIRS }
     }
 
     /// Those of all pairs that stay.
@@ -60,11 +94,11 @@ impl Condition {
         driver: &Driver,
     ) -> Result<(Range<usize>, Matches)> {
         let page = matches.page(start, self.candidates);
-        let Some((terms, window)) = &self.scan else {
+        let Some(Search { terms, window, index }) = &self.search else {
             let rest = self.rest.as_ref().expect("a condition has a part");
             return Ok((page.clone(), rest.filter(matches, page, driver)?));
         };
-        let left = matches.scan(page.clone(), terms, window, driver)?;
+        let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;
         // As many candidates as would leave a page of pairs, were they like these.
         let each = self.candidates / (left.pairs() + 1);
         self.candidates = PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));

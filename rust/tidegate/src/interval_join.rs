@@ -57,7 +57,7 @@ impl IntervalJoin {
         lines.extend(plan.join.describe_scan());
         lines.extend([
             "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
-            "  index      right rows grouped by key, in time order".to_owned(),
+            plan.join.describe_index(),
             format!("  threads    {}", self.options.threads),
             "  memory     inputs + 12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, + result"
                 .to_owned(),

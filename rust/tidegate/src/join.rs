@@ -103,6 +103,21 @@ impl JoinPlan {
         })
     }
 
+    /// The line of an explanation that says how the right rows of a run are found.
+    pub(crate) fn describe_index(&self) -> String {
+        let runs = "  index      right rows grouped by key, in time order";
+        let Some(predicate) = &self.predicate else { return runs.to_owned() };
+        let scan = predicate.scan();
+        match &scan.of_right()[..] {
+            [] => format!("{runs}; none by value, since no numbers of the two sides are compared"),
+            numbers => format!(
+                "{runs}; in blocks by the value of {} too, if a sample says that looking rows up takes less time than \
+                 comparing them",
+                numbers.join(" or ")
+            ),
+        }
+    }
+
     /// Whether integers of the two sides, or keys, have to be equal.
     pub(crate) fn has_equality(&self) -> bool {
         let terms = self.predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
@@ -127,6 +142,8 @@ pub struct Stats {
     pub right_rows: usize,
     /// How keys were numbered.
     pub key_method: &'static str,
+    /// How the pairs were found that meet the condition.
+    pub condition_method: &'static str,
     /// The number of threads.
     pub threads: usize,
     /// Result rows handed out so far.
@@ -169,7 +186,7 @@ impl Join {
         let matches = Arc::new(matches);
         let condition = match plan.predicate {
             None => None,
-            Some(predicate) if checks.is_empty() => Some(Condition::new(predicate, left, right, &matches)?),
+            Some(predicate) if checks.is_empty() => Some(Condition::new(predicate, left, right, &matches, &driver)?),
             Some(predicate) => Some(Condition::on_pairs(predicate, left, right)),
         };
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
@@ -178,6 +195,7 @@ impl Join {
             left_rows: left.rows(),
             right_rows: right.rows(),
             key_method,
+            condition_method: condition.as_ref().map_or("none", Condition::method),
             threads: driver.threads(),
             rows: 0,
             left_rows_done: 0,

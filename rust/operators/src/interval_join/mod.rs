@@ -39,7 +39,8 @@ use crate::matches::{MAX_ROWS, Matches};
 pub(crate) use group::Groups;
 pub(crate) use interval::Reach;
 pub use interval::{Closed, Interval};
-pub(crate) use sweep::sweep;
+pub(crate) use sort::sort_groups;
+pub(crate) use sweep::{gallop, sweep};
 pub use tidegate_structures::partition::NO_KEY;
 
 /// The columns of one side that decide who matches whom.

@@ -19,7 +19,7 @@ const CACHED_ROWS: usize = 1 << 16;
 const RANGE_ROWS: usize = 1 << 9;
 
 /// Puts each group in time order, stably, and returns whether all were.
-pub(super) fn sort_groups(
+pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
     numbers: &mut [u32],

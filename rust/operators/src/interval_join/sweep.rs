@@ -145,7 +145,7 @@ fn follow<R: Reach>(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, rig
 
 /// The first place from `from` on whose time is not `before`; all that are, come first.
 #[inline]
-pub(super) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
+pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let mut low = from as usize;
     let mut step = 1;
     // Most calls move by a place or two.

@@ -108,7 +108,11 @@ impl Matches {
 
     /// The number of pairs of all left rows.
     pub fn pairs(&self) -> u64 {
-        self.runs.iter().map(|run| run.len() as u64).sum()
+        self.pairs_of(0..self.runs.len())
+    }
+
+    fn pairs_of(&self, rows: Range<usize>) -> u64 {
+        self.runs[rows].iter().map(|run| run.len() as u64).sum()
     }
 
     /// The matches of the left rows of `page` that `keep` keeps, in their order.

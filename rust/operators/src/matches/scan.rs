@@ -7,13 +7,16 @@ use tidegate_structures::pages::Pages;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 use crate::incremental::Side;
-use crate::predicate::{Ranges, Term, Window};
+use crate::predicate::{Index, Ranges, Term, Window};
 
 /// Pairs of a task, so that a stop is seen within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
 
 /// The most rows of a task, for the ranges of which there must be memory.
 const TASK_ROWS: usize = 1 << 14;
+
+/// The same where rows are looked up, and pairs cost nothing unless a row has many candidates: these take 0.1 s to compare.
+const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {
     /// The right rows as a window, in the order of the runs; `None` where [`Window::new`] has none.
@@ -24,20 +27,40 @@ impl Matches {
         Some(window)
     }
 
-    /// The matches of the left rows of `page` that meet all terms, given the right rows as `window`.
+    /// The index of that window, where looking rows up takes less time than comparing all pairs.
+    pub fn index(&self, terms: &[Term], window: &Window, driver: &Driver) -> Result<Option<Index>, Stopped> {
+        Index::choose(window, terms, Side::Left, &self.places_of(0..self.runs.len()), driver)
+    }
+
+    fn places_of(&self, rows: Range<usize>) -> Vec<Range<u32>> {
+        self.runs[rows].iter().map(|run| run.start..run.end).collect()
+    }
+
+    /// The matches of the left rows of `page` that meet all terms, given the right rows as `window` and its index, if it
+    /// has one.
     pub fn scan(
         &self,
         page: Range<usize>,
         terms: &[Term],
-        window: &Window,
+        (window, index): (&Window, Option<&Index>),
         driver: &Driver,
     ) -> Result<Matches, Stopped> {
-        let found = driver.map(self.tasks(page.clone(), driver), |task| {
-            let runs: Vec<Range<u32>> = self.runs[task.clone()].iter().map(|run| run.start..run.end).collect();
+        let tasks = match index {
+            None => {
+                let pairs = self.pairs_of(page.clone()) / (4 * driver.threads() as u64);
+                self.tasks(page.clone(), (pairs.clamp(TASK_PAIRS / 16, TASK_PAIRS), TASK_ROWS))
+            }
+            Some(_) => self.tasks(page.clone(), LOOKED_UP),
+        };
+        let found = driver.map(tasks, |task| {
+            let runs = self.places_of(task.clone());
             let first = self.first_left as usize + task.start;
             let ranges = Ranges::new(window, terms, Side::Left, first..first + runs.len());
             let mut found = vec![Vec::new(); runs.len()];
-            window.find(&ranges, &runs, &mut found);
+            match index {
+                None => window.find(&ranges, &runs, &mut found),
+                Some(index) => index.find(window, &ranges, &runs, &mut found),
+            }
             let lengths: Vec<u32> = found.iter().map(|places| places.len() as u32).collect();
             let mut rows = found.concat();
             if let Some(numbers) = &self.rows {
@@ -68,15 +91,13 @@ impl Matches {
         Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows })
     }
 
-    /// Cuts the rows of a page into tasks of about as many pairs each, and enough of them for all threads.
-    fn tasks(&self, page: Range<usize>, driver: &Driver) -> Vec<Range<usize>> {
-        let all: u64 = self.runs[page.clone()].iter().map(|run| run.len() as u64).sum();
-        let most = (all / (4 * driver.threads() as u64)).clamp(TASK_PAIRS / 16, TASK_PAIRS);
+    /// Cuts the rows of a page into tasks of so many pairs or rows.
+    fn tasks(&self, page: Range<usize>, (most_pairs, most_rows): (u64, usize)) -> Vec<Range<usize>> {
         let mut tasks = Vec::new();
         let (mut start, mut pairs) = (page.start, 0);
         for row in page.clone() {
             pairs += self.runs[row].len() as u64;
-            if pairs >= most || row + 1 - start == TASK_ROWS {
+            if pairs >= most_pairs || row + 1 - start == most_rows {
                 tasks.push(start..row + 1);
                 (start, pairs) = (row + 1, 0);
             }

@@ -11,10 +11,13 @@
 //! ([`numbers`]), so that whatever the types, one subtraction and one comparison test a pair ([`Window`]). Where that
 //! wins, the first two columns are also kept as codes of 8 or 16 bits, which leave few pairs to test exactly.
 //!
+//! Where few pairs pass and windows are long, not even that: rows are looked up by value ([`Index`]).
+//!
 //! The pairs tested are those of Kang, Naughton and Viglas' three-step procedure; kernels that compare several new rows
 //! with each part of the window are how Teubner and Mueller's handshake join reaches its rates on vector units.
 
 mod codes;
+mod index;
 mod numbers;
 mod ranges;
 mod relation;
@@ -23,6 +26,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use index::Index;
 pub use numbers::{Numbers, Operand};
 pub use ranges::Ranges;
 pub use relation::{Constraint, Order, Relation};

@@ -3,9 +3,11 @@
 
 use std::ops::Range;
 
-use super::{Constraint, Numbers, Operand, Order, Ranges, Relation, Term, Window};
+use super::{Constraint, Index, Numbers, Operand, Order, Ranges, Relation, Term, Window};
+use crate::driver::Driver;
 use crate::incremental::Side;
 use proptest::prelude::*;
+use tidegate_sync::Stop;
 
 /// Rows of either side; more than a tile, and than a group of new rows.
 const ROWS: usize = 150;
@@ -175,6 +177,8 @@ proptest! {
         order in prop::option::of(Just((0..ROWS as u32).collect::<Vec<_>>()).prop_shuffle()),
         new in prop::sample::select(vec![Side::Left, Side::Right]),
         tuned in any::<bool>(),
+        shift in prop::option::of(0..9_u32),
+        threads in 1..4_usize,
     ) {
         // Runs that slide are those of windows, others are like those of keys.
         let run = |(row, &(a, b)): (u32, &(u32, u32))| match slide {
@@ -188,7 +192,13 @@ proptest! {
         }
         let ranges = Ranges::new(&window, &terms, new, 0..ROWS);
         let mut found = vec![Vec::new(); ROWS];
-        window.find(&ranges, &runs, &mut found);
+        match shift.filter(|_| !terms.is_empty()) {
+            None => window.find(&ranges, &runs, &mut found),
+            Some(shift) => {
+                let index = Index::new(&window, shift, &driver(threads)).unwrap();
+                index.find(&window, &ranges, &runs, &mut found);
+            }
+        }
         for row in 0..ROWS {
             let matches = |place: u32| {
                 let other = order.as_ref().map_or(place, |order| order[place as usize]) as usize;
@@ -199,6 +209,10 @@ proptest! {
             prop_assert_eq!(&found[row], &expected, "row {} by {}", row, window.compared_by());
         }
     }
+}
+
+fn driver(threads: usize) -> Driver {
+    Driver::new(threads, Stop::default())
 }
 
 /// Rows of numbers spread evenly from 0 to 10 000, as in the papers' benchmark.
@@ -234,4 +248,20 @@ fn the_term_that_leaves_the_fewest_rows_is_compared_first() {
     let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
     window.tune(&terms, Side::Right, None, 4096);
     assert_eq!(window.columns().iter().map(|column| column.term).collect::<Vec<_>>(), [1, 2, 0]);
+}
+
+#[test]
+fn rows_are_looked_up_where_windows_are_long_and_few_pairs_pass() {
+    const ROWS: u32 = 1 << 15;
+    let values = |step: i64| Numbers::I64((0..i64::from(ROWS)).map(|row| row * step % i64::from(ROWS)).collect());
+    let chosen = |within: i64, length: u32| {
+        let terms = [band(values(7919), values(6007), within)];
+        let mut window = Window::new(&terms, Side::Right, None, ROWS as usize).unwrap();
+        window.tune(&terms, Side::Right, None, ROWS as usize);
+        let runs: Vec<Range<u32>> = (0..ROWS).map(|row| row.saturating_sub(length)..row).collect();
+        Index::choose(&window, &terms, Side::Left, &runs, &driver(1)).unwrap().is_some()
+    };
+    assert!(chosen(1, ROWS), "few pairs pass");
+    assert!(!chosen(30_000, ROWS), "most pairs pass");
+    assert!(!chosen(1, 64), "windows are short");
 }

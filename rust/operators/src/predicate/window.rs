@@ -52,7 +52,7 @@ pub(super) struct Column {
 }
 
 #[derive(Debug)]
-enum Ranks {
+pub(super) enum Ranks {
     U32(Vec<u32>),
     U64(Vec<u64>),
 }
@@ -119,12 +119,26 @@ impl Column {
         }
     }
 
-    fn within(&self, place: usize, span: Span<u64>) -> bool {
-        let rank = match &self.ranks {
+    /// The rank at a place, above the smallest one.
+    #[inline]
+    pub(super) fn rank(&self, place: usize) -> u64 {
+        match &self.ranks {
             Ranks::U32(ranks) => u64::from(ranks[place]),
             Ranks::U64(ranks) => ranks[place],
-        };
-        rank.within(span)
+        }
+    }
+
+    /// The ranks at some places.
+    pub(super) fn ranks_at(&self, places: &[u32]) -> Ranks {
+        match &self.ranks {
+            Ranks::U32(ranks) => Ranks::U32(places.iter().map(|&place| ranks[place as usize]).collect()),
+            Ranks::U64(ranks) => Ranks::U64(places.iter().map(|&place| ranks[place as usize]).collect()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn within(&self, place: usize, span: Span<u64>) -> bool {
+        self.rank(place).within(span)
     }
 }
 
@@ -151,6 +165,16 @@ impl Window {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         self.rows * (self.columns.iter().map(Column::bytes).sum::<usize>() + 2 * self.codes.len())
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// What a pair costs to compare, in picoseconds, but for those that are left.
+    pub(super) fn pair_cost(&self) -> f64 {
+        self.compared_bytes() as f64 * BYTE_COST
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -305,18 +329,24 @@ impl Window {
         self.candidates(ranges, rows, run.start as usize..run.end as usize, &mut of_rows);
         let tested = if self.codes.is_empty() { 2.min(self.columns.len()) } else { 0 };
         for ((row, mut places), before) in rows.into_iter().zip(of_rows).zip(before) {
-            if tested < self.columns.len() && before < places.len() {
-                let rest = self.columns[tested..].iter().zip(&ranges.of(row)[tested..]);
-                let mut kept = before;
-                for at in before..places.len() {
-                    let place = places[at];
-                    places[kept] = place;
-                    kept += usize::from(rest.clone().all(|(column, span)| column.within(place as usize, *span)));
-                }
-                places.truncate(kept);
-            }
+            self.test_rest(tested, ranges.of(row), before, &mut places);
             found[row] = places;
         }
+    }
+
+    /// Leaves of the places from number `before` on those in range in all columns but the first ones.
+    pub(super) fn test_rest(&self, tested: usize, spans: &[Span<u64>], before: usize, places: &mut Vec<u32>) {
+        if tested >= self.columns.len() {
+            return;
+        }
+        let rest = self.columns[tested..].iter().zip(&spans[tested..]);
+        let mut kept = before;
+        for at in before..places.len() {
+            let place = places[at];
+            places[kept] = place;
+            kept += usize::from(rest.clone().all(|(column, span)| column.within(place as usize, *span)));
+        }
+        places.truncate(kept);
     }
 
     /// The places of a run that pass the test on the codes, or else on the first two columns.
@@ -373,7 +403,7 @@ impl Window {
 }
 
 /// A range of ranks that are 32 bits wide.
-fn half(span: Span<u64>) -> Span<u32> {
+pub(super) fn half(span: Span<u64>) -> Span<u32> {
     Span { low: span.low as u32, width: span.width as u32 }
 }
 

@@ -75,6 +75,11 @@ impl Scan {
         (!has_missing || !rest_can_fail).then_some(all)
     }
 
+    /// The numbers of right rows that are compared, for people.
+    pub(crate) fn of_right(&self) -> Vec<&str> {
+        self.bands.iter().map(|band| &*band.right.text).collect()
+    }
+
     /// What is left to evaluate.
     pub(crate) fn rest(&self) -> Option<&Predicate> {
         self.rest.as_ref()

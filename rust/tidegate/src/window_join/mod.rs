@@ -120,20 +120,21 @@ impl WindowJoin {
         let mut lines = self.describe(&plan);
         let (algorithm, index, memory) = match self.algorithm {
             None => (
-                "group and sweep (auto): each left row's window is a run of right rows in time order, whose rows alone are \
-                 compared",
-                "right rows grouped by key, in time order",
-                "inputs + up to 60 bytes a row, and up to 12 a row for each comparison scanned for, + result",
+                "group and sweep (auto): each left row's window is a run of right rows in time order, of which those that \
+                 meet the condition are looked for",
+                plan.join.describe_index(),
+                "inputs + up to 60 bytes a row, up to 12 a row for each comparison scanned for, 20 a right row for looking \
+                 up, + result",
             ),
             Some(algorithm) => (
                 algorithm.describe(),
-                algorithm.index(plan.join.has_equality()),
+                format!("  index      {}", algorithm.index(plan.join.has_equality())),
                 "inputs + up to 60 bytes a row, and up to 50 for each comparison scanned for, + 8 a pair, + result",
             ),
         };
         lines.extend([
             format!("  algorithm  {algorithm}"),
-            format!("  index      {index}"),
+            index,
             format!("  threads    {}", self.options.threads),
             format!("  memory     {memory}"),
             format!(
