@@ -233,9 +233,8 @@ impl<T: Rank> SlidingHandshake<T> {
             let other = |found: &Found| if side == Side::Left { found.right - right } else { found.left - left } as u32;
             matches.clear();
             matches.extend(of_row.iter().map(other));
-            let has_matches = !matches.is_empty();
-            self.extent.leave(&mut self.logs, self.how, side, place, ts, has_matches, &mut results);
-            if has_matches {
+            if !matches.is_empty() {
+                results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(ts));
                 results.add(&mut self.logs, self.how, side, place, &matches);
             }
             self.next[side as usize] += 1;
@@ -299,7 +298,7 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
         // Rows whose pairs have not been given may still match.
         let now = self.waiting.front().map_or(now, |&(ts, _)| Some(now.map_or(ts, |now| now.min(ts))));
         let mut results = Results::default();
-        self.extent.unmatched(&mut self.logs, self.how, now, &mut results);
+        results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
         results
     }
 

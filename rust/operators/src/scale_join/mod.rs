@@ -201,19 +201,14 @@ impl ScaleJoin {
         let mut results = Results::default();
         for (nth, row) in rows.enumerate() {
             let (side, matches) = (self.epoch.sides[row], found.of(nth));
-            let (place, ts) = (self.epoch.places[row], self.epoch.ts[row]);
-            self.extent.leave(
-                &mut self.logs,
-                self.how,
-                side,
-                place,
-                ts,
-                !matches.is_empty() && self.ordered,
-                &mut results,
-            );
-            if !matches.is_empty() {
-                results.add(&mut self.logs, self.how, side, place, matches);
+            if matches.is_empty() {
+                continue;
             }
+            // Rows leave at their last matchable time: it is enough to look when a row has matches.
+            if self.ordered {
+                results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(self.epoch.ts[row]));
+            }
+            results.add(&mut self.logs, self.how, side, self.epoch.places[row], matches);
         }
         results
     }
@@ -327,7 +322,7 @@ impl SlidingJoin for ScaleJoin {
     fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
-        self.extent.unmatched(&mut self.logs, self.how, now, &mut results);
+        results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
         results
     }
 

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use super::interval;
 use super::log::Log;
-use crate::incremental::{Reach, Results, Side};
-use crate::matches::How;
+use crate::incremental::{Reach, Side};
 
 /// How long rows stay in the windows of the left and the right side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,50 +57,15 @@ impl Extent {
         ts.iter().zip(sides).zip(places).map(window).collect()
     }
 
-    /// Adds the rows that leave their window without a match before the results of a row that comes. Where windows are
-    /// long, rows leave at their last matchable time; it is enough to look when a row `has_matches`.
-    #[expect(clippy::too_many_arguments, reason = "what is known of a row")]
-    pub(crate) fn leave(
-        &self,
-        logs: &mut [Log; 2],
-        how: How,
-        side: Side,
-        place: u32,
-        ts: i64,
-        has_matches: bool,
-        results: &mut Results,
-    ) {
+    /// The last time at which a row of the other side may match a row of `log`; `None` if that is never or not yet known.
+    pub(crate) fn last_matchable(&self, log: &Log, place: usize) -> Option<i64> {
         match self {
-            Extent::Time(reach) if has_matches => results.add_unmatched(logs, reach, how, Some(ts)),
-            Extent::Time(_) => {}
+            Extent::Time(reach) => reach.last_matchable(log.side(), *log.ts().get(place)?),
+            // The row that takes its place in the window.
             Extent::Rows(counts) => {
-                let log = &mut logs[side as usize];
-                let came = log.first() + u64::from(place) + 1;
-                while let Some(place) = log.unmatched_before(came.saturating_sub(counts[side as usize])) {
-                    results.alone(how, side, place);
-                }
+                let next = place.checked_add(usize::try_from(counts[log.side() as usize]).ok()?)?;
+                log.ts().get(next).copied()
             }
-        }
-    }
-
-    /// Adds all rows that have had no match and can have none from `now` on.
-    pub(crate) fn unmatched(&self, logs: &mut [Log; 2], how: How, now: Option<i64>, results: &mut Results) {
-        match (self, now) {
-            (Extent::Time(reach), _) => results.add_unmatched(logs, reach, how, now),
-            // They have left already.
-            (Extent::Rows(_), Some(_)) => {}
-            (Extent::Rows(_), None) => loop {
-                let heads = [Side::Left, Side::Right].map(|side| logs[side as usize].next_unmatched(u64::MAX));
-                let side = match heads {
-                    [None, None] => break,
-                    [Some((left, _)), Some((right, _))] if right < left => Side::Right,
-                    [Some(_), _] => Side::Left,
-                    [None, Some(_)] => Side::Right,
-                };
-                if let Some(place) = logs[side as usize].unmatched_before(u64::MAX) {
-                    results.alone(how, side, place);
-                }
-            },
         }
     }
 

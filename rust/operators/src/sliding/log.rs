@@ -1,5 +1,6 @@
 //! The rows of one side that are still needed, in merged order.
 
+use super::Extent;
 use crate::incremental::{Matched, Reach, Side, drop_front};
 
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
@@ -21,6 +22,11 @@ impl Log {
     pub(crate) fn new(side: Side, is_outer: bool) -> Self {
         let matched = is_outer.then(Vec::new);
         Log { side, first: 0, gone: 0, ts: Vec::new(), matched, settled: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn side(&self) -> Side {
+        self.side
     }
 
     /// The number of the oldest row.
@@ -71,25 +77,6 @@ impl Log {
         }
     }
 
-    /// The oldest row with a smaller number that was not settled and has had no match: its time, and its place.
-    pub(crate) fn next_unmatched(&mut self, number: u64) -> Option<(i64, u32)> {
-        let matched = self.matched.as_ref()?;
-        while self.settled < self.ts.len() - self.gone && self.first + (self.settled as u64) < number {
-            if !matched[self.gone + self.settled] {
-                return Some((self.ts[self.gone + self.settled], self.settled as u32));
-            }
-            self.settled += 1;
-        }
-        None
-    }
-
-    /// As [`next_unmatched`](Self::next_unmatched), and goes past the row.
-    pub(crate) fn unmatched_before(&mut self, number: u64) -> Option<u32> {
-        let (_, place) = self.next_unmatched(number)?;
-        self.settled += 1;
-        Some(place)
-    }
-
     /// Drops rows that no row at `now` or later can match.
     pub(crate) fn purge(&mut self, reach: &Reach, now: Option<i64>) {
         let over = |ts: &i64| now.is_none_or(|now| reach.last_matchable(self.side, *ts).is_some_and(|last| last < now));
@@ -125,7 +112,7 @@ impl Log {
 }
 
 impl Matched for Log {
-    type Reach = Reach;
+    type Reach = Extent;
 
     fn is_outer(&self) -> bool {
         self.matched.is_some()
@@ -137,15 +124,14 @@ impl Matched for Log {
         !std::mem::replace(&mut matched[self.gone + place as usize], true)
     }
 
-    fn unmatched(&mut self, reach: &Reach, now: Option<i64>) -> Option<(i64, i64, u32)> {
-        let matched = self.matched.as_ref()?;
-        while let Some(&ts) = self.ts.get(self.gone + self.settled) {
-            let last = reach.last_matchable(self.side, ts);
+    fn unmatched(&mut self, extent: &Extent, now: Option<i64>) -> Option<(i64, i64, u32)> {
+        while self.matched.is_some() && self.settled < self.len() {
+            let last = extent.last_matchable(self, self.settled);
             if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {
                 return None;
             }
-            if !matched[self.gone + self.settled] {
-                return Some((last.unwrap_or(i64::MAX), ts, self.settled as u32));
+            if self.matched.as_ref().is_some_and(|matched| !matched[self.gone + self.settled]) {
+                return Some((last.unwrap_or(i64::MAX), self.ts()[self.settled], self.settled as u32));
             }
             self.settled += 1;
         }

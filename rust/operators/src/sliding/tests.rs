@@ -34,6 +34,8 @@ fn filtered(left: u64, right: u64) -> bool {
 /// The results of rows in merged order, by the three-step procedure, and rows that leave unmatched at their places.
 fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> Vec<Found> {
     let (mut kept, mut counts): ([Vec<InWindow>; 2], _) = ([Vec::new(), Vec::new()], [0_u64; 2]);
+    // Rows that have left a window of rows, with the time and side of the one that took their place: theirs is after it.
+    let mut left_at: Vec<(i64, Side, InWindow)> = Vec::new();
     let mut results: Vec<Found> = Vec::new();
     // How long a row stays, in its unit, and a row that leaves.
     let stays = |side: Side| match windows {
@@ -58,9 +60,11 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
                 leave([Side::Left, Side::Right][first], row, &mut results);
             },
             Windows::Rows(..) => {
+                left_at.sort_by_key(|&(last, side, row)| (last, row.1, side as usize));
+                let over = left_at.partition_point(|&(last, ..)| last < ts);
+                left_at.drain(..over).for_each(|(_, side, row)| leave(side, row, &mut results));
                 if kept[side as usize].len() as i64 == stays(side) {
-                    let row = kept[side as usize].remove(0);
-                    leave(side, row, &mut results);
+                    left_at.push((ts, side, kept[side as usize].remove(0)));
                 }
             }
         }
@@ -84,6 +88,8 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
         kept[side as usize].push((number, ts, value, matched));
     }
     // 3. At the end all leave.
+    left_at.sort_by_key(|&(last, side, row)| (last, row.1, side as usize));
+    left_at.into_iter().for_each(|(_, side, row)| leave(side, row, &mut results));
     let end = |side: Side, row: &InWindow| match windows {
         Windows::Time(..) => (row.1 + stays(side), row.1, side as usize),
         Windows::Rows(..) => (row.1, row.1, side as usize),
