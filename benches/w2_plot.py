@@ -1,9 +1,9 @@
-"""Draw what `w2_streams.py` has measured, as figures 8 to 13 of the paper on PIM-Trees show it.
+"""Draw what Figures 8 to 13 of the paper on PIM-Trees show, as the benches have measured it.
 
-One panel a file: lines of the algorithms over what the file varies, which is the first of threads,
-matches a row and windows that has several values; bars if nothing has.
+Points come as JSON, one a line, from `cargo bench -p tidegate-operators --bench w2_figures -- ...`:
+a panel for each figure there is.
 
-python benches/w2_plot.py benches/plots/w2.svg benches/results/w2_*.json
+python benches/w2_plot.py benches/plots/w2.svg benches/results/w2_figures.json
 """
 
 from __future__ import annotations
@@ -23,39 +23,77 @@ from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what dr
 Point = dict[str, Any]
 
 RATE = "M rows/s"
-VARIED = ("threads", "matches", "w")
+STEPS = ("insert ns", "find ns", "remove ns")
+COLUMNS = 4
+# What each figure varies, and whether in powers of two.
+AXES = {
+    "round-robin": ("trees", True),
+    "chain": ("indexes of a chain", True),
+    "depth": ("insertion depth", False),
+    "merge-ratio": ("merge ratio", True),
+    "matches": ("matches a row", True),
+    "drift": ("drift a window, part of the range", False),
+    "window": ("rows of a window", True),
+    "memory": ("rows of a window", True),
+    "task-size": ("rows of a task", True),
+    "latency": ("rows of a task", True),
+    "threads": ("threads", False),
+}
+# Panels that show something else than a rate, of another figure's points.
+OTHERS = {"memory": ("window", "bytes a row"), "latency": ("task-size", "us")}
 
 
-def panel(axes: Any, name: str, points: list[Point]) -> None:  # noqa: ANN401 - untyped library
-    """Rates of every algorithm."""
-    algorithms = list(dict.fromkeys(point["algorithm"] for point in points))
-    varied = next((by for by in VARIED if len({point[by] for point in points}) > 1), None)
-    axes.set_title(f"{name}: {points[0]['values']}", fontsize=8)
-    axes.set_ylabel(f"{RATE} of both sides", fontsize=8)
-    axes.tick_params(labelsize=7)
-    if varied is None:
-        axes.bar(algorithms, [point[RATE] for point in points])
-        axes.tick_params(axis="x", rotation=60)
-        return
-    for algorithm in algorithms:
-        own = [point for point in points if point["algorithm"] == algorithm]
-        x, y = ([point[of] for point in own] for of in (varied, RATE))
-        axes.plot(x, y, marker="o", markersize=3, label=algorithm)
-    if varied != "threads":
+def lines(axes: Any, name: str, points: list[Point], measured: str) -> None:  # noqa: ANN401 - untyped library
+    """What was measured of every series over what the figure varies."""
+    label, is_power = AXES[name]
+    for series in dict.fromkeys(point["series"] for point in points):
+        own = [point for point in points if point["series"] == series]
+        x, y = ([point[of] for point in own] for of in ("x", measured))
+        axes.plot(x, y, marker="o", markersize=3, label=series)
+    if is_power:
         axes.set_xscale("log", base=2)
+    if max(point[measured] for point in points) > 8 * min(point[measured] for point in points):
         axes.set_yscale("log")
-    axes.set_xlabel({"w": "rows of a window", "matches": "matches a row"}.get(varied, varied))
+    else:
+        axes.set_ylim(0)
+    axes.set_xlabel(label, fontsize=8)
+    axes.set_ylabel({"us": "µs until results"}.get(measured, measured), fontsize=8)
     axes.legend(fontsize=6)
 
 
-def main(target: str, *sources: str) -> None:
-    """Draw a panel for each file."""
+def steps(axes: Any, points: list[Point]) -> None:  # noqa: ANN401 - untyped library
+    """Bars: what each step costs, one on top of the other."""
+    names = [point["series"] for point in points]
+    below = [0.0] * len(names)
+    for step in STEPS:
+        took = [point[step] for point in points]
+        axes.bar(names, took, bottom=below, label=step.removesuffix(" ns"))
+        below = [under + own for under, own in zip(below, took, strict=True)]
+    axes.tick_params(axis="x", rotation=60)
+    axes.set_ylabel("ns a row", fontsize=8)
+    axes.legend(fontsize=6)
+
+
+def main(target: str, source: str) -> None:
+    """Draw a panel for each figure."""
+    points: list[Point] = [json.loads(line) for line in Path(source).read_text().splitlines()]
+    found = {point["figure"] for point in points}
+    panels = [name for name in ("steps", *AXES) if OTHERS.get(name, (name,))[0] in found]
+    rows = -(-len(panels) // COLUMNS)
     figure, all_axes = plt.subplots(
-        1, len(sources), figsize=(3.4 * len(sources), 3.4), layout="constrained", squeeze=False
+        rows, COLUMNS, figsize=(3.2 * COLUMNS, 2.9 * rows), layout="constrained", squeeze=False
     )
-    for axes, source in zip(all_axes[0], sources, strict=True):
-        name = Path(source).stem.removeprefix("w2_")
-        panel(axes, name, json.loads(Path(source).read_text()))
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, name in zip(all_axes.flat, panels, strict=False):
+        of, measured = OTHERS.get(name, (name, RATE))
+        own = [point for point in points if point["figure"] == of]
+        axes.set_title(name, fontsize=9)
+        axes.tick_params(labelsize=7)
+        if name == "steps":
+            steps(axes, own)
+        else:
+            lines(axes, name, own, measured)
     Path(target).parent.mkdir(exist_ok=True)
     figure.savefig(target, metadata={"Date": None})
 

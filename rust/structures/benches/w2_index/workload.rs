@@ -1,6 +1,7 @@
 //! The rows of W2, and the windows they slide through.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use tidegate_structures::index::{Entry, Probe, WindowIndex};
 
@@ -10,6 +11,9 @@ const BATCH: usize = 256;
 /// The part of a window at which the PIM-Tree merges.
 pub(crate) const MERGE_RATIO: f64 = 0.25;
 
+/// Matches of a row.
+pub(crate) const MATCHES: f64 = 2.0;
+
 /// How values are distributed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Values {
@@ -17,9 +21,9 @@ pub(crate) enum Values {
     Uniform,
     /// Around a mean, with an eighth of the range as standard deviation.
     Gaussian,
-    /// The same, and the mean moves by a tenth of the range while the window is renewed once: the fastest drift of the
-    /// paper's Figure 13.
-    Drifting,
+    /// The same, and the mean moves by such a part of the range while the window is renewed once: a tenth is the fastest
+    /// drift of the paper's Figure 13.
+    Drifting(f64),
 }
 
 impl fmt::Display for Values {
@@ -27,7 +31,7 @@ impl fmt::Display for Values {
         f.write_str(match self {
             Values::Uniform => "uniform",
             Values::Gaussian => "gaussian",
-            Values::Drifting => "drifting",
+            Values::Drifting(_) => "drifting",
         })
     }
 }
@@ -58,7 +62,7 @@ impl Random {
 
 /// The windows of both sides.
 pub(crate) struct Windows {
-    indexes: [Box<dyn WindowIndex>; 2],
+    pub(crate) indexes: [Box<dyn WindowIndex>; 2],
     /// The keys of the rows of each window, in a ring, and how many have come.
     keys: [Vec<i64>; 2],
     came: usize,
@@ -69,35 +73,40 @@ pub(crate) struct Windows {
     made: Vec<f64>,
     found: Vec<u32>,
     ends: Vec<u32>,
+    /// The time that inserting, finding and removing took.
+    pub(crate) took: [Duration; 3],
 }
 
 impl Windows {
-    /// Full windows of `rows` rows each.
-    pub(crate) fn new(indexes: [Box<dyn WindowIndex>; 2], rows: usize, values: Values) -> Self {
-        // Two matches: uniform values lie `range / rows` apart; the density of Gaussian ones, averaged over themselves, is
+    /// Full windows of `rows` rows each, of which one matches so many on average.
+    pub(crate) fn new(indexes: [Box<dyn WindowIndex>; 2], rows: usize, values: Values, matches: f64) -> Self {
+        // Uniform values lie `range / rows` apart; the density of Gaussian ones, averaged over themselves, is
         // 1 / (2 sqrt(pi) sigma).
         let density = match values {
             Values::Uniform => 1.0 / RANGE,
-            Values::Gaussian | Values::Drifting => 1.0 / (2.0 * std::f64::consts::PI.sqrt() * RANGE / 8.0),
+            Values::Gaussian | Values::Drifting(_) => 1.0 / (2.0 * std::f64::consts::PI.sqrt() * RANGE / 8.0),
         };
         let mut random = Random(42);
         let made = (0..4 * rows + 1)
             .map(|_| match values {
                 Values::Uniform => random.part() * RANGE,
-                Values::Gaussian | Values::Drifting => (0.5 + random.gaussian() / 8.0) * RANGE,
+                Values::Gaussian | Values::Drifting(_) => (0.5 + random.gaussian() / 8.0) * RANGE,
             })
             .collect();
         let mut windows = Windows {
             indexes,
             keys: [vec![0; rows], vec![0; rows]],
             came: 0,
-            within: (1.0 / (density * rows as f64)) as i64,
+            within: (matches / (2.0 * density * rows as f64)) as i64,
             values,
             made,
             found: Vec::new(),
             ends: Vec::new(),
+            took: Default::default(),
         };
-        windows.slide(5 * rows);
+        // Where windows are large, filling them has to do.
+        windows.slide(if rows > 1 << 20 { 9 * rows / 4 } else { 5 * rows });
+        windows.took = Default::default();
         windows
     }
 
@@ -108,7 +117,7 @@ impl Windows {
     fn key(&mut self, nth: usize) -> i64 {
         let value = self.made[nth % self.made.len()];
         let shift = match self.values {
-            Values::Drifting => RANGE / 20.0 * (nth as f64 / self.rows() as f64),
+            Values::Drifting(part) => RANGE * part / 2.0 * (nth as f64 / self.rows() as f64),
             _ => 0.0,
         };
         (value + shift) as i64
@@ -143,14 +152,17 @@ impl Windows {
                 probes[side][nth] = Probe { low, high, from: from as u32, to: to as u32 };
             }
         }
+        let start = Instant::now();
         for (index, entries) in self.indexes.iter_mut().zip(&entries) {
             index.insert_all(&entries[..rows]);
         }
+        let inserted = Instant::now();
         self.found.clear();
         self.ends.clear();
         for (index, probes) in self.indexes.iter().rev().zip(&probes) {
             index.find_all(&probes[..rows], &mut self.found, &mut self.ends);
         }
+        let found = Instant::now();
         for ((index, ring), entries) in self.indexes.iter_mut().zip(&mut self.keys).zip(&entries) {
             let mut gone = [Entry::default(); BATCH / 2];
             let mut leave = 0;
@@ -165,6 +177,9 @@ impl Windows {
             index.remove_all(&gone[..leave]);
         }
         self.came += rows;
+        self.took[0] += inserted - start;
+        self.took[1] += found - inserted;
+        self.took[2] += found.elapsed();
         self.found.len()
     }
 }

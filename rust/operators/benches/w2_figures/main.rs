@@ -1,0 +1,53 @@
+//! What Figures 8 to 13 of the paper vary, one after the other: band joins over sliding windows of `w` rows.
+//!
+//! The figures of one thread are of the indexes by themselves, as in `w2_index`; those of tasks are of the whole
+//! index-based window join, but for result rows. Each point is a line of JSON: the figure, the series, `x`, and what was
+//! measured.
+//!
+//! ```sh
+//! cargo bench -p tidegate-operators --bench w2_figures -- chain depth > points.json
+//! ```
+//!
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), section 5.
+
+mod indexes;
+mod tasks;
+#[path = "../../../structures/benches/w2_index/workload.rs"]
+mod workload;
+
+/// A point of a figure.
+pub(crate) struct Point<'a> {
+    pub(crate) figure: &'a str,
+    pub(crate) series: &'a str,
+    pub(crate) x: f64,
+    /// What was measured, by name.
+    pub(crate) measured: &'a [(&'a str, f64)],
+}
+
+impl Point<'_> {
+    fn print(&self) {
+        let measured: String = self.measured.iter().map(|(name, value)| format!(", \"{name}\": {value:.4}")).collect();
+        println!("{{\"figure\": \"{}\", \"series\": \"{}\", \"x\": {}{measured}}}", self.figure, self.series, self.x);
+    }
+}
+
+fn main() {
+    let figures: [(&str, fn()); 10] = [
+        ("round-robin", indexes::round_robin),
+        ("chain", indexes::chain),
+        ("depth", indexes::depth),
+        ("merge-ratio", indexes::merge_ratio),
+        ("steps", indexes::steps),
+        ("matches", indexes::matches),
+        ("drift", indexes::drift),
+        ("window", indexes::window),
+        ("large", indexes::large),
+        ("tasks", tasks::tasks),
+    ];
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    for (name, draw) in figures {
+        if wanted.iter().any(|wanted| wanted == name) {
+            draw();
+        }
+    }
+}
