@@ -1,15 +1,17 @@
 //! W3, the inner loop alone: pairs compared per second while the window's columns are in a cache.
 //!
-//! Two bands of 21 numbers of 10 000 each, so that one pair in 230 000 is in both; as codes of 8 bits one in 28 000.
+//! Two bands of 21 numbers of 10 000 each, so that one pair in 230 000 is in both; as codes of 8 bits one in 28 000, and by
+//! bitmaps of 128 buckets one in 10 000.
 
 use std::array;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_structures::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::scan::{Instructions, Lane, Span, instructions, scan, scan_two_by};
 
 /// Rows of the window.
-const ROWS: usize = 4096;
+const ROWS: usize = 8192;
 
 /// New rows, four of which are compared at a time.
 const NEW_ROWS: usize = 256;
@@ -73,7 +75,31 @@ fn one<A: Lane + TryFrom<u64>>(criterion: &mut Criterion, name: &str) {
     group.finish();
 }
 
+fn by_bitmaps(criterion: &mut Criterion) {
+    let mut numbers = Numbers(42);
+    let unit = 10_000_u64.div_ceil(BUCKETS as u64);
+    let [(a, of_a), (b, of_b)] = array::from_fn(|_| {
+        let (buckets, spans) = band::<u8>(&mut numbers, unit);
+        let mut bitmaps = Bitmaps::default();
+        bitmaps.extend(buckets.into_iter());
+        (bitmaps, spans)
+    });
+    let mut found = Vec::new();
+    let mut group = criterion.benchmark_group("two bands");
+    group.throughput(Throughput::Elements((ROWS * NEW_ROWS) as u64));
+    group.bench_function("bitmaps", |bench| {
+        bench.iter(|| {
+            for (&a_span, &b_span) in of_a.iter().zip(&of_b) {
+                black_box(&a).scan_two(black_box(&b), [a_span, b_span], 0..ROWS, &mut found);
+                black_box(&mut found).clear();
+            }
+        });
+    });
+    group.finish();
+}
+
 fn benches(criterion: &mut Criterion) {
+    by_bitmaps(criterion);
     two::<u8, u8>(criterion, "8-bit codes", 40);
     two::<u16, u16>(criterion, "16-bit codes", 1);
     two::<u32, u32>(criterion, "32-bit numbers", 1);

@@ -1,5 +1,6 @@
 //! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere else.
 
+pub mod bitmaps;
 pub mod bits;
 pub mod gate;
 pub mod gather;

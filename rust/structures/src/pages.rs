@@ -69,12 +69,14 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
 impl<T: AnyBitPattern + NoUninit> Deref for Pages<T> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
         bytemuck::cast_slice(&self.block.bytes()[..self.len * size_of::<T>()])
     }
 }
 
 impl<T: AnyBitPattern + NoUninit> DerefMut for Pages<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         let bytes = self.len * size_of::<T>();
         bytemuck::cast_slice_mut(&mut self.block.bytes_mut()[..bytes])

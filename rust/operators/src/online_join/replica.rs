@@ -1,6 +1,6 @@
 //! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
 
-use tidegate_structures::wide::wide;
+use tidegate_structures::wide::{Work, wide};
 
 use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};
@@ -52,6 +52,24 @@ pub(super) struct Shared<'a> {
     pub(super) logs: &'a [Log; 2],
 }
 
+/// A look at rows of the epoch.
+struct Look<'a, E> {
+    replica: &'a mut Replica,
+    me: u16,
+    shared: &'a Shared<'a>,
+    most: usize,
+    filter: Option<&'a Filter<'a, E>>,
+}
+
+impl<E> Work for Look<'_, E> {
+    type Output = Result<(), E>;
+
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        self.replica.look_at_rows(self.me, self.shared, self.most, self.filter)
+    }
+}
+
 impl Replica {
     pub(super) fn next(&self) -> usize {
         self.next
@@ -90,7 +108,7 @@ impl Replica {
         most: usize,
         filter: Option<&Filter<'_, E>>,
     ) -> Result<(), E> {
-        wide(|| self.look_at_rows(me, shared, most, filter))
+        wide(Look { replica: self, me, shared, most, filter })
     }
 
     #[inline(always)]

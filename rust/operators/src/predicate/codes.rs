@@ -1,21 +1,24 @@
-//! Narrow codes of a column: numbers in equal steps from its smallest to its largest.
+//! Codes of a column: numbers in equal steps from its smallest to its largest.
 
+use tidegate_structures::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::scan::Span;
 
 use super::numbers::{Number, Numbers, Operand, with_values};
 use super::window::Column;
 
-/// How wide codes are.
+/// How codes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
-    Bits8,
-    Bits16,
+pub(super) enum Form {
+    /// Few codes, each with a bitmap of its rows.
+    Bitmaps,
+    /// Numbers of 16 bits.
+    Words,
 }
 
 /// A column's codes. A larger number has no smaller code, so that a range of numbers is within a range of codes.
 #[derive(Debug)]
 pub(super) struct Codes {
-    pub(super) values: Narrow,
+    pub(super) values: Values,
     low: f64,
     scale: f64,
     largest: u16,
@@ -24,26 +27,30 @@ pub(super) struct Codes {
 }
 
 #[derive(Debug)]
-pub(super) enum Narrow {
-    U8(Vec<u8>),
-    U16(Vec<u16>),
+pub(super) enum Values {
+    Bitmaps(Bitmaps),
+    Words(Vec<u16>),
 }
 
 impl Codes {
     /// Codes of the rows of an operand in `order`.
-    pub(super) fn new(operand: &Operand, order: &dyn Fn(usize) -> usize, rows: usize, width: Width) -> Self {
-        let largest = match width {
-            Width::Bits8 => u16::from(u8::MAX),
-            Width::Bits16 => u16::MAX,
+    pub(super) fn new(operand: &Operand, order: &dyn Fn(usize) -> usize, rows: usize, form: Form) -> Self {
+        let largest = match form {
+            Form::Bitmaps => BUCKETS as u16 - 1,
+            Form::Words => u16::MAX,
         };
         with_values!(&operand.numbers, values => {
             let finite = (0..values.len()).map(|row| values[row].float()).filter(|value| value.is_finite());
             let (low, high) = finite.fold((f64::MAX, f64::MIN), |ends, value| (value.min(ends.0), value.max(ends.1)));
             let scale = if low < high { (f64::from(largest) + 1.0) / (high - low) } else { 0.0 };
             let code = |nth: usize| code(values[order(nth)].float(), low, scale);
-            let values = match width {
-                Width::Bits8 => Narrow::U8((0..rows).map(|nth| code(nth) as u8).collect()),
-                Width::Bits16 => Narrow::U16((0..rows).map(|nth| code(nth) as u16).collect()),
+            let values = match form {
+                Form::Bitmaps => {
+                    let mut bitmaps = Bitmaps::default();
+                    bitmaps.extend((0..rows).map(|nth| bucket(code(nth))));
+                    Values::Bitmaps(bitmaps)
+                }
+                Form::Words => Values::Words((0..rows).map(|nth| code(nth) as u16).collect()),
             };
             Codes { values, low, scale, largest, like: kind(&operand.numbers) }
         })
@@ -54,10 +61,18 @@ impl Codes {
         with_values!(&operand.numbers, values => {
             let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));
             match &mut self.values {
-                Narrow::U8(all) => all.extend(codes.map(|code| code as u8)),
-                Narrow::U16(all) => all.extend(codes.map(|code| code as u16)),
+                Values::Bitmaps(all) => all.extend(codes.map(bucket)),
+                Values::Words(all) => all.extend(codes.map(|code| code as u16)),
             }
         });
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        match &self.values {
+            Values::Bitmaps(bitmaps) => bitmaps.memory(),
+            Values::Words(values) => size_of::<u16>() * values.len(),
+        }
     }
 
     /// The codes that numbers in a range of the column may have.
@@ -78,6 +93,11 @@ impl Codes {
 /// Rises with the number, since each rounding does.
 fn code(number: f64, low: f64, scale: f64) -> f64 {
     (number - low) * scale
+}
+
+/// The last bucket is also that of codes beyond it.
+fn bucket(code: f64) -> u8 {
+    (code as u8).min(BUCKETS as u8 - 1)
 }
 
 fn kind(numbers: &Numbers) -> Numbers {

@@ -230,7 +230,17 @@ fn band(left: Numbers, right: Numbers, within: i64) -> Term {
 
 #[test]
 fn codes_are_used_where_they_leave_few_pairs() {
-    for (within, expected) in [(10, "8-bit codes"), (4_000, "32-bit numbers")] {
+    // A number far from the others leaves these few of the codes.
+    let far = |numbers: Numbers, far: i64| match numbers {
+        Numbers::I64(mut values) => {
+            values.extend([far; 4]);
+            Numbers::I64(values)
+        }
+        _ => unreachable!("whole numbers"),
+    };
+    for (within, last, expected) in [(10, 0, "bitmaps"), (10, 3_000_000, "16-bit codes"), (4_000, 0, "32-bit numbers")]
+    {
+        let spread = |step| far(spread(step), last);
         let terms = [band(spread(7919), spread(6007), within), band(spread(4813), spread(3571), within)];
         let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
         window.tune(&terms, Side::Right, None, 4096);

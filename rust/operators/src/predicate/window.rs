@@ -2,19 +2,24 @@
 
 use std::ops::Range;
 
+use tidegate_structures::bitmaps::BLOCK_ROWS;
+use tidegate_structures::gather::prefetch;
 use tidegate_structures::scan::{Lane, Span, scan, scan_two};
 
 use super::Term;
-use super::codes::{Codes, Narrow, Width};
+use super::codes::{Codes, Form, Values};
 use super::numbers::{Number, Numbers, Operand, with_values};
 use super::ranges::Ranges;
 use crate::incremental::Side;
 
 /// New rows that are compared with each part of a window while it is in a cache.
-const GROUP: usize = 64;
+const GROUP: usize = 512;
 
 /// New rows that are compared with each tile while it is in registers.
 const TOGETHER: usize = 4;
+
+/// New rows that are compared with a block of bitmaps before their candidates are tested.
+const AHEAD: usize = 16;
 
 /// Bytes of a window that stay in the first cache while a group is compared with them.
 const PART_BYTES: usize = 32 << 10;
@@ -23,11 +28,15 @@ const PART_BYTES: usize = 32 << 10;
 const SAMPLE: (usize, usize) = (64, 1 << 10);
 
 /// What a byte of the columns costs to compare, in picoseconds: 70 G pairs/s of two columns of one byte, on an Intel Xeon
-/// with AVX-512.
+/// with AVX-512. And what a row of a bitmap does: 120 G pairs/s of two columns, on an AMD EPYC with AVX2.
 const BYTE_COST: f64 = 7.0;
+const BITMAP_COST: f64 = 4.0;
 
-/// What a pair costs that is left, since its tile is looked at again; and to test it exactly after its code.
-const LEFT_COST: (f64, f64) = (40_000.0, 2_000.0);
+/// What it costs to look at a tile again in which a pair is left, and at one of bitmaps; with their pairs. And to test a pair
+/// exactly that its codes have left.
+const LOOK: (f64, f64) = (40_000.0, 64.0);
+const LOOK_IN_BITMAPS: (f64, f64) = (10_000.0, 512.0);
+const TEST_COST: f64 = 2_000.0;
 
 /// The rows of a window as columns, one for each term of a condition.
 #[derive(Debug)]
@@ -119,6 +128,13 @@ impl Column {
         }
     }
 
+    fn prefetch(&self, place: usize) {
+        match &self.ranks {
+            Ranks::U32(ranks) => prefetch(ranks, place),
+            Ranks::U64(ranks) => prefetch(ranks, place),
+        }
+    }
+
     /// The rank at a place, above the smallest one.
     #[inline]
     pub(super) fn rank(&self, place: usize) -> u64 {
@@ -164,7 +180,8 @@ impl Window {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.rows * (self.columns.iter().map(Column::bytes).sum::<usize>() + 2 * self.codes.len())
+        let of_columns = self.rows * self.columns.iter().map(Column::bytes).sum::<usize>();
+        of_columns + self.codes.iter().map(Codes::memory).sum::<usize>()
     }
 
     /// The number of rows.
@@ -174,7 +191,11 @@ impl Window {
 
     /// What a pair costs to compare, in picoseconds, but for those that are left.
     pub(super) fn pair_cost(&self) -> f64 {
-        self.compared_bytes() as f64 * BYTE_COST
+        match self.codes.first().map(|codes| &codes.values) {
+            None => self.column_bytes() as f64 * BYTE_COST,
+            Some(Values::Bitmaps(_)) => self.codes.len() as f64 * BITMAP_COST,
+            Some(Values::Words(_)) => (2 * self.codes.len()) as f64 * BYTE_COST,
+        }
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -185,11 +206,11 @@ impl Window {
         &self.codes
     }
 
-    /// What pairs are compared by, for people: codes or numbers, and their bits.
+    /// What pairs are compared by, for people: bitmaps, or codes or numbers and their bits.
     pub fn compared_by(&self) -> &'static str {
         match (self.codes.first().map(|codes| &codes.values), self.columns.first().map(Column::bytes)) {
-            (Some(Narrow::U8(_)), _) => "8-bit codes",
-            (Some(Narrow::U16(_)), _) => "16-bit codes",
+            (Some(Values::Bitmaps(_)), _) => "bitmaps",
+            (Some(Values::Words(_)), _) => "16-bit codes",
             (None, Some(4)) => "32-bit numbers",
             (None, Some(_)) => "64-bit numbers",
             (None, None) => "nothing",
@@ -226,15 +247,14 @@ impl Window {
         // Columns are in the order of terms until here.
         self.columns.sort_by_key(place);
         // 2. By whatever costs least a pair.
-        let bytes: usize = self.columns.iter().take(2).map(Column::bytes).sum();
         let mut least = f64::INFINITY;
-        for width in [None, Some(Width::Bits8), Some(Width::Bits16)] {
+        for form in [None, Some(Form::Bitmaps), Some(Form::Words)] {
             let before = std::mem::take(&mut self.codes);
-            self.codes = self.coded(terms, side, order, width);
-            let bytes = match width {
-                None => bytes,
-                Some(Width::Bits8) => self.codes.len(),
-                Some(Width::Bits16) => 2 * self.codes.len(),
+            self.codes = self.coded(terms, side, order, form);
+            let ((look, tile), test) = match form {
+                None => (LOOK, 0.0),
+                Some(Form::Bitmaps) => (LOOK_IN_BITMAPS, TEST_COST),
+                Some(Form::Words) => (LOOK, TEST_COST),
             };
             let ranges = Ranges::new(self, terms, side.other(), (0..news).map(sample));
             let mut found = [Vec::new()];
@@ -242,8 +262,8 @@ impl Window {
                 let start = (self.rows - of_window) * nth / news;
                 self.candidates(&ranges, [nth], start..start + of_window, &mut found);
             }
-            let of_left = LEFT_COST.0 + if width.is_some() { LEFT_COST.1 } else { 0.0 };
-            let cost = bytes as f64 * BYTE_COST + of_left * found[0].len() as f64 / (news * of_window) as f64;
+            let left = found[0].len() as f64 / (news * of_window) as f64;
+            let cost = self.pair_cost() + look * left.min(1.0 / tile) + test * left;
             if cost < least {
                 least = cost;
             } else {
@@ -252,13 +272,13 @@ impl Window {
         }
     }
 
-    fn coded(&self, terms: &[Term], side: Side, order: Option<&[u32]>, width: Option<Width>) -> Vec<Codes> {
+    fn coded(&self, terms: &[Term], side: Side, order: Option<&[u32]>, form: Option<Form>) -> Vec<Codes> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
-        let codes = |width| {
-            let of = |column: &Column| Codes::new(terms[column.term].operand(side), &at, self.rows, width);
+        let codes = |form| {
+            let of = |column: &Column| Codes::new(terms[column.term].operand(side), &at, self.rows, form);
             self.columns.iter().take(2).map(of).collect()
         };
-        width.map_or_else(Vec::new, codes)
+        form.map_or_else(Vec::new, codes)
     }
 
     /// Adds to `found`, for each new row, the places of its run whose rows it matches, ascending.
@@ -286,10 +306,17 @@ impl Window {
         places: Range<u32>,
         found: &mut [Vec<u32>],
     ) {
-        let part_rows = (PART_BYTES / self.compared_bytes()) as u32;
-        for start in places.clone().step_by(part_rows as usize) {
+        let part_rows = self.part_rows() as u32;
+        for start in (places.start - places.start % part_rows..places.end).step_by(part_rows as usize) {
             let end = places.end.min(start.saturating_add(part_rows));
-            let in_part = |row: usize| runs[row].start.max(start)..runs[row].end.min(end).max(start);
+            let in_part = |row: usize| {
+                let start = runs[row].start.max(start);
+                start..runs[row].end.min(end).max(start)
+            };
+            if self.has_bitmaps() {
+                rows.chunks(AHEAD).for_each(|rows| self.find_by_bitmaps(ranges, rows, in_part, found));
+                continue;
+            }
             let mut chunks = rows.chunks_exact(TOGETHER);
             for four in &mut chunks {
                 let four = <[usize; TOGETHER]>::try_from(four).expect("a chunk of so many");
@@ -309,13 +336,21 @@ impl Window {
         }
     }
 
-    /// The bytes of a row that the search looks at.
-    fn compared_bytes(&self) -> usize {
-        let exact = || self.columns.iter().take(2).map(Column::bytes).sum::<usize>().max(1);
+    fn has_bitmaps(&self) -> bool {
+        self.codes.first().is_some_and(|codes| matches!(codes.values, Values::Bitmaps(_)))
+    }
+
+    /// Bytes of a row in the columns that are searched.
+    fn column_bytes(&self) -> usize {
+        self.columns.iter().take(2).map(Column::bytes).sum()
+    }
+
+    /// Rows of the window that stay in a cache while a group is compared with them.
+    fn part_rows(&self) -> usize {
         match self.codes.first().map(|codes| &codes.values) {
-            None => exact(),
-            Some(Narrow::U8(_)) => self.codes.len(),
-            Some(Narrow::U16(_)) => 2 * self.codes.len(),
+            None => PART_BYTES / self.column_bytes().max(1),
+            Some(Values::Bitmaps(_)) => BLOCK_ROWS,
+            Some(Values::Words(_)) => PART_BYTES / size_of::<u16>() / self.codes.len(),
         }
     }
 
@@ -327,11 +362,15 @@ impl Window {
         let mut of_rows = rows.map(|row| std::mem::take(&mut found[row]));
         let before: [usize; N] = std::array::from_fn(|nth| of_rows[nth].len());
         self.candidates(ranges, rows, run.start as usize..run.end as usize, &mut of_rows);
-        let tested = if self.codes.is_empty() { 2.min(self.columns.len()) } else { 0 };
         for ((row, mut places), before) in rows.into_iter().zip(of_rows).zip(before) {
-            self.test_rest(tested, ranges.of(row), before, &mut places);
+            self.test_rest(self.searched(), ranges.of(row), before, &mut places);
             found[row] = places;
         }
+    }
+
+    /// The first columns whose test the search makes.
+    fn searched(&self) -> usize {
+        if self.codes.is_empty() { 2 } else { 0 }
     }
 
     /// Leaves of the places from number `before` on those in range in all columns but the first ones.
@@ -349,6 +388,30 @@ impl Window {
         places.truncate(kept);
     }
 
+    /// Searches the runs of some rows in a block of bitmaps.
+    fn find_by_bitmaps(
+        &self,
+        ranges: &Ranges,
+        rows: &[usize],
+        run: impl Fn(usize) -> Range<u32>,
+        found: &mut [Vec<u32>],
+    ) {
+        // 1. Their candidates, whose numbers are in no cache that is near.
+        let mut before = [0; AHEAD];
+        for (&row, before) in rows.iter().zip(&mut before) {
+            let run = run(row);
+            let mut places = [std::mem::take(&mut found[row])];
+            *before = places[0].len();
+            self.candidates(ranges, [row], run.start as usize..run.end as usize, &mut places);
+            [found[row]] = places;
+            found[row][*before..].iter().for_each(|&place| self.columns[0].prefetch(place as usize));
+        }
+        // 2. Which of them match.
+        for (&row, before) in rows.iter().zip(before) {
+            self.test_rest(self.searched(), ranges.of(row), before, &mut found[row]);
+        }
+    }
+
     /// The places of a run that pass the test on the codes, or else on the first two columns.
     fn candidates<const N: usize>(
         &self,
@@ -362,17 +425,21 @@ impl Window {
         match &self.codes[..] {
             [] => self.exact(ranges, rows, run, found),
             [one] => match &one.values {
-                Narrow::U8(values) => scan(&values[run], &code(0).map(narrow), base, found),
-                Narrow::U16(values) => scan(&values[run], &code(0), base, found),
+                Values::Bitmaps(bitmaps) => {
+                    let spans = code(0).map(buckets);
+                    spans.into_iter().zip(found).for_each(|(span, found)| bitmaps.scan(span, run.clone(), found));
+                }
+                Values::Words(values) => scan(&values[run], &code(0), base, found),
             },
             [one, two, ..] => match (&one.values, &two.values) {
-                (Narrow::U8(a), Narrow::U8(b)) => {
-                    scan_two(&a[run.clone()], &b[run], &code(0).map(narrow), &code(1).map(narrow), base, found);
+                (Values::Bitmaps(a), Values::Bitmaps(b)) => {
+                    let spans = code(0).map(buckets).into_iter().zip(code(1).map(buckets));
+                    spans.zip(found).for_each(|((of_a, of_b), found)| a.scan_two(b, [of_a, of_b], run.clone(), found));
                 }
-                (Narrow::U16(a), Narrow::U16(b)) => {
+                (Values::Words(a), Values::Words(b)) => {
                     scan_two(&a[run.clone()], &b[run], &code(0), &code(1), base, found);
                 }
-                _ => panic!("all codes of a window have one width"),
+                _ => panic!("all codes of a window are kept alike"),
             },
         }
     }
@@ -407,7 +474,7 @@ pub(super) fn half(span: Span<u64>) -> Span<u32> {
     Span { low: span.low as u32, width: span.width as u32 }
 }
 
-/// A range of codes that are 8 bits wide.
-fn narrow(span: Span<u16>) -> Span<u8> {
+/// A range of buckets.
+fn buckets(span: Span<u16>) -> Span<u8> {
     Span { low: span.low as u8, width: span.width as u8 }
 }

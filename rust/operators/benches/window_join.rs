@@ -1,0 +1,78 @@
+//! The window join that compares every pair, with full windows: workload W3 without its payload.
+//!
+//! Two bands of 21 numbers of 10 000 each, over the last 200 000 rows of each side. The throughput is in pairs compared.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::incremental::Side;
+use tidegate_operators::matches::How;
+use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use tidegate_operators::scale_join::{Algorithm, ScaleJoin};
+use tidegate_operators::sliding::{SlidingJoin, Windows};
+use tidegate_sync::Stop;
+
+/// Rows of each side in its window.
+const WINDOW: usize = 200_000;
+
+/// How far apart numbers may be.
+const WITHIN: i64 = 10;
+
+/// Numbers from 0 to 9 999, always the same.
+struct Random(u64);
+
+impl Random {
+    fn operand(&mut self, rows: usize) -> Operand {
+        let mut next = || {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 33) % 10_000) as i32
+        };
+        Operand::new(Numbers::I32((0..rows).map(|_| next()).collect()), None)
+    }
+}
+
+fn band(random: &mut Random) -> Term {
+    let relation = Relation::Whole(vec![
+        Constraint::Difference { order: Order::LessOrEqual, than: WITHIN },
+        Constraint::Difference { order: Order::GreaterOrEqual, than: -WITHIN },
+    ]);
+    Term::new(random.operand(0), random.operand(0), relation).expect("whole numbers compare so")
+}
+
+/// Joins so many more rows of each side; how many pairs match.
+fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize) -> usize {
+    let sides = (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();
+    let numbers = [(); 2].map(|()| (random.operand(rows), random.operand(rows)));
+    join.begin(vec![0; 2 * rows], sides, Some(&numbers));
+    let mut pairs = 0;
+    while !join.is_done() {
+        pairs += join.advance::<Infallible>(driver, None).expect("nobody stops it").left.len();
+    }
+    join.purge(Some(0));
+    pairs
+}
+
+fn bench(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("window_join");
+    for (threads, rows) in [(1, 4096), (2, 4096), (1, 256)] {
+        let driver = Driver::new(threads, Stop::default());
+        let mut random = Random(42);
+        let terms = vec![band(&mut random), band(&mut random)];
+        let windows = Windows::Rows(WINDOW, WINDOW);
+        let mut join = ScaleJoin::new(windows, How::Inner, Algorithm::ScaleJoin, threads, true, terms);
+        while join.rows(Side::Left) < WINDOW {
+            push(&mut join, &driver, &mut random, 1 << 14);
+        }
+        group.throughput(Throughput::Elements((2 * rows * WINDOW) as u64));
+        let case = format!("{rows} rows at a time, {threads} threads, by {}", join.compared_by());
+        group.bench_function(BenchmarkId::new("ScaleJoin", case), |bencher| {
+            bencher.iter(|| black_box(push(&mut join, &driver, &mut random, rows)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(window_join, bench);
+criterion_main!(window_join);

@@ -1,0 +1,253 @@
+//! A column as bitmaps of its rows, one for each of a few buckets of its values.
+//!
+//! A bitmap has the rows of all buckets before its own. So the rows in a range of buckets are those of one bitmap that are
+//! not in another, however wide the range is, and 64 rows of two columns are tested by four loads. This is the range
+//! encoding of Chan and Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), over blocks of rows, so that what a
+//! group of ranges is tested with stays in the second cache, and on huge pages, since each test goes to others.
+
+use std::ops::Range;
+
+use crate::pages::Pages;
+use crate::scan::Span;
+use crate::wide::{Work, wide};
+
+/// Buckets of a column.
+pub const BUCKETS: usize = 128;
+
+/// Rows whose bitmaps lie together.
+pub const BLOCK_ROWS: usize = 64 * BLOCK_WORDS;
+const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
+
+/// Words that are tested between two branches.
+const TILE: usize = 8;
+const TILE_ROWS: usize = 64 * TILE;
+
+/// Which rows of a block are in buckets before some bucket.
+type Bitmap = [u64; BLOCK_WORDS];
+
+/// That behind the last bucket: all rows, and all that are not there yet.
+static ALL: Bitmap = [!0; BLOCK_WORDS];
+
+/// The bitmaps of a column.
+#[derive(Debug)]
+pub struct Bitmaps {
+    rows: usize,
+    /// One a bucket, block by block; behind those of the last block, anything.
+    words: Pages<u64>,
+}
+
+impl Default for Bitmaps {
+    fn default() -> Self {
+        Bitmaps { rows: 0, words: Pages::new(0) }
+    }
+}
+
+impl Bitmaps {
+    /// Adds rows behind the others, given their buckets.
+    ///
+    /// # Panics
+    ///
+    /// When a bucket is none of the [`BUCKETS`].
+    pub fn extend(&mut self, buckets: impl Iterator<Item = u8>) {
+        let mut of_word = [0; BUCKETS];
+        for bucket in buckets {
+            if self.rows.is_multiple_of(BLOCK_ROWS) {
+                self.add_block();
+            }
+            of_word[usize::from(bucket)] |= 1 << (self.rows % 64);
+            self.rows += 1;
+            if self.rows.is_multiple_of(64) {
+                self.add(self.rows / 64 - 1, &mut of_word);
+            }
+        }
+        if !self.rows.is_multiple_of(64) {
+            self.add(self.rows / 64, &mut of_word);
+        }
+    }
+
+    /// Makes a block for the rows to come.
+    fn add_block(&mut self) {
+        let start = self.rows / BLOCK_ROWS * BUCKETS * BLOCK_WORDS;
+        let end = start + BUCKETS * BLOCK_WORDS;
+        if end > self.words.len() {
+            let mut words = Pages::new(end.max(2 * start));
+            words[..start].copy_from_slice(&self.words[..start]);
+            self.words = words;
+        }
+        self.words[start..end].fill(0);
+    }
+
+    /// Adds the rows of a word, given by bucket, and leaves none.
+    fn add(&mut self, word: usize, of_word: &mut [u64; BUCKETS]) {
+        let start = word / BLOCK_WORDS * BUCKETS * BLOCK_WORDS;
+        let bitmaps = self.words[start..].chunks_exact_mut(BLOCK_WORDS);
+        let mut before = 0;
+        for (bitmap, rows) in bitmaps.zip(of_word) {
+            bitmap[word % BLOCK_WORDS] |= before;
+            before |= std::mem::take(rows);
+        }
+    }
+
+    /// A bucket's bitmap in a block.
+    #[inline]
+    fn bitmap(&self, block: usize, bucket: usize) -> &Bitmap {
+        if bucket == BUCKETS {
+            return &ALL;
+        }
+        let start = (block * BUCKETS + bucket) * BLOCK_WORDS;
+        self.words[start..].first_chunk().expect("the bitmaps of a block are whole")
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
+    /// Adds to `found` the rows of `run` whose bucket is in a range, ascending.
+    pub fn scan(&self, span: Span<u8>, run: Range<usize>, found: &mut Vec<u32>) {
+        wide(Find::<false> { columns: [self, self], spans: [span, span], run, found });
+    }
+
+    /// As [`scan`](Self::scan), where the buckets of two columns must be in range.
+    ///
+    /// # Panics
+    ///
+    /// When the columns differ in length.
+    pub fn scan_two(&self, second: &Self, spans: [Span<u8>; 2], run: Range<usize>, found: &mut Vec<u32>) {
+        assert_eq!(self.rows, second.rows, "columns of one length");
+        wide(Find::<true> { columns: [self, second], spans, run, found });
+    }
+}
+
+/// The search of a run, in one column or in two.
+struct Find<'a, const TWO: bool> {
+    columns: [&'a Bitmaps; 2],
+    spans: [Span<u8>; 2],
+    run: Range<usize>,
+    found: &'a mut Vec<u32>,
+}
+
+impl<const TWO: bool> Work for Find<'_, TWO> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let mut start = self.run.start;
+        while start < self.run.end {
+            let block = start / BLOCK_ROWS;
+            let end = self.run.end.min((block + 1) * BLOCK_ROWS);
+            find::<TWO>(self.columns, self.spans, block, start..end, self.found);
+            start = end;
+        }
+    }
+}
+
+/// Searches a run within a block.
+#[inline(always)]
+fn find<const TWO: bool>(
+    columns: [&Bitmaps; 2],
+    spans: [Span<u8>; 2],
+    block: usize,
+    run: Range<usize>,
+    found: &mut Vec<u32>,
+) {
+    // Whole tiles; what is in them beside the run is left out where rows are listed.
+    let first = run.start % BLOCK_ROWS / TILE_ROWS;
+    let last = (run.end - block * BLOCK_ROWS).div_ceil(TILE_ROWS);
+    let tiles = |nth: usize, bucket: usize| &columns[nth].bitmap(block, bucket).as_chunks::<TILE>().0[first..last];
+    let ends = spans.map(|span| (usize::from(span.low), usize::from(span.low) + usize::from(span.width) + 1));
+    let [(a_before, a_upto), (b_before, b_upto)] = [0, 1].map(|nth| (tiles(nth, ends[nth].0), tiles(nth, ends[nth].1)));
+    let count = last - first;
+    assert!([a_before, a_upto, b_before, b_upto].iter().all(|tiles| tiles.len() == count), "no bounds to check below");
+    for tile in 0..count {
+        let mut rows = [0; TILE];
+        let mut any = 0;
+        for word in 0..TILE {
+            let of_a = a_upto[tile][word] & !a_before[tile][word];
+            let of_b = if TWO { b_upto[tile][word] & !b_before[tile][word] } else { !0 };
+            rows[word] = of_a & of_b;
+            any |= rows[word];
+        }
+        if any != 0 {
+            list(&rows, block * BLOCK_ROWS + (first + tile) * TILE_ROWS, &run, found);
+        }
+    }
+}
+
+/// Adds the rows of a tile that are in the run.
+// By itself, so that the loop has the registers.
+#[inline(never)]
+fn list(rows: &[u64; TILE], base: usize, run: &Range<usize>, found: &mut Vec<u32>) {
+    for (word, &rows) in rows.iter().enumerate() {
+        let mut left = rows;
+        while left != 0 {
+            let row = base + word * 64 + left.trailing_zeros() as usize;
+            if run.contains(&row) {
+                found.push(row as u32);
+            }
+            left &= left - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bitmaps(buckets: &[u8], cuts: &[usize]) -> Bitmaps {
+        let mut bitmaps = Bitmaps::default();
+        let mut rest = buckets;
+        for &cut in cuts {
+            let (head, tail) = rest.split_at(cut.min(rest.len()));
+            bitmaps.extend(head.iter().copied());
+            rest = tail;
+        }
+        bitmaps.extend(rest.iter().copied());
+        bitmaps
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_every_row(
+            buckets in prop::collection::vec((0..BUCKETS as u8, 0..BUCKETS as u8), 1..3 * BLOCK_ROWS),
+            cuts in prop::collection::vec(0_usize..300, 0..9),
+            low in prop::array::uniform2(0..BUCKETS as u8),
+            width in prop::array::uniform2(0..BUCKETS as u8),
+            ends in prop::array::uniform2(0_usize..3 * BLOCK_ROWS),
+        ) {
+            let (a, b): (Vec<u8>, Vec<u8>) = buckets.iter().copied().unzip();
+            let spans: [Span<u8>; 2] = std::array::from_fn(|nth| Span {
+                low: low[nth],
+                width: width[nth].min(BUCKETS as u8 - 1 - low[nth]),
+            });
+            let [from, to] = ends.map(|end| end.min(a.len()));
+            let run = from.min(to)..from.max(to);
+            let inside = |bucket: u8, span: Span<u8>| (span.low..=span.low + span.width).contains(&bucket);
+            let of = |two: bool| -> Vec<u32> {
+                let rows = run.clone().filter(|&row| inside(a[row], spans[0]) && (!two || inside(b[row], spans[1])));
+                rows.map(|row| row as u32).collect()
+            };
+            let (first, second) = (bitmaps(&a, &cuts), bitmaps(&b, &[]));
+            let mut found = vec![7];
+            first.scan_two(&second, spans, run.clone(), &mut found);
+            prop_assert_eq!(&found[1..], of(true));
+            prop_assert_eq!(found[0], 7);
+            found.clear();
+            first.scan(spans[0], run.clone(), &mut found);
+            prop_assert_eq!(found, of(false));
+        }
+    }
+
+    #[test]
+    fn rows_added_after_none_and_by_words_are_found() {
+        let mut bitmaps = Bitmaps::default();
+        bitmaps.extend(std::iter::empty());
+        assert_eq!(bitmaps.memory(), 0);
+        bitmaps.extend([0; 64].into_iter());
+        bitmaps.extend([BUCKETS as u8 - 1].into_iter());
+        let mut found = Vec::new();
+        bitmaps.scan(Span { low: BUCKETS as u8 - 1, width: 0 }, 0..65, &mut found);
+        assert_eq!(found, [64]);
+    }
+}
