@@ -6,8 +6,9 @@
 //!
 //! # Trade-offs
 //!
-//! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, and the pool keeps up to [`POOL_BYTES`] that the
-//! process does not use at the moment. The contents of a new array are arbitrary, zeros or a former array's values:
+//! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, a smaller one a block of the heap. The pool keeps up to [`POOL_BYTES`] that the
+//! process does not use at the moment. Beyond these, it keeps up to [`LENT_BYTES`] that are the kernel's to take as soon as
+//! anybody needs memory; until then they count as the process's. The contents of a new array are arbitrary, zeros or a former array's values:
 //! whoever takes one writes every element before it is read.
 
 use std::fmt;
@@ -24,11 +25,23 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Arrays up to this size come from the heap: less than half a huge page would waste more than it saves.
 pub const SMALL: usize = 1 << 20;
 
+/// Blocks of the heap from this size on go to the pool, too: to clear their pages costs more than to look for them.
+const POOLED: usize = 64 << 10;
+
 /// What the pool keeps at most: the result of a join of a million rows a side and what the join took beside, so that the
 /// next such join finds no fresh page.
 pub const POOL_BYTES: usize = 320 << 20;
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0 });
+/// What the pool keeps beyond that, but for the kernel to take: a result of gigabytes, such as that of an aggregation of many
+/// keys, of which the next one is made several times as fast in memory that is still mapped.
+#[cfg(target_os = "linux")]
+pub const LENT_BYTES: usize = 4 << 30;
+
+/// Elsewhere, there is no such memory.
+#[cfg(not(target_os = "linux"))]
+pub const LENT_BYTES: usize = 0;
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0, lent: 0 });
 
 /// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before the process forked.
 fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
@@ -123,16 +136,31 @@ struct Mapping {
     len: usize,
     /// Whether the block was in the pool before.
     used: bool,
+    /// Whether the kernel may take the pages.
+    lent: bool,
 }
 
 impl Block {
     fn take(bytes: usize) -> Block {
-        if bytes <= SMALL {
-            return Block::Heap(vec![Line([0; 64]); bytes.div_ceil(size_of::<Line>())]);
+        let unit = if bytes <= SMALL { size_of::<Line>() } else { HUGE_PAGE };
+        let len = bytes.next_multiple_of(unit);
+        let pooled = if len < POOLED { None } else { lock_pool().and_then(|mut pool| pool.take(len)) };
+        pooled.unwrap_or_else(|| match bytes {
+            ..=SMALL => Block::Heap(vec![Line([0; 64]); len / size_of::<Line>()]),
+            _ => Block::Mapped(Mapping::new(len)),
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Block::Heap(lines) => lines.len() * size_of::<Line>(),
+            Block::Mapped(mapping) => mapping.len,
         }
-        let len = bytes.next_multiple_of(HUGE_PAGE);
-        let pooled = lock_pool().and_then(|mut pool| pool.take(len));
-        Block::Mapped(pooled.unwrap_or_else(|| Mapping::new(len)))
+    }
+
+    /// Whether the kernel may take the memory.
+    fn is_lent(&self) -> bool {
+        matches!(self, Block::Mapped(mapping) if mapping.lent)
     }
 
     fn bytes(&self) -> &[u8] {
@@ -150,8 +178,10 @@ impl Block {
     }
 
     fn give_back(self) {
-        if let (Block::Mapped(mapping), Some(mut pool)) = (self, lock_pool()) {
-            pool.keep(mapping);
+        if self.len() >= POOLED
+            && let Some(mut pool) = lock_pool()
+        {
+            pool.keep(self);
         }
     }
 }
@@ -166,32 +196,61 @@ impl Mapping {
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let start = memory.as_ptr().align_offset(HUGE_PAGE);
-        Mapping { memory, start, len, used: false }
+        Mapping { memory, start, len, used: false, lent: false }
+    }
+
+    /// Lets the kernel take the pages until they are written to again, if it can.
+    fn lend(&mut self) {
+        debug_assert!(self.start + self.len <= self.memory.len(), "the used part is mapped");
+        // SAFETY: the contents of a block in the pool are arbitrary, and nobody reads them: whoever takes it writes first.
+        #[cfg(target_os = "linux")]
+        let advised =
+            unsafe { self.memory.unchecked_advise_range(memmap2::UncheckedAdvice::Free, self.start, self.len).is_ok() };
+        #[cfg(not(target_os = "linux"))]
+        let advised = false;
+        self.lent = advised;
     }
 }
 
 struct Pool {
-    blocks: Vec<Mapping>,
+    blocks: Vec<Block>,
+    /// The bytes of blocks that are not lent, and of those that are.
     bytes: usize,
+    lent: usize,
 }
 
 impl Pool {
     /// The smallest kept block of at least `len` bytes, unless it is so large that most of it would lie idle.
-    fn take(&mut self, len: usize) -> Option<Mapping> {
-        let fits = |block: &&Mapping| block.len >= len && block.len <= len * 2;
-        let best = self.blocks.iter().filter(fits).map(|block| block.len).min()?;
+    fn take(&mut self, len: usize) -> Option<Block> {
+        let fits = |block: &&Block| block.len() >= len && block.len() <= len * 2;
+        let best = self.blocks.iter().filter(fits).map(Block::len).min()?;
         // The block given back last is the one most likely still in a cache.
-        let at = self.blocks.iter().rposition(|block| block.len == best)?;
-        self.bytes -= best;
-        Some(self.blocks.remove(at))
+        let last = |lent: bool| self.blocks.iter().rposition(|block| block.len() == best && block.is_lent() == lent);
+        let at = last(false).or_else(|| last(true))?;
+        let mut block = self.blocks.remove(at);
+        *(if block.is_lent() { &mut self.lent } else { &mut self.bytes }) -= best;
+        if let Block::Mapped(mapping) = &mut block {
+            mapping.lent = false;
+        }
+        Some(block)
     }
 
-    fn keep(&mut self, mut block: Mapping) {
-        block.used = true;
-        if self.bytes + block.len <= POOL_BYTES {
-            self.bytes += block.len;
-            self.blocks.push(block);
+    fn keep(&mut self, mut block: Block) {
+        let len = block.len();
+        if let Block::Mapped(mapping) = &mut block {
+            mapping.used = true;
+            if self.bytes + len > POOL_BYTES && self.lent + len <= LENT_BYTES {
+                mapping.lend();
+            }
         }
+        if block.is_lent() {
+            self.lent += len;
+        } else if self.bytes + len <= POOL_BYTES {
+            self.bytes += len;
+        } else {
+            return;
+        }
+        self.blocks.push(block);
     }
 }
 
@@ -212,16 +271,48 @@ mod tests {
 
     #[test]
     fn the_pool_is_bounded_and_gives_the_best_fit() {
-        let mut pool = Pool { blocks: Vec::new(), bytes: 0 };
+        let mut pool = Pool { blocks: Vec::new(), bytes: 0, lent: 0 };
         for pages in [4, 1, 2] {
-            pool.keep(Mapping::new(pages * HUGE_PAGE));
+            pool.keep(mapped(pages * HUGE_PAGE));
         }
-        assert_eq!(pool.take(2 * HUGE_PAGE).unwrap().len, 2 * HUGE_PAGE);
-        assert_eq!(pool.take(3 * HUGE_PAGE).unwrap().len, 4 * HUGE_PAGE);
+        assert_eq!(pool.take(2 * HUGE_PAGE).unwrap().len(), 2 * HUGE_PAGE);
+        assert_eq!(pool.take(3 * HUGE_PAGE).unwrap().len(), 4 * HUGE_PAGE);
         assert!(pool.take(3 * HUGE_PAGE).is_none());
-        for _ in 0..=POOL_BYTES / HUGE_PAGE {
-            pool.keep(Mapping::new(HUGE_PAGE));
+        const BLOCK: usize = 64 << 20;
+        for _ in 0..=(POOL_BYTES + LENT_BYTES) / BLOCK {
+            pool.keep(mapped(BLOCK));
         }
-        assert_eq!(pool.bytes, POOL_BYTES);
+        // One huge page is there since before.
+        assert_eq!((pool.bytes, pool.lent), ((POOL_BYTES - HUGE_PAGE) / BLOCK * BLOCK + HUGE_PAGE, LENT_BYTES));
+        assert!(!pool.take(BLOCK).unwrap().is_lent());
+        let lent = std::iter::from_fn(|| pool.take(BLOCK)).count();
+        assert_eq!((pool.bytes, pool.lent, lent > LENT_BYTES / BLOCK), (HUGE_PAGE, 0, LENT_BYTES > 0));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_that_was_lent_can_be_written_again() {
+        let mut pool = Pool { blocks: Vec::new(), bytes: POOL_BYTES, lent: 0 };
+        let mut block = mapped(2 * HUGE_PAGE);
+        for turn in 1..4 {
+            block.bytes_mut().fill(turn);
+            assert!(block.bytes().iter().all(|byte| *byte == turn));
+            pool.keep(block);
+            assert_eq!((pool.blocks.len(), pool.lent), (1, 2 * HUGE_PAGE));
+            block = pool.take(2 * HUGE_PAGE).expect("it was kept");
+        }
+    }
+
+    #[test]
+    fn blocks_of_the_heap_are_kept_from_a_size_on() {
+        let mut pool = Pool { blocks: Vec::new(), bytes: 0, lent: 0 };
+        pool.keep(Block::Heap(vec![Line([7; 64]); POOLED / 64]));
+        assert!(pool.take(POOLED + 64).is_none());
+        assert!(pool.take(POOLED / 2).is_some_and(|block| block.len() == POOLED));
+        assert_eq!((pool.blocks.len(), pool.bytes), (0, 0));
+    }
+
+    fn mapped(len: usize) -> Block {
+        Block::Mapped(Mapping::new(len))
     }
 }
