@@ -1,6 +1,10 @@
 """Draw what `w4_designs.py` has measured: rates and latencies by inputs, a column a query.
 
+With `--rates`, what it measured at given rates instead: latencies by rate, a column a query, a row
+for the median and one for the 99th percentile.
+
 python benches/w4_plot.py benches/results/w4_designs.json benches/plots/w4.svg
+python benches/w4_plot.py benches/results/w4_rates.json benches/plots/w4_rates.svg --rates
 """
 
 from __future__ import annotations
@@ -21,29 +25,53 @@ from matplotlib import pyplot as plt  # noqa: E402 - after the choice of what dr
 Point = dict[str, Any]
 
 ROWS = (("rows/s", 1e-6, "M rows/s"), ("latency_s", 1e3, "latency, ms"))
+LATENCIES = (("median_s", 1e3, "median, ms"), ("p99_s", 1e3, "99 %, ms"))
+HELD = 0.97  # of a rate; where less was reached, rows pile up and latency has no bound
 
 
-def main(source: str, target: str) -> None:
+def curve(points: list[Point], query: str, design: str, what: str) -> list[tuple[float, float]]:
+    """A value of a design by its numbers of inputs."""
+    chosen = [point for point in points if (point["query"], point["design"]) == (query, design)]
+    return [(point["inputs"], point[what]) for point in chosen if point[what] is not None]
+
+
+def curve_of_rates(
+    points: list[Point], query: str, design: str, what: str
+) -> list[tuple[float, float]]:
+    """A value of a design by its rates, as far as they were reached."""
+    chosen = [point for point in points if (point["query"], point["design"]) == (query, design)]
+    rates = [rate for point in chosen for rate in point["rates"]]
+    return [(one["rate"] / 1e6, one[what]) for one in rates if one["reached"] >= HELD * one["rate"]]
+
+
+def main(source: str, target: str, *options: str) -> None:
     """Draw all queries."""
     points: list[Point] = json.loads(Path(source).read_text())
+    rates = options == ("--rates",)
+    rows, find, along = (
+        (LATENCIES, curve_of_rates, "M rows/s") if rates else (ROWS, curve, "inputs")
+    )
     queries = list(dict.fromkeys(point["query"] for point in points))
     shape = {"squeeze": False, "sharex": True, "layout": "constrained"}
-    figure, axes = plt.subplots(2, len(queries), figsize=(1.6 * len(queries) + 1, 4), **shape)
+    width = (2.4 if rates else 1.6) * len(queries) + 1
+    figure, axes = plt.subplots(2, len(queries), figsize=(width, 4), **shape)
     for column, query in enumerate(queries):
-        for row, (what, factor, label) in enumerate(ROWS):
+        for row, (what, factor, label) in enumerate(rows):
             panel = axes[row][column]
             for design in dict.fromkeys(point["design"] for point in points):
-                shown = [p for p in points if (p["query"], p["design"]) == (query, design)]
-                shown = [point for point in shown if point[what] is not None]
-                values = [factor * point[what] for point in shown]
-                panel.plot([point["inputs"] for point in shown], values, marker=".", label=design)
-            panel.set_yscale("log")
-            panel.minorticks_off()
+                found = find(points, query, design, what)
+                places, values = [x for x, _ in found], [factor * y for _, y in found]
+                panel.plot(places, values, marker=".", label=design)
+            if rates:
+                panel.set_ylim(bottom=0)
+            else:
+                panel.set_yscale("log")
+                panel.minorticks_off()
             panel.tick_params(labelsize=6)
             if column == 0:
                 panel.set_ylabel(label, fontsize=8)
         axes[0][column].set_title(query, fontsize=8)
-        axes[1][column].set_xlabel("inputs", fontsize=7)
+        axes[1][column].set_xlabel(along, fontsize=7)
     axes[0][-1].legend(fontsize=5)
     Path(target).parent.mkdir(exist_ok=True)
     figure.savefig(target, metadata={"Date": None})
