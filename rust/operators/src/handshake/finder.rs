@@ -52,12 +52,17 @@ impl<P: Predicate> Finder<P> {
     }
 
     /// New left rows meet the right rows that a node keeps.
-    pub(super) fn left_meets(&mut self, left: &Chunk<P::Left>, window: &LocalWindow<P::Right>) {
+    pub(super) fn left_meets(&mut self, left: &Chunk<P::Left>, window: &mut LocalWindow<P::Right>) {
+        let predicate = self.predicate.clone();
+        if let Some(lookup) = predicate.lookup() {
+            let reach = |row: usize| lookup.right_reach(&left.columns, row);
+            window.try_index(left.places.len(), reach, |columns| lookup.right_values(columns));
+        }
+        let window = &*window;
         let rows = window.in_reach(left.first(), left.last(), u64::MAX);
         if rows.is_empty() {
             return;
         }
-        let predicate = self.predicate.clone();
         if let (Some(index), Some(lookup)) = (window.index(), predicate.lookup()) {
             let reaches = (0..left.places.len()).map(|row| lookup.right_reach(&left.columns, row));
             index.find(reaches, rows, |left, right| self.pairs.push(Pair { left, right }));
@@ -70,12 +75,17 @@ impl<P: Predicate> Finder<P> {
     }
 
     /// New right rows meet the left rows numbered below `limit` that a node keeps.
-    pub(super) fn right_meets(&mut self, right: &Chunk<P::Right>, window: &LocalWindow<P::Left>, limit: u64) {
+    pub(super) fn right_meets(&mut self, right: &Chunk<P::Right>, window: &mut LocalWindow<P::Left>, limit: u64) {
+        let predicate = self.predicate.clone();
+        if let Some(lookup) = predicate.lookup() {
+            let reach = |row: usize| lookup.left_reach(&right.columns, row);
+            window.try_index(right.places.len(), reach, |columns| lookup.left_values(columns));
+        }
+        let window = &*window;
         let rows = window.in_reach(right.first(), right.last(), limit);
         if rows.is_empty() {
             return;
         }
-        let predicate = self.predicate.clone();
         if let (Some(index), Some(lookup)) = (window.index(), predicate.lookup()) {
             let reaches = (0..right.places.len()).map(|row| lookup.left_reach(&right.columns, row));
             index.find(reaches, rows, |right, left| self.pairs.push(Pair { left, right }));

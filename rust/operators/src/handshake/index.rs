@@ -38,12 +38,14 @@ enum Rows {
 }
 
 impl Index {
-    pub(super) fn new(kind: Kind) -> Self {
+    /// An index of a window whose first `gone` places are those of rows that are gone. A hash table is made before any is.
+    pub(super) fn new(kind: Kind, gone: usize) -> Self {
+        debug_assert!(kind == Kind::Ordered || gone == 0, "a hash table has a value for each place");
         let rows = match kind {
             Kind::Hash => Rows::Hash { last: HashMap::default(), before: Vec::new() },
             Kind::Ordered => Rows::Ordered(Box::default()),
         };
-        Index { base: 0, first: 0, next: 0, rows }
+        Index { base: 0, first: gone as u64, next: gone as u64, rows }
     }
 
     /// Bytes held, as far as can be told.
@@ -146,7 +148,7 @@ mod tests {
     fn both_kinds_find_the_rows_that_are_left() {
         let values: Vec<i64> = (0..100).map(|n| n * 7 % 10).collect();
         for kind in [Kind::Hash, Kind::Ordered] {
-            let mut index = Index::new(kind);
+            let mut index = Index::new(kind, 0);
             index.insert(&values[..60]);
             index.drop_first(&values[..30]);
             index.forget(20);
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_ordered_index_finds_what_lies_between() {
-        let mut index = Index::new(Kind::Ordered);
+        let mut index = Index::new(Kind::Ordered, 0);
         index.insert(&[i64::MAX, 5, i64::MIN, -5, 0]);
         let reaches = [Some((-5, 5)), None, Some((i64::MIN, i64::MAX)), Some((1, -1))];
         let mut found = Vec::new();

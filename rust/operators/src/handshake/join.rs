@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::feed::Burst;
 use super::finder::Found;
-use super::predicate::{Columns, Predicate};
+use super::predicate::{Columns, Kind, Predicate};
 use super::window::Window;
 use super::{Algorithm, Chain};
 use crate::driver::{Driver, Stopped, Turn};
@@ -87,7 +87,8 @@ struct Epoch<P: Predicate> {
 impl<P: Predicate> HandshakeJoin<P> {
     /// A join without rows, on a chain of `nodes` nodes.
     pub fn new(predicate: Arc<P>, window: Window, algorithm: Algorithm, nodes: usize, ordered: bool) -> Self {
-        let looks_up = algorithm == Algorithm::LowLatency && predicate.lookup().is_some();
+        let looks_up =
+            algorithm == Algorithm::LowLatency && predicate.lookup().is_some_and(|lookup| lookup.kind() == Kind::Hash);
         let epoch = Epoch {
             ts: Vec::new(),
             sides: Vec::new(),

@@ -6,6 +6,14 @@ use super::index::Index;
 use super::predicate::{Columns, Kind};
 use super::window::Place;
 
+/// Rows below which an ordered index is not worth its upkeep.
+const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 13 };
+
+/// New rows, and how many pairs with kept rows, on which it is tried whether an ordered index pays; and it does if values
+/// are within reach in fewer than one pair of so many.
+const SAMPLE: (usize, usize) = (16, 1 << 11);
+const PAYS: usize = if cfg!(test) { 4 } else { 256 };
+
 /// Rows on their way through the chain, in the order of their side.
 #[derive(Debug)]
 pub(super) struct Chunk<C> {
@@ -37,12 +45,18 @@ pub(super) struct LocalWindow<C> {
     places: Vec<Place>,
     columns: C,
     start: usize,
+    /// What finds rows by a value, if anything does: a hash table at any time, an ordered index while it pays.
+    kind: Option<Kind>,
     index: Option<Index>,
+    /// Rows that were ever added, and how many of them there have to be until it is tried again whether an index pays.
+    added: usize,
+    next_try: usize,
 }
 
 impl<C: Columns> LocalWindow<C> {
     pub(super) fn new(kind: Option<Kind>) -> Self {
-        LocalWindow { places: Vec::new(), columns: C::default(), start: 0, index: kind.map(Index::new) }
+        let index = (kind == Some(Kind::Hash)).then(|| Index::new(Kind::Hash, 0));
+        LocalWindow { places: Vec::new(), columns: C::default(), start: 0, kind, index, added: 0, next_try: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -71,10 +85,41 @@ impl<C: Columns> LocalWindow<C> {
     pub(super) fn insert(&mut self, chunk: &Chunk<C>, values: impl Fn(&C) -> &[i64]) {
         debug_assert!(self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number));
         let old = self.places.len();
+        self.added += chunk.places.len();
         self.places.extend_from_slice(&chunk.places);
         self.columns.push_rows(&chunk.columns, 0..chunk.places.len());
         if let Some(index) = &mut self.index {
             index.insert(&values(&self.columns)[old..]);
+        }
+    }
+
+    /// Decides now and then whether rows are found by an ordered index, on a sample of what `rows` new rows reach.
+    pub(super) fn try_index(
+        &mut self,
+        rows: usize,
+        reach: impl Fn(usize) -> Option<(i64, i64)>,
+        values: impl Fn(&C) -> &[i64],
+    ) {
+        let kept = self.len();
+        if self.kind != Some(Kind::Ordered) || self.added < self.next_try || kept < LEAST_INDEXED {
+            return;
+        }
+        self.next_try = self.added + kept;
+        let values = &values(&self.columns)[self.start..];
+        let news = rows.min(SAMPLE.0);
+        let of_each = (SAMPLE.1 / news).min(kept);
+        let in_reach = |nth: usize| -> usize {
+            let Some((low, high)) = reach(nth * rows / news) else { return 0 };
+            (0..of_each).filter(|at| (low..=high).contains(&values[at * kept / of_each])).count()
+        };
+        let pays = (0..news).map(in_reach).sum::<usize>() * PAYS < news * of_each;
+        match &self.index {
+            None if pays => {
+                let index = self.index.insert(Index::new(Kind::Ordered, self.start));
+                index.insert(values);
+            }
+            Some(_) if !pays => self.index = None,
+            _ => {}
         }
     }
 
@@ -122,5 +167,40 @@ impl<C: Columns> LocalWindow<C> {
         let chunk = Chunk { home: 0, places: self.places[rows].to_vec(), columns };
         self.expire(number, |_| &[]);
         Some(chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(numbers: Range<u64>) -> Chunk<Vec<i64>> {
+        let places = numbers.clone().map(|number| Place { number, from: 0, upto: 0 }).collect();
+        Chunk { home: 0, places, columns: numbers.map(|number| number as i64 % 100).collect() }
+    }
+
+    #[test]
+    fn an_ordered_index_comes_and_goes_with_what_is_in_reach() {
+        let mut window = LocalWindow::new(Some(Kind::Ordered));
+        window.insert(&chunk(0..300), Vec::as_slice);
+        assert!(window.expire(150, Vec::as_slice).is_some(), "rows are gone when the index is made");
+        window.insert(&chunk(300..400), Vec::as_slice);
+        window.try_index(4, |row| Some((row as i64, row as i64)), Vec::as_slice);
+        let found = |window: &LocalWindow<Vec<i64>>, reach: (i64, i64)| {
+            let mut found = Vec::new();
+            let places = window.start..window.places.len();
+            window
+                .index()?
+                .find([Some(reach)].into_iter(), places, |_, place| found.push(window.places[place as usize].number));
+            found.sort_unstable();
+            Some(found)
+        };
+        assert_eq!(found(&window, (7, 7)), Some(vec![207, 307]));
+        window.expire(250, Vec::as_slice);
+        window.insert(&chunk(400..900), Vec::as_slice);
+        assert_eq!(found(&window, (7, 7)), Some(vec![307, 407, 507, 607, 707, 807]));
+        // Enough rows later, all of them are in reach.
+        window.try_index(2, |_| Some((0, 99)), Vec::as_slice);
+        assert_eq!(found(&window, (7, 7)), None);
     }
 }

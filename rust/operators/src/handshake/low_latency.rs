@@ -29,7 +29,7 @@ impl LowLatency {
         }
         if let Some(chunk) = rows {
             // Line 8.
-            core.finder.left_meets(&chunk, &core.right_window);
+            core.finder.left_meets(&chunk, &mut core.right_window);
             core.meet_forwarded(&chunk);
             // Lines 9 and 10.
             if chunk.home == core.number {
@@ -59,7 +59,7 @@ impl LowLatency {
         }
         if let Some(chunk) = rows {
             // Lines 8 and 9: a left row in expedition meets these rows on its own way.
-            core.finder.right_meets(&chunk, &core.left_window, self.ended);
+            core.finder.right_meets(&chunk, &mut core.left_window, self.ended);
             // Line 14: what is acknowledged rides on the next message to the right.
             core.right_arrived = chunk.end();
             if chunk.home == core.number {

@@ -27,7 +27,7 @@ impl Original {
         core.acknowledge(passed);
         self.spans[1] = opposite;
         if let Some(chunk) = rows {
-            core.finder.left_meets(&chunk, &core.right_window);
+            core.finder.left_meets(&chunk, &mut core.right_window);
             core.meet_forwarded(&chunk);
             core.left_window.insert(&chunk, |_| &[]);
         }
@@ -49,7 +49,7 @@ impl Original {
         let Message { rows, seq, passed, opposite } = message;
         self.spans[0] = opposite;
         if let Some(chunk) = rows {
-            core.finder.right_meets(&chunk, &core.left_window, u64::MAX);
+            core.finder.right_meets(&chunk, &mut core.left_window, u64::MAX);
             core.right_arrived = chunk.end();
             core.right_window.insert(&chunk, |_| &[]);
         }

@@ -82,6 +82,6 @@ pub trait Lookup<L, R>: Send + Sync {
 pub enum Kind {
     /// A hash table, for predicates with an equality: both ends of a reach are the one value.
     Hash,
-    /// An ordered index, for predicates with a band.
+    /// An ordered index, for predicates with a band, which a node makes while few of its rows are in reach.
     Ordered,
 }

@@ -39,7 +39,7 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [Log; 2],
-    /// What is compared, without rows. One that is an equality comes first.
+    /// What is compared, without rows. Rows may be looked up by the first: an equality if there is one, or else a band.
     terms: Vec<Term>,
     /// Which of the terms that were given each of them is.
     order: Vec<usize>,
@@ -68,7 +68,7 @@ impl<T: Rank> SlidingHandshake<T> {
             Windows::Rows(left, right) => Window::Rows { left: left as u64, right: right as u64 },
         };
         let mut terms: Vec<(usize, Term)> = terms.into_iter().enumerate().collect();
-        terms.sort_by_key(|(_, term)| !term.is_equality());
+        terms.sort_by_key(|(_, term)| (!term.is_equality(), !term.is_band()));
         let (order, terms): (Vec<usize>, Vec<Term>) = terms.into_iter().unzip();
         let keeps_left = how.keeps_left() || !how.pairs();
         SlidingHandshake {
@@ -95,13 +95,12 @@ impl<T: Rank> SlidingHandshake<T> {
 
 /// A chain without rows.
 fn chain<T: Rank>(window: Window, algorithm: Algorithm, nodes: usize, terms: &[Term]) -> HandshakeJoin<Bands<T>> {
-    let lookup = is_keyed(terms).then_some(Kind::Hash);
+    let lookup = match terms {
+        [] => None,
+        [first, ..] if first.is_equality() => Some(Kind::Hash),
+        _ => Some(Kind::Ordered),
+    };
     HandshakeJoin::new(Arc::new(Bands::new(lookup)), window, algorithm, nodes, true)
-}
-
-/// Whether rows are looked up by the first of the terms.
-fn is_keyed(terms: &[Term]) -> bool {
-    terms.first().is_some_and(Term::is_equality)
 }
 
 /// Rows of a side, and which of them compare with nothing: the terms say what they take, and have their numbers.
@@ -125,7 +124,7 @@ fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (Numbers<T>, Vec
         Column { values, takes }
     };
     let columns = spans.into_iter().map(column).collect();
-    (Numbers::new(rows, columns, is_keyed(terms)), void)
+    (Numbers::new(rows, columns, !terms.is_empty()), void)
 }
 
 impl<T: Rank> SlidingHandshake<T> {

@@ -104,6 +104,11 @@ impl Term {
         self.relation.is_equality()
     }
 
+    /// Whether a row matches just those with numbers between two that depend on its own.
+    pub fn is_band(&self) -> bool {
+        self.relation.is_band()
+    }
+
     /// Whether the ranks of all numbers have 32 bits.
     pub fn is_narrow(&self) -> bool {
         let narrow = |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::F32(_));

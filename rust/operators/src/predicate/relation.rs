@@ -164,6 +164,19 @@ impl Relation {
         has(Order::LessOrEqual) && has(Order::GreaterOrEqual)
     }
 
+    /// Whether it bounds a number on both sides.
+    pub(super) fn is_band(&self) -> bool {
+        fn bounds<W>(constraints: &[Constraint<W>], less: bool) -> bool {
+            constraints.iter().any(|constraint| match constraint {
+                Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => order.is_less() == less,
+            })
+        }
+        match self {
+            Relation::Whole(constraints) => bounds(constraints, true) && bounds(constraints, false),
+            Relation::Float(constraints) => bounds(constraints, true) && bounds(constraints, false),
+        }
+    }
+
     /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their ends.
     pub(super) fn fits(&self, left: (&Numbers, (u64, u64)), right: (&Numbers, (u64, u64))) -> bool {
         let whole = |numbers: &Numbers, rank: u64| match numbers {
