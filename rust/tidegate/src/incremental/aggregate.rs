@@ -40,6 +40,9 @@ const EPOCH_ROWS: usize = 1 << 18;
 /// Epochs with fewer rows are the caller's work alone: waking threads would cost more.
 const SMALL_EPOCH: usize = 1 << 12;
 
+/// Pieces of a source's rows with fewer, on average, are put together before anything is made of them.
+const PIECE_ROWS: usize = 1 << 10;
+
 /// Pages of results that are made at a time: those of a long row of windows should not all be held at once.
 const PAGES: usize = 8;
 
@@ -293,11 +296,9 @@ impl OnlineAggregation {
                 Ok((run.ts.slice(start, rows), run.batch.slice(start, rows).project(read)?))
             };
             let pieces = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
-            let (ts, batches) = match pieces.len() {
-                1 => {
-                    pieces.into_iter().map(|(ts, batch)| (Int64s::Arrow(ts), vec![batch])).next().expect("there is one")
-                }
-                _ => in_one_piece(&schema, &pieces)?,
+            let (ts, batches) = match &pieces[..] {
+                [(ts, batch)] => (Int64s::Arrow(ts.clone()), vec![batch.clone()]),
+                pieces => in_few_pieces(&schema, pieces)?,
             };
             Ok((Table::of_valid(format!("source {number}"), schema.clone(), batches)?, ts))
         };
@@ -471,8 +472,10 @@ enum Step {
     End,
 }
 
-fn in_one_piece(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
-    let mut ts = Pages::new(pieces.iter().map(|(ts, _)| ts.len()).sum());
+/// The times in one piece, and the rows likewise where their pieces are small: else each is worth a look of its own.
+fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
+    let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
+    let mut ts = Pages::new(rows);
     let mut filled = 0;
     for (piece, _) in pieces {
         ts[filled..filled + piece.len()].copy_from_slice(piece);
@@ -480,6 +483,7 @@ fn in_one_piece(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<Rec
     }
     let batches = match pieces {
         [] => Vec::new(),
+        pieces if rows >= pieces.len() * PIECE_ROWS => pieces.iter().map(|(_, batch)| batch.clone()).collect(),
         pieces => vec![concat_batches(schema, pieces.iter().map(|(_, batch)| batch))?],
     };
     Ok((Int64s::Own(ts), batches))
