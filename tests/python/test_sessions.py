@@ -207,6 +207,10 @@ def test_explain_tells_of_sessions():
     table = pa.table({"ts": [1]})
     plan = tidegate.explain(tidegate.aggregate, table, on="ts", session=5, aggs={"n": agg.count()})
     assert "sessions that end 5 (integer) after their last row, on ts" in plan
+    aggs = {"n": agg.count()}
+    plan = tidegate.explain(tidegate.Aggregate, table, on="ts", session=5, aggs=aggs, sources=2)
+    assert "sessions that end 5 (integer) after their last row, on ts" in plan
+    assert "by the session's end, then key, once no row can extend it" in plan
 
 
 @pytest.mark.parametrize(

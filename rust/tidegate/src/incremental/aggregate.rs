@@ -85,7 +85,7 @@ pub struct OnlineAggregation {
     charge: Option<Charge>,
     driver: Driver,
     /// For work that is not worth waking other threads.
-    alone: Driver,
+    pub(super) alone: Driver,
     pub(super) rows_out: u64,
     latency: Latency,
     /// Why the aggregation cannot go on.
@@ -263,11 +263,9 @@ impl OnlineAggregation {
         let streams = Streams::alike(tables, &self.plan, &driver)?;
         drop(pending);
         streams.check_windows(&self.plan)?;
-        let mut keys = Vec::with_capacity(streams.table.rows());
-        for batch in streams.table.batches() {
-            keys.extend(self.groups.of(&batch.project(&self.by)?)?);
-        }
-        let codes = self.ordered.codes(&streams.table, &mut *self.windows)?;
+        let batches = streams.table.batches().iter().map(|batch| batch.project(&self.by));
+        let keys = self.groups.of(&batches.collect::<Result<Vec<_>, _>>()?, &driver)?;
+        let codes = self.ordered.codes(&streams.table, &mut *self.windows, &driver)?;
         let columns = Columns::new(&streams, &self.plan, Extent::Stream(&codes), &driver)?;
         let firsts = self.choose_from(&streams)?;
         let sources = streams.sources((!self.by.is_empty()).then_some(&keys));

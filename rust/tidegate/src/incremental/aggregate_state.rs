@@ -110,8 +110,12 @@ impl OnlineAggregation {
         let schemas: Vec<SchemaRef> = self.intake.sources.iter().map(|source| lock(source).schema().clone()).collect();
         let schema = |source: u16| schemas[usize::from(source)].clone();
         self.intake.shared.late.read(&mut reader, &self.intake.shared.budget, schema)?;
-        let numbers = if self.by.is_empty() { vec![0] } else { self.groups.of(&reader.table(self.groups.schema())?)? };
-        self.ordered.restore(|schema| reader.table(schema))?;
+        let numbers = if self.by.is_empty() {
+            vec![0]
+        } else {
+            self.groups.of(&[reader.table(self.groups.schema())?], &self.alone)?
+        };
+        self.ordered.restore(|schema| reader.table(schema), &self.alone)?;
         let saved = read_saved(&mut reader, &numbers)?;
         if !self.windows.restore(saved) {
             return Err(Error::state("the snapshot is damaged: its states are not those of its slices"));

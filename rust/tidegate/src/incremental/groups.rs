@@ -5,6 +5,7 @@ use arrow_cast::cast;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use tidegate_operators::aggregate::KeyOrder;
+use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::Side;
 
 use super::keys::KeyNumbers;
@@ -73,23 +74,32 @@ impl Groups {
         &self.schema
     }
 
-    /// The number of each row's group.
-    pub(super) fn of(&mut self, rows: &RecordBatch) -> Result<Vec<u32>> {
-        let numbers = self.numbers.of(Side::Left, rows)?;
+    /// The number of each row's group, batch after batch.
+    pub(super) fn of(&mut self, batches: &[RecordBatch], driver: &Driver) -> Result<Vec<u32>> {
+        let mut all = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+        let found = self.numbers.of_each(Side::Left, driver, batches)?;
+        for ((numbers, may_be_new), rows) in found.into_iter().zip(batches) {
+            if may_be_new {
+                self.take_in(rows, &numbers)?;
+            }
+            all.extend(numbers);
+        }
+        Ok(all)
+    }
+
+    /// Takes in the keys of rows whose numbers were none's.
+    fn take_in(&mut self, rows: &RecordBatch, numbers: &[u32]) -> Result<()> {
         let most = numbers.iter().max().map_or(0, |&number| number as usize + 1);
         self.keys.resize(most.max(self.keys.len()), None);
         let mut fresh: Vec<(u32, u32)> = Vec::new();
-        for (row, &number) in (0..).zip(&numbers) {
+        for (row, &number) in (0..).zip(numbers) {
             let key = &mut self.keys[number as usize];
             if key.is_none() {
                 *key = Some(Box::default());
                 fresh.push((number, row));
             }
         }
-        if !fresh.is_empty() {
-            self.learn(rows, &fresh)?;
-        }
-        Ok(numbers)
+        if fresh.is_empty() { Ok(()) } else { self.learn(rows, &fresh) }
     }
 
     /// Takes in the keys of numbers that were none's, each with a row that has it.

@@ -71,6 +71,29 @@ impl KeyNumbers {
         self.complete(&keys, found)
     }
 
+    /// The same for several batches of a side, and whether keys of each may be new; threads look up those that are not.
+    pub(super) fn of_each(
+        &mut self,
+        side: Side,
+        driver: &Driver,
+        batches: &[RecordBatch],
+    ) -> Result<Vec<(Vec<u32>, bool)>> {
+        let columns = self.columns.clone();
+        let tables: Vec<Table> = batches.iter().map(|batch| Table::trusted(name(side), batch.clone())).collect();
+        let keys = tables.iter().map(|table| self.side_keys(side, table, &columns)).collect::<Result<Vec<_>>>()?;
+        let numbers = &self.numbers;
+        let found = driver.map(keys.iter().zip(&tables).collect(), |(keys, table)| {
+            let found = numbers.find(keys, table.rows())?;
+            let may_be_new = found.iter().any(|number| [UNKNOWN, NO_KEY].contains(number));
+            Ok((found, may_be_new))
+        })?;
+        let complete = |(keys, found): (&SideKeys<'_>, Result<(Vec<u32>, bool)>)| match found? {
+            (found, true) => Ok((self.complete(keys, found)?, true)),
+            (found, false) => Ok((found, false)),
+        };
+        keys.iter().zip(found).map(complete).collect()
+    }
+
     /// The same for both sides: most keys have a number, which threads look up at the same time.
     pub(super) fn of_both(&mut self, driver: &Driver, batches: &[RecordBatch; 2]) -> Result<[Vec<u32>; 2]> {
         let table = |side: Side| Table::trusted(name(side), batches[side as usize].clone());

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::aggregate::{OnlineWindows, Page, Values};
+use tidegate_operators::driver::Driver;
 
 use super::groups::{GROUP_BYTES, Groups};
 use crate::Result;
@@ -73,13 +74,16 @@ impl OrderedColumns {
     }
 
     /// For each aggregate that needs them, the codes of all rows. States get new codes where that has to be.
-    pub(super) fn codes(&mut self, rows: &Table, windows: &mut dyn OnlineWindows) -> Result<Vec<Codes>> {
+    pub(super) fn codes(
+        &mut self,
+        rows: &Table,
+        windows: &mut dyn OnlineWindows,
+        driver: &Driver,
+    ) -> Result<Vec<Codes>> {
         let mut of_columns = Vec::with_capacity(self.columns.len());
         for (place, column) in self.columns.iter_mut().enumerate() {
-            let mut numbers = Vec::with_capacity(rows.rows());
-            for batch in rows.batches() {
-                numbers.extend(column.values.of(&batch.project(&[column.at])?)?);
-            }
+            let batches = rows.batches().iter().map(|batch| batch.project(&[column.at]));
+            let numbers = column.values.of(&batches.collect::<Result<Vec<_>, _>>()?, driver)?;
             if let Some(new) = column.give() {
                 follow(&self.of_output, place, windows, &new);
             }
@@ -113,9 +117,13 @@ impl OrderedColumns {
     }
 
     /// Takes back what [`tables`](Self::tables) gave, from a reader of tables of a schema.
-    pub(super) fn restore(&mut self, mut read: impl FnMut(&SchemaRef) -> Result<RecordBatch>) -> Result<()> {
+    pub(super) fn restore(
+        &mut self,
+        mut read: impl FnMut(&SchemaRef) -> Result<RecordBatch>,
+        driver: &Driver,
+    ) -> Result<()> {
         for column in &mut self.columns {
-            column.values.of(&read(column.values.schema())?)?;
+            column.values.of(&[read(column.values.schema())?], driver)?;
             column.space();
         }
         Ok(())
