@@ -56,7 +56,7 @@ fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize)
 
 fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("window_join");
-    for (threads, rows) in [(1, 4096), (2, 4096), (1, 256)] {
+    for (threads, rows) in [(1, 4096), (2, 4096), (1, 64), (2, 64)] {
         let driver = Driver::new(threads, Stop::default());
         let mut random = Random(42);
         let terms = vec![band(&mut random), band(&mut random)];

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use crate::gather::prefetch;
 use crate::pages::Pages;
 use crate::scan::Span;
 use crate::wide::{Work, wide};
@@ -21,6 +22,9 @@ const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
 /// Words that are tested between two branches.
 const TILE: usize = 8;
 const TILE_ROWS: usize = 64 * TILE;
+
+/// Cache lines of a bitmap that are asked for ahead.
+const ANNOUNCED: usize = 4;
 
 /// Which rows of a block are in buckets before some bucket.
 type Bitmap = [u64; BLOCK_WORDS];
@@ -101,6 +105,15 @@ impl Bitmaps {
     /// Bytes held.
     pub fn memory(&self) -> usize {
         self.words.len() * size_of::<u64>()
+    }
+
+    /// Asks for what [`scan`](Self::scan) reads first: the processor asks for the rest once it sees which way that goes.
+    pub fn announce(&self, span: Span<u8>, run: &Range<usize>) {
+        let (block, first) = (run.start / BLOCK_ROWS, run.start % BLOCK_ROWS / 64);
+        for bucket in [usize::from(span.low), usize::from(span.low) + usize::from(span.width) + 1] {
+            let bitmap = self.bitmap(block, bucket);
+            (0..ANNOUNCED).for_each(|line| prefetch(bitmap, first + line * 8));
+        }
     }
 
     /// Adds to `found` the rows of `run` whose bucket is in a range, ascending.

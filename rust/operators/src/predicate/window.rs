@@ -407,6 +407,18 @@ impl Window {
         places.truncate(kept);
     }
 
+    /// Asks for what the search of a run in bitmaps reads first.
+    fn announce(&self, ranges: &Ranges, row: usize, run: Range<u32>) {
+        for (nth, codes) in self.codes.iter().enumerate() {
+            if let Values::Bitmaps(bitmaps) = &codes.values
+                && !run.is_empty()
+            {
+                let span = buckets(ranges.code(row, self.codes.len(), nth));
+                bitmaps.announce(span, &(run.start as usize..run.end as usize));
+            }
+        }
+    }
+
     /// Searches the runs of some rows in a block of bitmaps.
     fn find_by_bitmaps(
         &self,
@@ -417,7 +429,10 @@ impl Window {
     ) {
         // 1. Their candidates, whose numbers are in no cache that is near.
         let mut before = [0; AHEAD];
-        for (&row, before) in rows.iter().zip(&mut before) {
+        for (nth, (&row, before)) in rows.iter().zip(&mut before).enumerate() {
+            if let Some(&next) = rows.get(nth + 1) {
+                self.announce(ranges, next, run(next));
+            }
             let run = run(row);
             let mut places = [std::mem::take(&mut found[row])];
             *before = places[0].len();
