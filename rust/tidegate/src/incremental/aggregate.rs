@@ -235,7 +235,9 @@ impl OnlineAggregation {
             (self.pending, rest) = plan(reader, EPOCH_ROWS);
         }
         if !self.pending.is_empty() {
-            self.take_in()?;
+            let rows: usize = self.pending.iter().map(Planned::len).sum();
+            let driver = if rows < SMALL_EPOCH { self.alone.clone() } else { self.driver.clone() };
+            driver.within(|| self.take_in(&driver).and_then(|()| self.make()))?;
             return Ok(Step::Went);
         }
         // 3. Promises alone may complete windows.
@@ -251,25 +253,23 @@ impl OnlineAggregation {
     }
 
     /// Adds the rows that are pending.
-    fn take_in(&mut self) -> Result<()> {
-        let rows: usize = self.pending.iter().map(Planned::len).sum();
+    fn take_in(&mut self, driver: &Driver) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         let pieces = pending.iter().flat_map(Planned::pieces);
         self.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
         let charges: Vec<Arc<Charge>> =
             pending.iter().flat_map(Planned::pieces).map(|(pushed, _)| pushed.run.charge.clone()).collect();
-        let driver = if rows < SMALL_EPOCH { self.alone.clone() } else { self.driver.clone() };
-        let tables = self.tables(&pending, &driver)?;
-        let streams = Streams::alike(tables, &self.plan, &driver)?;
+        let tables = self.tables(&pending, driver)?;
+        let streams = Streams::alike(tables, &self.plan, driver)?;
         drop(pending);
         streams.check_windows(&self.plan)?;
         let batches = streams.table.batches().iter().map(|batch| batch.project(&self.by));
-        let keys = self.groups.of(&batches.collect::<Result<Vec<_>, _>>()?, &driver)?;
-        let codes = self.ordered.codes(&streams.table, &mut *self.windows, &driver)?;
-        let columns = Columns::new(&streams, &self.plan, Extent::Stream(&codes), &driver)?;
+        let keys = self.groups.of(&batches.collect::<Result<Vec<_>, _>>()?, driver)?;
+        let codes = self.ordered.codes(&streams.table, &mut *self.windows, driver)?;
+        let columns = Columns::new(&streams, &self.plan, Extent::Stream(&codes), driver)?;
         let firsts = self.choose_from(&streams)?;
         let sources = streams.sources((!self.by.is_empty()).then_some(&keys));
-        self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), &driver)?;
+        self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), driver)?;
         self.tidy(charges)
     }
 
