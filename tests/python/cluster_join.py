@@ -20,7 +20,8 @@ import tidegate.spark
 ROWS = 20_000
 
 
-def main(master: str, marker: str, parallelism: str) -> None:
+def start(master: str) -> SparkSession:
+    """A small session on a cluster."""
     session = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
@@ -33,6 +34,19 @@ def main(master: str, marker: str, parallelism: str) -> None:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def kill_executor() -> None:
+    """Kill the executor that runs the task."""
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+    executor = int(daemon.rpartition(")")[2].split()[1])
+    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
+    os.kill(executor, signal.SIGKILL)
+
+
+def main(master: str, marker: str, parallelism: str) -> None:
+    session = start(master)
     rows = session.range(ROWS, numPartitions=4).selectExpr("id", "id % 7 as key", "id * 3 as ts")
 
     def deadly(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -40,10 +54,7 @@ def main(master: str, marker: str, parallelism: str) -> None:
             Path(marker).touch(exist_ok=False)
         except FileExistsError:
             return batch
-        daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
-        executor = int(daemon.rpartition(")")[2].split()[1])
-        assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
-        os.kill(executor, signal.SIGKILL)
+        kill_executor()
         return batch
 
     found = tidegate.spark.interval_join(

@@ -1,9 +1,12 @@
-"""Streams of files whose rows are partly late, the query that joins them, and what it must find."""
+"""Streams of files whose rows are partly late, queries that read them, and what they must find."""
 
+import datetime as dt
 import os
 import random
 import signal
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import tidegate
 import tidegate.spark
+from tidegate.spark._aggregate_task import in_order
 
 SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 STORE = {
@@ -22,6 +27,12 @@ STORE = {
     )
 }
 QUERY = {"on": "ts", "by": "k", "lower": "-4s", "upper": "2s"}
+QUERIES: dict[str, dict[str, Any]] = {
+    "interval_join": QUERY,
+    "window_join": {"on": "ts", "by": "k", "window": ("2s", "4s")},
+    "band_join": {"on": "v", "within": 25, "by": "k", "time": "ts", "window": ("2s", "4s")},
+}
+WINDOWS = {"on": "ts", "by": "k", "size": "8s", "advance": "3s"}
 SIDES = ("left", "right")
 
 # Milliseconds that rows may be late.
@@ -61,6 +72,19 @@ def _rows(draw: random.Random, batch: int, count: int, first: int) -> pa.Table:
     return pa.table([keys, times, range(first, first + count)], schema=SCHEMA)
 
 
+@contextmanager
+def held_back(folder: Path) -> Iterator[None]:
+    """All files but the first of each side are gone for a while."""
+    rest = [path for side in SIDES for path in sorted((folder / side).iterdir())[1:]]
+    kept = [(path, path.read_bytes(), path.stat().st_mtime) for path in rest]
+    for path in rest:
+        path.unlink()
+    yield
+    for path, rows, time in kept:
+        path.write_bytes(rows)
+        os.utime(path, (time, time))
+
+
 def read(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
     """Both folders as streams."""
     left, right = (
@@ -73,24 +97,63 @@ def read(spark: SparkSession, folder: Path) -> tuple[DataFrame, DataFrame]:
     return left, right
 
 
-def joined(spark: SparkSession, folder: Path, **arguments: Any) -> DataFrame:
+def joined(
+    spark: SparkSession, folder: Path, join: str = "interval_join", **arguments: Any
+) -> DataFrame:
     """The join of both folders, late rows with it."""
-    query = {**QUERY, "late_as": "late", "partitions": 4, **arguments}
-    return tidegate.spark.interval_join(*read(spark, folder), **query)
+    query = {**QUERIES[join], "late_as": "late", "partitions": 4, **arguments}
+    function = getattr(tidegate.spark, join)
+    found: DataFrame = function(*read(spark, folder), **query)
+    return found
 
 
-def check(folder: Path, found: pa.Table, *, restarted: bool = False, **arguments: Any) -> None:
+def aggregated(spark: SparkSession, folder: Path, **arguments: Any) -> DataFrame:
+    """The windows of both folders, late rows with them."""
+    query = {**WINDOWS, "late_as": "late", "partitions": 4, **arguments}
+    return tidegate.spark.aggregate(read(spark, folder), **query)
+
+
+class Sink:
+    """Collects what a query finds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tables: dict[int, pa.Table] = {}
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        self.tables[batch] = frame.toArrow()
+
+    def begin(self, found: DataFrame) -> StreamingQuery:
+        """Start, or go on."""
+        writer = found.writeStream.foreachBatch(self)
+        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
+
+    def drain(self, found: DataFrame) -> pa.Table:
+        """Everything, once the input is used up and the watermark has passed it."""
+        query = self.begin(found)
+        query.processAllAvailable()
+        query.stop()
+        return self.all()
+
+    def all(self) -> pa.Table:
+        return pa.concat_tables(self.tables.values())
+
+
+def check(
+    folder: Path,
+    found: pa.Table,
+    join: str = "interval_join",
+    *,
+    restarted: bool = False,
+    **arguments: Any,
+) -> None:
     """The rows are the late ones, and those of the join of tables of all others.
 
-    After a restart Spark forgets how far each side was, so that fewer rows may be late.
+    After a restart Spark forgets how far each side was, so that fewer rows may be late. And a kill
+    may put the sides out of step, so that others may be: those that their own side has passed.
     """
-    files = {side: [*map(pq.read_table, sorted((folder / side).iterdir()))] for side in SIDES}
-    late = {
-        (side, v)
-        for side, tables in files.items()
-        for batch, table in enumerate(tables)
-        for v in table.filter(pc.less(_micros(table), _watermark(files, batch)))["v"].to_pylist()
-    }
+    files = _files(folder)
+    late = _late(files, restarted=restarted)
     rows = found.to_pylist()
     marked = [row for row in rows if row["late"]]
     # Semi and anti joins have no column for the value of a right row.
@@ -99,15 +162,65 @@ def check(folder: Path, found: pa.Table, *, restarted: bool = False, **arguments
     if restarted:
         late = found_late
     assert len(marked) == len(late) > 0
+    function = getattr(tidegate, join)
+    expected = function(*_used(files, late), **{**QUERIES[join], **arguments})
+    results = [row for row in rows if not row["late"] and END not in _values(row)]
+    assert len(results) == expected.num_rows > 0
+    assert _counted(results) == _counted(expected.to_pylist())
+
+
+def check_windows(
+    folder: Path, found: pa.Table, *, restarted: bool = False, **arguments: Any
+) -> None:
+    """As `check`, for `aggregated`."""
+    files = _files(folder)
+    rows = found.to_pylist()
+    late = _late(files, restarted=restarted)
+    found_late = {
+        (SIDES[row["late"]["stream"]], row["late"]["row"]["v"]) for row in rows if row["late"]
+    }
+    assert found_late <= late
+    if restarted:
+        late = found_late
+    assert found_late == late
+    assert len([row for row in rows if row["late"]]) == len(late) > 0
+    streams = [in_order(used, "ts", days=False) for used in _used(files, late)]
+    expected = tidegate.aggregate(streams, **{**WINDOWS, **arguments})
+    end = pc.min(files["left"][-2]["ts"]).as_py() - dt.timedelta(seconds=60)
+    results = [row for row in rows if not row["late"] and row["window_end"] < end]
+    for row in results:
+        del row["late"]
+    assert len(results) == expected.num_rows > 0
+    counted = [
+        Counter(tuple(row.values()) for row in some) for some in (results, expected.to_pylist())
+    ]
+    assert counted[0] == counted[1]
+
+
+def _files(folder: Path) -> dict[str, list[pa.Table]]:
+    return {side: [*map(pq.read_table, sorted((folder / side).iterdir()))] for side in SIDES}
+
+
+def _late(files: dict[str, list[pa.Table]], *, restarted: bool) -> set[tuple[str, int]]:
+    """Sides and values of the rows that are late, or that may be if queries restart."""
+    return {
+        (side, v)
+        for side, tables in files.items()
+        for batch, table in enumerate(tables)
+        for v in table.filter(
+            pc.less(_micros(table), _watermark({side: tables} if restarted else files, batch))
+        )["v"].to_pylist()
+    }
+
+
+def _used(files: dict[str, list[pa.Table]], late: set[tuple[str, int]]) -> list[pa.Table]:
+    """By side, the rows that are not late, without those that only move the watermark."""
     sides = []
     for side, tables in files.items():
         table = pa.concat_tables(tables[:-2])
         kept = [(side, v) not in late for v in table["v"].to_pylist()]
         sides.append(table.filter(pa.array(kept)))
-    expected = tidegate.interval_join(*sides, **{**QUERY, **arguments})
-    results = [row for row in rows if not row["late"] and END not in _values(row)]
-    assert len(results) == expected.num_rows > 0
-    assert _counted(results) == _counted(expected.to_pylist())
+    return sides
 
 
 def _micros(table: pa.Table) -> pa.ChunkedArray:

@@ -1,23 +1,34 @@
-"""A process that goes on with a streaming join, from a folder of `streaming` to Parquet files.
+"""A process that goes on with a streaming query, from a folder of `streaming` to Parquet files.
 
-Its argument is the folder; the process ends once the input is used up.
+Its arguments are the folder and the query's name in `QUERIES`; the process ends once the input is
+used up.
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
 
 import streaming
 from spark_session import settings, start
+from tidegate import agg
 
 HOW = "full"
+AGGS = {"n": agg.count(), "sum": agg.sum("v"), "last": agg.last("v")}
+
+QUERIES: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
+    "interval_join": lambda spark, folder: streaming.joined(spark, folder, how=HOW),
+    "aggregate": lambda spark, folder: streaming.aggregated(spark, folder, aggs=AGGS),
+}
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    folder, name = Path(sys.argv[1]), sys.argv[2]
     spark = start()
     with settings(spark, **streaming.STORE):
         query = (
-            streaming.joined(spark, folder, how=HOW)
+            QUERIES[name](spark, folder)
             .writeStream.trigger(availableNow=True)
             .option("checkpointLocation", str(folder / "checkpoint"))
             .format("parquet")

@@ -19,6 +19,10 @@ import pyspark
 import pytest
 
 import cluster_join
+import cluster_stream
+import spark_session
+import streaming
+import streaming_query
 import tidegate
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the executor in /proc")
@@ -71,21 +75,56 @@ def master(tmp_path_factory) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("parallelism", ["broadcast", "hybrid"])
-def test_an_executor_that_is_killed_costs_no_row(master, tmp_path, parallelism):
-    marker = tmp_path / "killed"
+def ran(*command: object) -> str:
+    """What a script on the cluster prints."""
     run = subprocess.run(
-        [sys.executable, cluster_join.__file__, master, marker, parallelism],
+        [sys.executable, *map(str, command)],
+        cwd=Path(__file__).parents[2],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.mark.parametrize("parallelism", ["broadcast", "hybrid"])
+def test_an_executor_that_is_killed_costs_no_row(master, tmp_path, parallelism):
+    marker = tmp_path / "killed"
+    printed = ran(cluster_join.__file__, master, marker, parallelism)
     assert marker.exists()
     ids = np.arange(cluster_join.ROWS)
     table = pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
     pairs = tidegate.interval_join(table, table, on="ts", by="key", lower=-50, upper=50)
     numbers = pairs["id"].to_numpy() * cluster_join.ROWS + pairs["id_right"].to_numpy()
     expected = [len(numbers), len(np.unique(numbers)), int(numbers.sum())]
-    assert list(map(int, run.stdout.split())) == expected
+    assert list(map(int, printed.split())) == expected
+
+
+@pytest.mark.parametrize("query", streaming_query.QUERIES)
+def test_executors_of_a_stream_that_are_killed_cost_no_row(master, tmp_path, query):
+    pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+    streaming.write(tmp_path, 5, seed=5)
+    ran(cluster_stream.__file__, master, tmp_path, query)
+    for batch in cluster_stream.DEADLY:
+        assert (tmp_path / f"killed-{batch}").exists()
+    # The sink's own log tells which files count.
+    found = spark_session.start().read.parquet(str(tmp_path / "found")).toArrow()
+    if query == "aggregate":
+        streaming.check_windows(tmp_path, found, aggs=streaming_query.AGGS)
+    else:
+        streaming.check(tmp_path, found, how=streaming_query.HOW)
+
+
+def test_the_example_of_the_readme_needs_no_more_than_the_address_of_a_cluster(master, tmp_path):
+    text = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"## From PySpark\n\n```python\n(.*?)```", text, re.DOTALL)
+    [shown] = re.findall(r"## From PySpark.*?```text\n(.*?)```", text, re.DOTALL)
+    assert '.master("local[*]")' in example
+    script = tmp_path / "example.py"
+    script.write_text(example.replace("local[*]", master))
+    # Spark's own averages differ in their last digits, as it adds up what comes first.
+    found, expected = (re.findall(r"[A-Z]{3}|\d+\.\d{9}", text) for text in (ran(script), shown))
+    assert found == expected
+    assert len(found) == 9

@@ -3,9 +3,7 @@
 import copy
 import dataclasses
 import random
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,10 +14,8 @@ pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
 )
 
-from pyspark.sql import Row
-from pyspark.sql.streaming.tws_tester import TwsTester
-
-from tidegate.spark import _state
+from buckets import Bucket, counted, pack, read
+from tidegate.spark import _state, _stream_task
 from tidegate.spark._pack import LEFT, RIGHT
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
@@ -27,10 +23,15 @@ SECOND = 1_000_000
 HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 
-def sides(how: str, lower: int, upper: int) -> _state.Sides:
+def sides(how: str, lower: int, upper: int, band: int | None = None) -> _stream_task.Sides:
     width = upper - lower
-    return _state.Sides(
-        arguments={"on": "ts", "by": "k", "lower": lower, "upper": upper, "how": how},
+    function, arguments = "IntervalJoin", {"on": "ts", "lower": lower, "upper": upper}
+    if band is not None:
+        function = "BandJoin"
+        arguments = {"on": "v", "within": band, "time": "ts", "window": (upper, -lower)}
+    return _stream_task.Sides(
+        function=function,
+        arguments={**arguments, "by": "k", "how": how},
         schemas=(SCHEMA, SCHEMA),
         times=(1, 1),
         lasting=(
@@ -48,52 +49,21 @@ def rows(draw: random.Random, first: int, count: int, numbers: Iterator[int]) ->
     return pa.table([key, ts, [next(numbers) for _ in range(count)]], schema=SCHEMA)
 
 
-def pack(side: int, table: pa.Table) -> Row:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return Row(side=side, rows=sink.getvalue().to_pybytes())
-
-
-def read(output: list[Row], late: int | None) -> list[dict[str, Any]]:
-    chosen = [row.rows for row in output if row.late == late]
-    return [row for rows in chosen for row in pa.ipc.open_stream(rows).read_all().to_pylist()]
-
-
-class Bucket:
-    """A bucket in a stream, and what came out of it."""
-
-    def __init__(self, join: _state.Sides) -> None:
-        self.tester = TwsTester(
-            _state.Processor(join), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
-        )
-        self.output: list[Row] = []
-
-    def batch(self, watermark: int, *packs: Row) -> None:
-        """A micro-batch. Spark, too, tells of expired timers after the input."""
-        self.tester._currentWatermarkMs = watermark // 1000
-        self.tester.handle.setWatermark(watermark // 1000)
-        if packs:
-            self.output += self.tester.test(0, list(packs))
-        self.output += self.tester._handleExpiredTimers()
-
-    @property
-    def entries(self) -> dict[Any, Any]:
-        return self.tester.peekMapState("entries", 0)
-
-
-def counted(found: list[dict[str, Any]]) -> Counter[Any]:
-    return Counter(tuple(row.values()) for row in found)
-
-
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
+@pytest.mark.parametrize("band", [None, 9], ids=["interval", "band"])
 @pytest.mark.parametrize("seed", range(8))
-def test_rows_are_those_of_the_join_of_tables(how: str, forgetful: float, seed: int) -> None:
+def test_rows_are_those_of_the_join_of_tables(
+    how: str, forgetful: float, band: int | None, seed: int
+) -> None:
     draw = random.Random(f"{how} {seed}")  # noqa: S311 - for tests
     lower = draw.randrange(-6 * SECOND, 4 * SECOND)
     upper = lower + draw.randrange(8 * SECOND)
-    bucket = Bucket(sides(how, lower, upper))
+    if band is not None:
+        # Windows are no negative lengths.
+        lower, upper = min(lower, 0), max(upper, 0)
+    work = sides(how, lower, upper, band)
+    bucket = Bucket(work)
     start = draw.choice([-60, 1_700_000_000]) * SECOND
     numbers = iter(range(10_000))
     pushed: tuple[list[pa.Table], list[pa.Table]] = ([SCHEMA.empty_table()], [SCHEMA.empty_table()])
@@ -122,7 +92,8 @@ def test_rows_are_those_of_the_join_of_tables(how: str, forgetful: float, seed: 
         sum(table.num_rows for table in tables) - kept.num_rows
         for tables, kept in zip(pushed, used, strict=True)
     ]
-    expected = tidegate.interval_join(*used, on="ts", by="k", lower=lower, upper=upper, how=how)
+    join = tidegate.interval_join if band is None else tidegate.band_join
+    expected = join(*used, **work.arguments)
     assert counted(read(bucket.output, None)) == counted(expected.to_pylist())
     assert bucket.entries == {}
     assert bucket.tester.peekValueState("header", 0) is None
@@ -184,7 +155,7 @@ def test_state_of_another_query_is_refused() -> None:
     join = sides("inner", -5 * SECOND, 0)
     bucket = Bucket(join)
     bucket.batch(0, pack(LEFT, one_row(10)))
-    bucket.tester.processor._sides = dataclasses.replace(join, query="other")
+    bucket.tester.processor._work = dataclasses.replace(join, query="other")
     with pytest.raises(tidegate.StateError, match="state of another query"):
         bucket.batch(0, pack(LEFT, one_row(11)))
 

@@ -10,7 +10,6 @@ import tidegate
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.query import StreamingQuery
 
 import streaming
 import tidegate.spark
@@ -26,42 +25,16 @@ def spark():
         yield session
 
 
-class Sink:
-    """Collects what a query finds."""
-
-    def __init__(self, folder) -> None:
-        self.folder = folder
-        self.tables: dict[int, pa.Table] = {}
-
-    def __call__(self, frame, batch: int) -> None:
-        self.tables[batch] = frame.toArrow()
-
-    def begin(self, found) -> StreamingQuery:
-        """Start, or go on."""
-        writer = found.writeStream.foreachBatch(self)
-        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
-
-    def drain(self, found) -> pa.Table:
-        """Everything, once the input is used up and the watermark has passed it."""
-        query = self.begin(found)
-        query.processAllAvailable()
-        query.stop()
-        return self.all()
-
-    def all(self) -> pa.Table:
-        return pa.concat_tables(self.tables.values())
-
-
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
 def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how):
     streaming.write(tmp_path, 3, seed=len(how))
-    found = Sink(tmp_path).drain(streaming.joined(spark, tmp_path, how=how))
+    found = streaming.Sink(tmp_path).drain(streaming.joined(spark, tmp_path, how=how))
     streaming.check(tmp_path, found, how=how)
 
 
 def test_without_a_key(spark, tmp_path):
     streaming.write(tmp_path, 3, seed=1)
-    found = Sink(tmp_path).drain(
+    found = streaming.Sink(tmp_path).drain(
         streaming.joined(spark, tmp_path, by=None, how="left", suffix="_right")
     )
     streaming.check(tmp_path, found.drop_columns(["k_right"]), by=None, how="left")
@@ -73,7 +46,7 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
     java = spark.sparkContext._gateway.proc.pid
     killed = 0
 
-    class Killer(Sink):
+    class Killer(streaming.Sink):
         def __call__(self, frame, batch: int) -> None:
             nonlocal killed
             super().__call__(frame, batch)
@@ -86,7 +59,7 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     streaming.write(tmp_path, 6, seed=4)
-    sink = Sink(tmp_path)
+    sink = streaming.Sink(tmp_path)
     for _ in range(3):
         query = sink.begin(streaming.joined(spark, tmp_path, how="full"))
         before = len(sink.tables)
@@ -99,17 +72,10 @@ def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
 
 def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
     streaming.write(tmp_path, 3, seed=5)
-    sink = Sink(tmp_path)
-    held_back = {}
-    for side in streaming.SIDES:
-        _, *rest = sorted((tmp_path / side).iterdir())
-        held_back |= {path: path.read_bytes() for path in rest}
-        for path in rest:
-            path.unlink()
-    # The first batch leaves state in every bucket, for no watermark has passed its rows.
-    sink.drain(streaming.joined(spark, tmp_path, how="left"))
-    for path, rows in held_back.items():
-        path.write_bytes(rows)
+    sink = streaming.Sink(tmp_path)
+    with streaming.held_back(tmp_path):
+        # The first batch leaves state in every bucket, for no watermark has passed its rows.
+        sink.drain(streaming.joined(spark, tmp_path, how="left"))
     query = sink.begin(streaming.joined(spark, tmp_path, how="left", upper="3s"))
     with pytest.raises(StreamingQueryException, match="state of another query"):
         query.processAllAvailable()
@@ -125,7 +91,7 @@ def test_what_follows_the_join_in_its_call(spark, tmp_path):
         then_schema="rows long",
     )
     plain = streaming.joined(spark, tmp_path, late_as=None)
-    one, other = (Sink(tmp_path / name) for name in ("one", "other"))
+    one, other = (streaming.Sink(tmp_path / name) for name in ("one", "other"))
     rows = sum(one.drain(counting)["rows"].to_pylist())
     assert rows == other.drain(plain).num_rows > 0
 

@@ -1,4 +1,4 @@
-"""A streaming join whose driver, executors and workers are killed, again and again.
+"""Streaming queries whose driver, executors and workers are killed, again and again.
 
 `KILLS=50` in the environment tries harder.
 """
@@ -27,17 +27,18 @@ pytestmark = [
 ]
 
 
-def test_nothing_is_lost_and_nothing_doubled(tmp_path):
+@pytest.mark.parametrize("name", streaming_query.QUERIES)
+def test_nothing_is_lost_and_nothing_doubled(tmp_path, name):
     # A batch for each kill, and some that are left alone.
     streaming.write(tmp_path, KILLS + 3, seed=KILLS)
     draw = random.Random(KILLS)  # noqa: S311 - for tests
     commits = tmp_path / "checkpoint" / "commits"
+    command = [sys.executable, streaming_query.__file__, str(tmp_path), name]
     killed = 0
     for _ in range(10 * KILLS):
         if killed == KILLS:
             break
         begun = len([*commits.glob("[0-9]*")])
-        command = [sys.executable, streaming_query.__file__, str(tmp_path)]
         with subprocess.Popen(
             command, start_new_session=True, stderr=subprocess.DEVNULL
         ) as process:
@@ -48,8 +49,11 @@ def test_nothing_is_lost_and_nothing_doubled(tmp_path):
                 killed += 1
                 os.killpg(process.pid, signal.SIGKILL)
     assert killed == KILLS
-    last = subprocess.run([sys.executable, streaming_query.__file__, str(tmp_path)], check=False)
+    last = subprocess.run(command, check=False)
     assert last.returncode == 0
     # The sink's own log tells which files count.
     found = start().read.parquet(str(tmp_path / "found")).toArrow()
-    streaming.check(tmp_path, found, restarted=True, how=streaming_query.HOW)
+    if name == "aggregate":
+        streaming.check_windows(tmp_path, found, restarted=True, aggs=streaming_query.AGGS)
+    else:
+        streaming.check(tmp_path, found, restarted=True, how=streaming_query.HOW)

@@ -20,12 +20,14 @@ on every node, in one version. `explain` says which way was chosen, and why.
 Where a row goes depends on nothing but its own values and the plan, so a retried or speculative
 task yields equal rows. Their order is not promised, as in any Spark join.
 
-Two streaming DataFrames are joined by one stateful operator. Each needs a watermark on its time
-column (`withWatermark`) and the session Spark's RocksDB state store. A pair comes out in the
-micro-batch whose watermark has passed its later row, a row without a partner in the one whose
-watermark has passed all that it could have had. Every row is written to the state store once, and
-removed once it cannot matter any more; native joins stay in the Python workers' memory from batch
-to batch, and are made anew from the store where a worker was lost. Rows are late if they are older
+Streaming DataFrames go through one stateful operator. Each needs a watermark on its time column
+(`withWatermark`) and the session Spark's RocksDB state store; the output mode is `append`. A pair
+comes out in the micro-batch whose watermark has passed its later row, a row without a partner in
+the one whose watermark has passed all that it could have had, and the aggregates of a window in the
+one whose watermark has passed its end. Every row, or what it adds to a slice of time, is written to
+the state store once, and removed once it cannot matter any more; native operators stay in the
+Python workers' memory from batch to batch, and are made anew from the store where a worker was
+lost. Rows are late if they are older
 than the watermark; `late_as` lets them out, too. Which rows are late depends on the micro-batches
 and on Spark's watermark, which may be lower for a while after a restart, and nothing else.
 
@@ -172,6 +174,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
+    time: Names | None = None,
+    window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: tidegate.Expr | str | None = None,
     how: How = "inner",
@@ -179,6 +183,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "key", "value", "hybrid"] = "auto",
+    late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -205,11 +210,15 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         <BLANKLINE>
 
     Args:
-        left_df: The left side, a table.
-        right_df: The right side, a table.
+        left_df: The left side.
+        right_df: The right side, a stream if and only if the left side is.
         on: As for `tidegate.band_join`. Rows are divided by the values of the first column: name
             the one first that leaves the fewest pairs.
         within: As for `tidegate.band_join`.
+        time: The time columns, where there is a window: one name or a pair. For streams, the
+            columns that have the watermarks.
+        window: As for `window_join`: pairs are those of rows that are close and in each other's
+            windows of time. Streams need one.
         by: As for `interval_join`.
         where: As for `interval_join`.
         how: As for `interval_join`.
@@ -220,6 +229,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             values, with copies of the rows near a border. A value with more rows than a partition
             should have is divided further, by a hash of the rows of one side, with copies of the
             other side's rows; in a full join, of which no side can be copied alone, it is not.
+            Streams are divided by key; without `by` they are one bucket, which is one task.
+        late_as: As for `interval_join`.
         then: As for `interval_join`.
         then_schema: As for `interval_join`.
 
@@ -228,11 +239,27 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit.
+        tidegate.TidegateError: Another argument is unfit, or a stream lacks what `interval_join`
+            asks of it, or a window.
     """
-    query = BandQuery.of(on=on, within=within, by=by, where=where, how=how, suffix=suffix)
+    query = BandQuery.of(
+        on=on,
+        within=within,
+        time=time,
+        window=window,
+        by=by,
+        where=where,
+        how=how,
+        suffix=suffix,
+    )
     plan = Plan.of(
-        left_df, right_df, query, columns=columns, partitions=partitions, parallelism=parallelism
+        left_df,
+        right_df,
+        query,
+        columns=columns,
+        partitions=partitions,
+        parallelism=parallelism,
+        late_as=late_as,
     )
     return _join.joined(plan, then, then_schema)
 
@@ -250,6 +277,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     where: tidegate.Expr | str | None = None,
     partitions: int | None = None,
     parallelism: Division = "auto",
+    late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -285,24 +313,30 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         <BLANKLINE>
 
     Args:
-        streams: One DataFrame, or several that have the columns in the same types. They are
-            numbered from 0 in this order.
-        on: Time column: timestamp, timestamp_ntz, date or integer.
+        streams: One DataFrame, or several that have the columns in the same types, all of them
+            tables or all of them streams. They are numbered from 0 in this order.
+        on: Time column: timestamp, timestamp_ntz, date or integer. For streams, the column that has
+            the watermark.
         size: How long a window is: a duration, or an integer in the column's unit (microseconds
             for timestamps, days for dates).
         advance: How much later the next window begins, likewise; the size when None.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
         session: How long a session lasts after its last row, in place of `size`, `advance` and
-            `offset`.
+            `offset`. Not for streams.
         by: Key columns: a name or a list of names. Null is a group.
         aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
-        partitions: Number of partitions; by default enough for the cores and the rows.
+        partitions: Number of partitions; by default enough for the cores and the rows. For streams,
+            as for `interval_join`.
         parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
             key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
             reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
-            time. `auto`: whichever makes a sample's fullest partition smallest. Sessions are
-            divided by key only, and without `by` they are one task's work.
+            time. `auto`: whichever makes a sample's fullest partition smallest. Sessions, and all
+            windows of streams, are divided by key only, and without `by` they are one task's work.
+        late_as: For streams: the name of a further column of the result, null in a result. A late
+            row has nulls elsewhere, and there a struct of `stream`, the number of its DataFrame,
+            and `row`, a struct of its columns that the aggregation reads. Without it, late rows
+            are dropped.
         then: Applied to every batch of the result inside the same call.
         then_schema: Spark schema of what `then` returns.
 
@@ -328,6 +362,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         where=where,
         partitions=partitions,
         parallelism=parallelism,
+        late_as=late_as,
     )
     return _aggregate.aggregated(plan, then, then_schema)
 
@@ -345,6 +380,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -386,6 +422,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns: As for `interval_join`.
         partitions: As for `interval_join`.
         parallelism: As for `interval_join`.
+        late_as: As for `interval_join`.
         then: As for `interval_join`.
         then_schema: As for `interval_join`.
 
@@ -411,6 +448,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
+        late_as=late_as,
         then=then,
         then_schema=then_schema,
     )

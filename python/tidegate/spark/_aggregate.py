@@ -8,6 +8,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, cast, get_args
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
@@ -24,10 +25,10 @@ from pyspark.sql.types import (
 
 import tidegate
 from tidegate.agg import Aggregate, Function
-from tidegate.spark import _bounds, _layout
+from tidegate.spark import _bounds, _layout, _stream, _stream_aggregate
 from tidegate.spark._aggregate_task import AggregateTask, Aggregation, Partials
 from tidegate.spark._axis import TimeAxis
-from tidegate.spark._input import Input
+from tidegate.spark._input import Input, check_frames
 from tidegate.spark._join import in_partitions, outgoing
 from tidegate.spark._layout import Division, Layout, Reach, Sample
 from tidegate.spark._pack import PACKS, RIGHT, Packer
@@ -46,7 +47,6 @@ from tidegate.spark._task import on_worker
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from tidegate.spark._task import Then
@@ -67,6 +67,7 @@ class AggregatePlan:
     result: StructType
     partitions: int | None
     parallelism: Division
+    late_as: str | None
 
     @classmethod
     def of(  # noqa: PLR0913 - the arguments of the public function
@@ -83,6 +84,7 @@ class AggregatePlan:
         where: tidegate.Expr | str | None = None,
         partitions: int | None = None,
         parallelism: Division = "auto",
+        late_as: str | None = None,
     ) -> AggregatePlan:
         """Check the arguments of `tidegate.spark.aggregate`."""
         frames = (streams,) if isinstance(streams, DataFrame) else tuple(streams)
@@ -95,16 +97,33 @@ class AggregatePlan:
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where)
-        for frame, name in zip(frames, _names(frames), strict=True):
-            if frame.isStreaming:
-                message = f"{name}: expected a batch DataFrame, found a streaming one"
-                raise tidegate.TidegateError(message)
-        tables = [empty(frame, name) for frame, name in zip(frames, _names(frames), strict=True)]
+        names = _names(frames)
+        check_frames(frames, names)
+        _check_kind(frames, names, late_as)
+        tables = [empty(frame, name) for frame, name in zip(frames, names, strict=True)]
         aggregation.run(tables)
         sent = tuple(dict.fromkeys((on, *keys, *_others(aggregation, tables))))
         _check_types(frames, sent)
         result = _spark_schema(frames, aggregation)
-        return cls(frames, aggregation, sent, result, partitions, parallelism)
+        if late_as in result.names:
+            message = f"late_as: the result has a column {late_as!r}: choose another name"
+            raise tidegate.SchemaError(message)
+        if frames[0].isStreaming:
+            if session is not None:
+                message = (
+                    "session: of streams, a session that goes on would keep its rows for ever: "
+                )
+                message += "give `size`, or aggregate the rows of each micro-batch in foreachBatch"
+                raise tidegate.TidegateError(message)
+            for frame, name in zip(frames, names, strict=True):
+                _stream.check_watermark(frame, name, on)
+            _stream.check_host(frames[0].sparkSession, parallelism)
+        return cls(frames, aggregation, sent, result, partitions, parallelism, late_as)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the inputs are streams."""
+        return self.frames[0].isStreaming
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -128,13 +147,28 @@ class AggregatePlan:
 
     @property
     def source(self) -> str | None:
-        """The column that tells the streams apart, where the result depends on it."""
-        return self._free_name("source") if len(self.frames) > 1 and not self.combines else None
+        """The column that tells the DataFrames apart, where what comes out depends on it."""
+        told = len(self.frames) > 1 and (self.streams or not self.combines)
+        return self._free_name("source") if told else None
 
     @property
-    def owner(self) -> str:
-        """A column for the bucket of a key, among those of the result."""
-        return self._free_name("bucket")
+    def kept(self) -> tuple[str, ...]:
+        """What there is of a slice."""
+        return ("window_start", *self.aggregation.by, *self.aggregation.aggs)
+
+    @property
+    def empty(self) -> pa.Table:
+        """No rows, as they travel."""
+        rows = empty(self.frames[0], "stream").select(list(self.sent))
+        if self.source is None:
+            return rows
+        return rows.append_column(self.source, pa.array([], pa.int16()))
+
+    @property
+    def owner(self) -> str | None:
+        """A column for the bucket of a key, where windows have to be told from those of others."""
+        told = self.layout.is_cut and len(self.layout.buckets) > 1
+        return self._free_name("bucket") if told else None
 
     def _free_name(self, name: str) -> str:
         taken = {*self.sent, *self.result.names, "bucket"}
@@ -179,6 +213,9 @@ class AggregatePlan:
         size, _ = self.lengths
         # A row is in windows that begin up to so much earlier.
         reach = Reach.of(0, size - 1)
+        if self.streams:
+            buckets = (self.partitions or _stream.BUCKETS) if self.aggregation.by else 1
+            return _layout.by_key(buckets, "right", reach)
         if self.parallelism == "key":
             partitions = self.partitions or shuffle_partitions(self._session)
             return _layout.by_key(partitions, "right", reach)
@@ -191,6 +228,38 @@ class AggregatePlan:
     @property
     def _session(self) -> SparkSession:
         return self.frames[0].sparkSession
+
+    @property
+    def sends_slices(self) -> bool:
+        """Whether rows travel as aggregates of slices; of streams, some rows may be late."""
+        return self.combines and not self.streams
+
+    def packed(self) -> DataFrame:
+        """What travels as packs, each for a partition."""
+        buckets, rows = len(self.layout.buckets), self.input.frame
+        if buckets > 1:
+            bucket = F.pmod(self.input.key_hash(self.input), F.lit(buckets)).cast("int")
+            more = () if self.owner is None else (self.owner,)
+            rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
+        extra = 1 if buckets > 1 else 0
+        packer = Packer(self.layout, RIGHT, self.input.on, TimeAxis(self.in_days), extra)
+        if not self.sends_slices:
+            return rows.mapInArrow(on_worker(packer.run, "tidegate_pack_rows"), PACKS)
+        slices, _ = self.by_slice
+        pack = Partials(self.names, slices, replace(packer, on=0))
+        return rows.mapInArrow(on_worker(pack.run, "tidegate_pack_slices"), PACKS)
+
+    @property
+    def by_slice(self) -> tuple[Aggregation, Aggregation]:
+        """The aggregation of rows by slice, and that of slices by window."""
+        query = self.aggregation
+        merged = {
+            name: Aggregate(_COMBINED[one.function], name) for name, one in query.aggs.items()
+        }
+        return (
+            replace(query, size=math.gcd(*self.lengths), advance=None),
+            replace(query, on="window_start", aggs=merged, where=None),
+        )
 
     def _sample(self) -> Sample:
         """Keys and times of rows, as the right side of a join whose left rows are windows."""
@@ -208,38 +277,25 @@ def aggregated(
 ) -> DataFrame:
     """The aggregation as a DataFrame."""
     session = plan.frames[0].sparkSession
-    schema, output = outgoing(session, plan.result, then, then_schema)
-    layout, query = plan.layout, plan.aggregation
-    rows, more = plan.input.frame, []
-    if len(layout.buckets) > 1:
-        bucket = F.pmod(plan.input.key_hash(plan.input), F.lit(len(layout.buckets))).cast("int")
-        more = [plan.owner] if layout.is_cut else []
-        rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
-    names, final = plan.names, query
-    extra = 1 if len(layout.buckets) > 1 else 0
-    packer = Packer(layout, RIGHT, plan.input.on, TimeAxis(plan.in_days), extra)
-    pack = packer.run
-    if plan.combines:
-        slices = replace(query, size=math.gcd(*plan.lengths), advance=None)
-        pack = Partials(names, slices, replace(packer, on=0)).run
-        names = ("window_start", *query.by, *query.aggs)
-        merged = {
-            name: Aggregate(_COMBINED[one.function], name) for name, one in query.aggs.items()
-        }
-        final = replace(query, on="window_start", aggs=merged, where=None)
+    schema, output = outgoing(session, plan.result, then, then_schema, plan.late_as)
+    if plan.streams:
+        return _stream_aggregate.aggregated(plan, schema, output)
+    names, final = plan.names, plan.aggregation
+    if plan.sends_slices:
+        names, (_, final) = plan.kept, plan.by_slice
+    more = () if plan.owner is None else (plan.owner,)
     task = AggregateTask(
         names=(*names, *more),
         aggregation=final,
         streams=len(plan.frames),
         source=plan.source,
-        owner=more[0] if more else None,
+        owner=plan.owner,
         in_order=not plan.combines,
         days=plan.in_days,
-        layout=layout,
+        layout=plan.layout,
         output=output,
     )
-    packed = "tidegate_pack_slices" if plan.combines else "tidegate_pack_rows"
-    packs = in_partitions(rows.mapInArrow(on_worker(pack, packed), PACKS), layout)
+    packs = in_partitions(plan.packed(), plan.layout)
     return packs.mapInArrow(on_worker(task.run, "tidegate_aggregate"), schema)
 
 
@@ -248,6 +304,19 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
         message = "streams: expected at least one DataFrame, got none"
         raise tidegate.TidegateError(message)
     return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
+
+
+def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str | None) -> None:
+    """All are tables, or all are streams."""
+    for frame, name in zip(frames, names, strict=True):
+        if frame.isStreaming != frames[0].isStreaming:
+            kinds = ("is", "is not") if frame.isStreaming else ("is not", "is")
+            message = f"{name} {kinds[0]} a streaming DataFrame and {names[0]} {kinds[1]}: read "
+            message += "all as streams, or aggregate inside `foreachBatch`, where all are tables"
+            raise tidegate.TidegateError(message)
+    if late_as is not None and not frames[0].isStreaming:
+        message = "late_as: in an aggregation of tables no row is late: leave it out"
+        raise tidegate.TidegateError(message)
 
 
 def _others(query: Aggregation, tables: Sequence[pa.Table]) -> list[str]:

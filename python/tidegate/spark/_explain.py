@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tidegate.spark._whole import Whole
 
 
+_STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
+
+
 def described(plan: Plan) -> str:
     """The native join's own account, then what Spark does around it."""
     session = plan.left.sparkSession
@@ -36,13 +39,16 @@ def described(plan: Plan) -> str:
 
 
 def _streamed(plan: Plan) -> list[str]:
-    late = "dropped" if plan.late_as is None else f"marked in column {plan.late_as!r}"
     return [
         f"  divided    {_division(plan.layout, plan.query.divided)}",
-        "  kept       in Spark's state store, by bucket, and in the Python workers' memory",
+        f"  kept       {_STORES}",
         "  comes      once the watermark of the batch has passed the later row of a pair",
-        f"  late rows  {late}",
+        f"  late rows  {_late(plan.late_as)}",
     ]
+
+
+def _late(name: str | None) -> str:
+    return "dropped" if name is None else f"marked in column {name!r}"
 
 
 def _broadcast(whole: Whole) -> list[str]:
@@ -67,8 +73,21 @@ def aggregate_described(plan: AggregatePlan) -> str:
     what = f"rows, for {why}"
     if plan.combines:
         what = "aggregates by slice of time and key, made where the rows are read"
+    if plan.streams:
+        return "\n".join([native, *_streamed_windows(plan)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
     return "\n".join([native, sent, *_shuffled(plan.layout)])
+
+
+def _streamed_windows(plan: AggregatePlan) -> list[str]:
+    what = "aggregates by slice of time and key" if plan.combines else "rows"
+    return [
+        f"  sent       rows: {', '.join(plan.sent)}",
+        f"  divided    {_division(plan.layout, 'time')}",
+        f"  kept       {what}, {_STORES}",
+        "  comes      once the watermark of the batch has passed the end of a window",
+        f"  late rows  {_late(plan.late_as)}",
+    ]
 
 
 def _shuffled(layout: Layout, what: str = "time") -> list[str]:

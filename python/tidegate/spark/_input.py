@@ -22,12 +22,28 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+import tidegate
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegate.spark._layout import Layout
 
 _FLOATS = (FloatType, DoubleType)
+
+
+def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
+    """Refuse what is no DataFrame, and DataFrames of which one is Spark Connect's."""
+    for frame, name in zip(frames, names, strict=True):
+        if not isinstance(frame, DataFrame):
+            found = f"{type(frame).__module__}.{type(frame).__qualname__}"
+            message = f"{name}: expected a DataFrame of Spark, got {found}: make one with "
+            message += "spark.createDataFrame, or call the function of this name in `tidegate`"
+            raise TypeError(message)
+        if type(frame) is not type(frames[0]):
+            message = f"{names[0]} and {name} are of different sessions, of which one is Spark "
+            message += "Connect's: make both with one session"
+            raise tidegate.TidegateError(message)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:
     """The join as a DataFrame."""
-    if then is not None and plan.late_as is not None:
-        message = "`then` makes other rows of results, so that `late_as` cannot tell which were "
-        message += "late: give one of them"
-        raise tidegate.TidegateError(message)
-    schema, output = outgoing(plan.left.sparkSession, plan.columns.result, then, then_schema)
+    session = plan.left.sparkSession
+    schema, output = outgoing(session, plan.columns.result, then, then_schema, plan.late_as)
     arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
     call = Call(plan.query.function, arguments, output)
     if plan.streams:
@@ -45,8 +42,13 @@ def outgoing(
     result: StructType,
     then: Then | None,
     then_schema: StructType | str | None,
+    late_as: str | None,
 ) -> tuple[StructType, Output]:
     """What Spark gets of a native result: its schema, and how tasks make it."""
+    if then is not None and late_as is not None:
+        message = "`then` makes other rows of results, so that `late_as` cannot tell which were "
+        message += "late: give one of them"
+        raise tidegate.TidegateError(message)
     if (then is None) != (then_schema is None):
         message = "`then` and `then_schema` go together: give both or none"
         raise tidegate.TidegateError(message)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 import tidegate
-from tidegate.spark import _axis, _bounds, _schema
+from tidegate.spark import _axis, _bounds, _schema, _window
 from tidegate.spark._axis import Axis, TimeAxis
 
 if TYPE_CHECKING:
     from tidegate.spark._layout import Reach
     from tidegate.spark._schema import KeyPairs
-    from tidegate.types import Bound, Closed, Distance, How, KeyNames, Names, Within
+    from tidegate.types import Bound, Closed, Distance, How, KeyNames, Names, Window, Within
 
 _DAY = 86_400_000_000
 
@@ -26,6 +26,7 @@ class Query(Protocol):
     """The arguments of a native join, their names made uniform."""
 
     function: ClassVar[str]
+    of_streams: ClassVar[str]
     divided: ClassVar[str]
 
     @property
@@ -56,8 +57,15 @@ class Query(Protocol):
     def arguments(self) -> dict[str, Any]:
         """The arguments as the native function takes them."""
 
+    @property
+    def time(self) -> tuple[str, str] | None:
+        """The time columns, if times are compared."""
+
     def axis(self, kinds: Kinds) -> tuple[Axis, Reach]:
         """What rows are divided by, given the first columns' types, and how far pairs reach."""
+
+    def reach_in_time(self) -> Reach:
+        """How many microseconds pairs reach, given that times are timestamps."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class IntervalQuery:
     """An interval join."""
 
     function: ClassVar[str] = "interval_join"
+    of_streams: ClassVar[str] = "IntervalJoin"
     divided: ClassVar[str] = "time"
 
     on: tuple[str, str]
@@ -98,6 +107,11 @@ class IntervalQuery:
         return (self.on,)
 
     @property
+    def time(self) -> tuple[str, str]:
+        """The time columns."""
+        return self.on
+
+    @property
     def bands(self) -> KeyPairs:
         """None: a row without a time is refused."""
         return ()
@@ -122,16 +136,23 @@ class IntervalQuery:
         unit = None if pa.types.is_integer(kinds[0]) else _DAY if days else 1
         return TimeAxis(days), _bounds.reach(self.lower, self.upper, unit=unit)
 
+    def reach_in_time(self) -> Reach:
+        """The bounds."""
+        return _bounds.reach(self.lower, self.upper, unit=1)
+
 
 @dataclass(frozen=True)
 class BandQuery:
     """A band join."""
 
     function: ClassVar[str] = "band_join"
+    of_streams: ClassVar[str] = "BandJoin"
     divided: ClassVar[str] = "value"
 
     on: KeyPairs
     within: Within | list[Within] | Mapping[str, Within]
+    time: tuple[str, str] | None
+    window: Window | tuple[Window, Window] | None
     by: KeyPairs
     where: tidegate.Expr | str | None
     how: How
@@ -143,6 +164,8 @@ class BandQuery:
         *,
         on: str | Sequence[Names] | Mapping[str, str],
         within: Within | list[Within] | Mapping[str, Within],
+        time: Names | None = None,
+        window: Window | tuple[Window, Window] | None = None,
         by: KeyNames | None = None,
         where: tidegate.Expr | str | None = None,
         how: How = "inner",
@@ -154,12 +177,16 @@ class BandQuery:
             message += 'give ["x", "y"] for two columns, or [("x", "y")] for one that has another '
             message += "name on the right"
             raise TypeError(message)
-        return cls(_schema.pairs(on), within, _schema.pairs(by), where, how, suffix)
+        if window is not None:
+            # Refuses windows of rows, which have no order here.
+            _window.bounds(window)
+        times = None if time is None else _schema.pair(time)
+        return cls(_schema.pairs(on), within, times, window, _schema.pairs(by), where, how, suffix)
 
     @property
     def compared(self) -> KeyPairs:
-        """The band columns."""
-        return self.on
+        """The band columns, then the time columns."""
+        return self.on if self.time is None else (*self.on, self.time)
 
     @property
     def bands(self) -> KeyPairs:
@@ -172,6 +199,8 @@ class BandQuery:
         return {
             "on": list(self.on),
             "within": self.within,
+            "time": self.time,
+            "window": self.window,
             "by": list(self.by) or None,
             "where": self.where,
             "how": self.how,
@@ -181,6 +210,11 @@ class BandQuery:
     def axis(self, kinds: Kinds) -> tuple[Axis, Reach]:
         """The first band column."""
         return _axis.of_band(kinds, *self._ends())
+
+    def reach_in_time(self) -> Reach:
+        """The windows."""
+        lower, upper = (None, None) if self.window is None else _window.bounds(self.window)
+        return _bounds.reach(lower, upper, unit=1)
 
     def _ends(self) -> tuple[Distance | None, Distance | None]:
         """How far below and above the left value of the first column the right one may be."""

@@ -1,20 +1,21 @@
-"""What a Python worker does in a streaming join: native joins whose rows Spark's store keeps.
+"""What a Python worker does with streams: native operators whose rows Spark's store keeps.
 
-A bucket of keys has a native join of its own. What a micro-batch brings for the bucket is appended
-to the store as one *entry*, once, and removed once no row of it can matter any more. An entry is
-never read in between: the native join stays in the worker's memory from batch to batch. The store
-is the truth, though. Every update of a bucket writes a new random number into its *header*, and a
-join that is kept in memory under another number than the header's is not used: its batch was not
-committed, or another worker has had the bucket since. A join that is not there is made anew, fed
-with the bucket's entries and advanced to the header's watermark; what it finds up to there has come
-out before.
+A bucket of keys has a native operator of its own. What a micro-batch brings for the bucket is
+appended to the store as one *entry*, once, and removed once no row of it can matter any more. An
+entry is never read in between: the operator stays in the worker's memory from batch to batch. The
+store is the truth, though. Every update of a bucket writes a new random number into its *header*,
+and an operator that is kept in memory under another number than the header's is not used: its batch
+was not committed, or another worker has had the bucket since. An operator that is not there is made
+anew, fed with the bucket's entries and advanced to the header's watermark; what it finds up to
+there has come out before.
+
+Which operator it is, and what it stores of its rows, is told in `_stream_task`.
 """
 
 from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -23,11 +24,9 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate
-from tidegate.spark._pack import LEFT, NAMES, RIGHT
-from tidegate.spark._task import threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql.streaming.stateful_processor import (
         ExpiredTimerInfo,
@@ -35,23 +34,24 @@ if TYPE_CHECKING:
         TimerValues,
     )
 
+    from tidegate.spark._stream_task import Operator, Work
+
 # What comes out of a bucket: record batches of results, or of rows of a side that were late.
 OUTPUT = "late tinyint, rows binary"
 
 # Names and types of what the store keeps of a bucket. All of it changes together with the format.
-_FORMAT = 1
+_FORMAT = 2
 _HEADER = "format int, query string, first bigint, next bigint, watermark bigint, version string"
 _KEY = "entry bigint"
-_ENTRY = "until bigint, left_rows binary, right_rows binary"
+_ENTRY = "until bigint, rows array<binary>"
 
-# Joins that nobody has asked for in so many seconds are let go of.
+# Operators that nobody has asked for in so many seconds are let go of.
 _IDLE = 600.0
 
 _MILLISECOND = 1_000
 
-# Later than every time, and a watermark before which nothing is late.
-_FOREVER = 2**63 - 1
-_NONE = -_FOREVER
+# A watermark before which nothing is late.
+_NONE = -(2**63) + 1
 
 
 class Header(NamedTuple):
@@ -65,44 +65,10 @@ class Header(NamedTuple):
     version: str
 
 
-@dataclass(frozen=True)
-class Sides:
-    """A join as the workers need it: by side, what is sent of it.
-
-    Times are positions of the time columns; `lasting` says for how many microseconds after its time
-    a row of the side can matter, None being for ever.
-    """
-
-    arguments: dict[str, Any]
-    schemas: tuple[pa.Schema, pa.Schema]
-    times: tuple[int, int]
-    lasting: tuple[int | None, int | None]
-    query: str
-    keeps_late: bool
-
-    def join(self) -> tidegate.IntervalJoin:
-        """A native join without rows. Only `advance` raises its watermarks."""
-        return tidegate.IntervalJoin(
-            *self.schemas, **self.arguments, lateness=_FOREVER, threads=threads(), pin=False
-        )
-
-    def until(self, side: int, rows: pa.Table) -> int:
-        """The last watermark at which some of the rows matter."""
-        lasting = self.lasting[side]
-        latest = pc.max(self.micros(side, rows)).as_py()
-        if latest is None:
-            return _NONE
-        return _FOREVER if lasting is None else min(latest + lasting, _FOREVER)
-
-    def micros(self, side: int, rows: pa.Table) -> pa.ChunkedArray:
-        """The rows' times."""
-        return rows.column(self.times[side]).cast(pa.int64())
-
-
 class Warm(NamedTuple):
-    """A native join in memory, when its entries end to matter, and when it was used last."""
+    """An operator in memory, when its entries end to matter, and when it was used last."""
 
-    join: tidegate.IntervalJoin
+    operator: Operator
     until: list[int]
     used: float
 
@@ -114,9 +80,9 @@ _warm: dict[str, Warm] = {}
 class Processor(StatefulProcessor):
     """The stateful operator: a call has new rows of a bucket, or tells that the watermark rose."""
 
-    def __init__(self, sides: Sides) -> None:
-        """What to join."""
-        self._sides = sides
+    def __init__(self, work: Work) -> None:
+        """What to do with the rows."""
+        self._work = work
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the states."""
@@ -131,9 +97,9 @@ class Processor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
         """Take in packs of rows."""
-        packs: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+        packs: list[list[pa.Table]] = [[] for _ in self._work.schemas]
         for row in rows:
-            packs[row.side % 2].append(pa.ipc.open_stream(row.rows).read_all())
+            packs[row.side % len(packs)].append(pa.ipc.open_stream(row.rows).read_all())
         old = self._old_header()
         if old.version and _next_timer(old.watermark) <= timerValues.getCurrentWatermarkInMs():
             self._handle.deleteTimer(_next_timer(old.watermark))
@@ -146,7 +112,7 @@ class Processor(StatefulProcessor):
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
         """Let results out that have become final."""
-        return self._step(self._old_header(), ((), ()), timerValues)
+        return self._step(self._old_header(), [()] * len(self._work.schemas), timerValues)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -154,19 +120,18 @@ class Processor(StatefulProcessor):
     def _step(
         self,
         old: Header,
-        packs: tuple[Iterable[pa.Table], Iterable[pa.Table]],
+        packs: Sequence[Iterable[pa.Table]],
         timers: TimerValues,
     ) -> Iterator[Row]:
         watermark = max(old.watermark, _micros(timers.getCurrentWatermarkInMs()))
         warm = self._taken(old)
         tables = []
-        for side in (LEFT, RIGHT):
-            table, late = self._divided(side, packs[side], watermark)
+        for side, mine in enumerate(packs):
+            table, late = self._divided(side, mine, watermark)
             tables.append(table)
-            if late.num_rows and self._sides.keeps_late:
+            if late.num_rows and self._work.keeps_late:
                 yield from _rows(late.to_batches(), side)
-        _advance(warm.join, watermark)
-        yield from _rows(iter(warm.join.poll, None), None)
+        yield from _rows(_results(warm.operator, watermark), None)
         first, end = self._updated(old, warm, tables, watermark)
         if first == end:
             # Nothing is left of the bucket: it is as if it had never been.
@@ -175,15 +140,15 @@ class Processor(StatefulProcessor):
         if not old.version or old.watermark != watermark:
             self._handle.registerTimer(_next_timer(watermark))
         version = uuid.uuid4().hex
-        self._header.update((_FORMAT, self._sides.query, first, end, watermark, version))
+        self._header.update((_FORMAT, self._work.query, first, end, watermark, version))
         _warm[version] = warm._replace(used=time.monotonic())
 
     def _old_header(self) -> Header:
         stored = self._header.get()
         if stored is None:
-            return Header(_FORMAT, self._sides.query, 0, 0, _NONE, "")
+            return Header(_FORMAT, self._work.query, 0, 0, _NONE, "")
         header = Header(*stored)
-        if header.format != _FORMAT or header.query != self._sides.query:
+        if header.format != _FORMAT or header.query != self._work.query:
             message = "the checkpoint has the state of another query: its columns, arguments, or "
             message += "number of partitions were others, or another version of tidegate wrote it; "
             message += "start this query with a checkpoint location of its own"
@@ -191,7 +156,7 @@ class Processor(StatefulProcessor):
         return header
 
     def _taken(self, header: Header) -> Warm:
-        """The native join of the bucket, as it was when the header was written."""
+        """The operator of the bucket, as it was when the header was written."""
         now = time.monotonic()
         for version in [key for key, warm in _warm.items() if now - warm.used > _IDLE]:
             del _warm[version]
@@ -199,7 +164,7 @@ class Processor(StatefulProcessor):
         return warm or self._restored(header)
 
     def _restored(self, header: Header) -> Warm:
-        join = self._sides.join()
+        operator = self._work.operator()
         until = []
         for entry in range(header.first, header.next):
             stored = self._entries.getValue((entry,))
@@ -207,30 +172,29 @@ class Processor(StatefulProcessor):
                 message = f"the state store lacks entry {entry} of a bucket that has entries "
                 message += f"{header.first} to {header.next}: the checkpoint is damaged"
                 raise tidegate.StateError(message)
-            end, *sides = stored
+            end, sides = stored
             until.append(end)
             for side, rows in enumerate(sides):
                 if rows is not None:
-                    batch = pa.ipc.read_record_batch(pa.py_buffer(rows), self._sides.schemas[side])
-                    join.sources[side].push(batch)
-        _advance(join, header.watermark)
-        while join.poll() is not None:
+                    schema = self._work.stored[side]
+                    operator.push(side, pa.ipc.read_record_batch(pa.py_buffer(rows), schema))
+        for _ in _results(operator, header.watermark):
             pass
-        return Warm(join, until, 0.0)
+        return Warm(operator, until, 0.0)
 
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
     ) -> tuple[pa.Table, pa.Table]:
         """The rows of a side that are in time, and those that are not."""
-        schema = self._sides.schemas[side]
+        schema = self._work.schemas[side]
         # A session's time zone is in the types of what it sends, and may be another next time.
         tables = [pack.rename_columns(schema.names).cast(schema) for pack in packs]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
-        times = self._sides.micros(side, rows)
+        times = rows.column(self._work.times[side]).cast(pa.int64())
         if times.null_count:
-            name = schema.names[self._sides.times[side]]
-            message = f"{NAMES[side]}: column {name!r} has a null, and a row without a time can be "
-            message += "in no join: filter such rows out"
+            name = schema.names[self._work.times[side]]
+            message = f"{self._work.names[side]}: column {name!r} has a null, and a row without a "
+            message += "time has no place in a stream: filter such rows out"
             raise tidegate.TidegateError(message)
         is_late = pc.less(times, watermark)
         if not pc.any(is_late).as_py():
@@ -247,16 +211,16 @@ class Processor(StatefulProcessor):
             first += 1
             del warm.until[0]
         if any(table.num_rows for table in tables):
-            until = max(self._sides.until(side, table) for side, table in enumerate(tables))
+            until = max(self._work.until(side, table) for side, table in enumerate(tables))
             # In the order of the entries, so that only the oldest is looked at.
             until = max([until, *warm.until[-1:]])
-            stored: list[bytes | None] = [None, None]
+            stored: list[bytes | None] = [None] * len(tables)
             for side, table in enumerate(tables):
                 if table.num_rows:
-                    [rows] = table.combine_chunks().to_batches()
-                    warm.join.sources[side].push(rows)
+                    rows = self._work.kept(side, table)
+                    warm.operator.push(side, rows)
                     stored[side] = rows.serialize().to_pybytes()
-            self._entries.updateValue((end,), (until, *stored))
+            self._entries.updateValue((end,), (until, stored))
             warm.until.append(until)
             end += 1
         return first, end
@@ -272,10 +236,11 @@ def _micros(watermark: int) -> int:
     return watermark * _MILLISECOND if watermark > 0 else _NONE
 
 
-def _advance(join: tidegate.IntervalJoin, watermark: int) -> None:
+def _results(operator: Operator, watermark: int) -> Iterator[pa.RecordBatch]:
+    """What is final at a watermark and was not before."""
     if watermark != _NONE:
-        for source in join.sources:
-            source.advance(watermark)
+        operator.advance(watermark)
+    return iter(operator.poll, None)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], late: int | None) -> Iterator[Row]:

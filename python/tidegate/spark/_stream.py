@@ -1,4 +1,4 @@
-"""Joins of streaming DataFrames: one stateful operator, whose state Spark keeps and restores.
+"""Streaming DataFrames: one stateful operator, whose state Spark keeps and restores.
 
 Rows travel as in a join of tables, packed by buckets of keys, of which there are as many as
 partitions. What the operator does with a bucket is told in `_state`.
@@ -7,6 +7,7 @@ partitions. What the operator does with a bucket is told in `_state`.
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 import tidegate
 from tidegate.spark import _schema
 from tidegate.spark._pack import LEFT, NAMES, RIGHT
+from tidegate.spark._stream_task import Sides
 from tidegate.spark._task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.spark._plan import Plan
     from tidegate.spark._schema import KeyPairs, Origin
-    from tidegate.spark._state import Sides
-    from tidegate.spark._task import Batches, Call
+    from tidegate.spark._stream_task import Work
+    from tidegate.spark._task import Batches, Call, Output
 
 # Buckets of keys if the caller does not say. It must not depend on the cluster, which may be
 # another one when a query is restarted.
@@ -42,77 +44,101 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def check(plan: Plan) -> None:
-    """Refuse what a stream cannot do, before the query starts."""
-    if plan.query.bands:
-        message = "band_join joins tables, but left and right are streams: join the rows of each "
-        message += "micro-batch in foreachBatch, or use interval_join with the band as `where`"
+    """Refuse what a join of streams cannot do, before the query starts."""
+    if plan.query.time is None:
+        message = "time: a band join of streams needs the time columns, and with them a window, "
+        message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
+    for side, frame in enumerate((plan.left, plan.right)):
+        check_watermark(frame, NAMES[side], plan.query.time[side])
+    check_host(plan.left.sparkSession, plan.parallelism)
+
+
+def check_host(session: SparkSession, parallelism: str) -> None:
+    """Refuse what no stateful operator can do here."""
     if not hasattr(GroupedData, "transformWithState"):
-        message = f"joins of streams need PySpark 4.1 or later, found {pyspark.__version__}: join "
-        message += "inside `foreachBatch`, or update PySpark"
+        message = f"streams need PySpark 4.1 or later, found {pyspark.__version__}: work inside "
+        message += "`foreachBatch`, or update PySpark"
         raise tidegate.TidegateError(message)
-    if plan.parallelism not in ("auto", "key"):
-        message = f"parallelism: streams are divided by key, found {plan.parallelism!r}: "
+    if parallelism not in ("auto", "key"):
+        message = f"parallelism: streams are divided by key, found {parallelism!r}: "
         message += "leave it out, or give 'key'"
         raise tidegate.TidegateError(message)
-    for side, mine in enumerate(plan.inputs):
-        field = mine.fields[mine.on]
-        if _WATERMARK not in field.metadata:
-            name = plan.query.compared[0][side]
-            message = f"{NAMES[side]}: column {name!r} has no watermark, without which no result "
-            message += f"is final and no row forgotten: call .withWatermark({name!r}, "
-            message += "'10 minutes') on the DataFrame, with as much as rows may be late"
-            raise tidegate.TidegateError(message)
-    store = plan.left.sparkSession.conf.get(_STORE)
+    store = session.conf.get(_STORE)
     if store != _ROCKSDB:
-        message = "the state of a join needs Spark's RocksDB state store: set "
+        message = "the state of a stream needs Spark's RocksDB state store: set "
         message += f"{_STORE} to {_ROCKSDB} before the query starts"
+        raise tidegate.TidegateError(message)
+
+
+def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
+    """Refuse a time column without a watermark."""
+    if _WATERMARK not in frame.schema[name].metadata:
+        message = f"{stream}: column {name!r} has no watermark, without which no result "
+        message += f"is final and no row forgotten: call .withWatermark({name!r}, "
+        message += "'10 minutes') on the DataFrame, with as much as rows may be late"
         raise tidegate.TidegateError(message)
 
 
 def joined(plan: Plan, call: Call, schema: StructType) -> DataFrame:
     """The join as a streaming DataFrame."""
-    # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
-    from tidegate.spark._state import OUTPUT, Processor  # noqa: PLC0415
-
     packs = plan.packed(LEFT).union(plan.packed(RIGHT))
-    results = packs.groupBy("partition").transformWithState(
-        Processor(_sides(plan, call)), OUTPUT, "Append", "EventTime"
-    )
-    columns = [StructField(f.name, f.dataType, f.nullable, _unmarked(f.metadata)) for f in schema]
-    if plan.late_as is not None:
-        columns = [StructField(f.name, f.dataType, metadata=f.metadata) for f in columns]
-        columns.append(StructField(plan.late_as, StringType()))
-    schema = StructType(columns)
+    late = None if plan.late_as is None else StructField(plan.late_as, StringType())
+    schema = outgoing(schema, late)
     finish = _Finish(
-        call=call,
+        output=call.output,
+        schema=None if late is None else _schema.arrow(plan.left.sparkSession, schema),
         sides=(plan.columns.left, plan.columns.right),
         origins=plan.columns.origins,
         by=plan.query.by,
-        schema=None if plan.late_as is None else _schema.arrow(plan.left.sparkSession, schema),
     )
+    results = stateful(packs, _sides(plan, call))
     return results.mapInArrow(on_worker(finish.run, "tidegate_join"), schema)
+
+
+def stateful(packs: DataFrame, work: Work) -> DataFrame:
+    """What the stateful operator makes of packs."""
+    # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
+    from tidegate.spark._state import OUTPUT, Processor  # noqa: PLC0415
+
+    buckets = packs.groupBy("partition")
+    return buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
+
+
+def outgoing(schema: StructType, late: StructField | None) -> StructType:
+    """What comes out of a stream; `late` is the column that late rows fill."""
+    columns = [StructField(f.name, f.dataType, f.nullable, _unmarked(f.metadata)) for f in schema]
+    if late is not None:
+        columns = [StructField(f.name, f.dataType, metadata=f.metadata) for f in columns]
+        columns.append(late)
+    return StructType(columns)
+
+
+def digest(*parts: object) -> str:
+    """What tells a query from others."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _sides(plan: Plan, call: Call) -> Sides:
     """The join as the workers need it."""
-    from tidegate.spark._state import Sides  # noqa: PLC0415
-
-    lower, upper, width = plan.reach.lower, plan.reach.upper, plan.reach.width
+    reach = plan.query.reach_in_time()
+    lower, upper, width = reach.lower, reach.upper, reach.width
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
-    query = repr((plan.layout.partitions, [str(schema) for schema in schemas], call.arguments))
+    left, right = plan.query.time or ("", "")
+    function = plan.query.of_streams
     return Sides(
+        function=function,
         arguments=call.arguments,
         schemas=schemas,
-        times=(plan.inputs[LEFT].on, plan.inputs[RIGHT].on),
+        times=(schemas[LEFT].names.index(left), schemas[RIGHT].names.index(right)),
         # A row is needed as long as one of the other side may come that it pairs with. And, where
         # it matters whether a row has had a partner, as long as any partner it may have had does.
         lasting=(
             _longest(upper, width if reports[RIGHT] else 0),
             _longest(None if lower is None else -lower, width if reports[LEFT] else 0),
         ),
-        query=hashlib.sha256(query.encode()).hexdigest(),
+        query=digest(function, plan.layout.partitions, [*map(str, schemas)], call.arguments),
         keeps_late=plan.late_as is not None,
     )
 
@@ -128,16 +154,13 @@ def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class _Finish:
+class Finish(ABC):
     """Makes the operator's output the columns that were asked for.
 
     `schema` is what comes out, None if late rows do not.
     """
 
-    call: Call
-    sides: tuple[pa.Schema, pa.Schema]
-    origins: tuple[Origin, ...]
-    by: KeyPairs
+    output: Output
     schema: pa.Schema | None
 
     def run(self, batches: Batches) -> Batches:
@@ -146,26 +169,40 @@ class _Finish:
             sides, streams = batch.columns
             for side, stream in zip(sides.to_pylist(), streams, strict=True):
                 for rows in pa.ipc.open_stream(stream.as_buffer()):
-                    if self.schema is None:
-                        yield self.call.output.finished(rows)
-                    else:
-                        yield self._marked(rows, side, self.schema)
+                    yield self._finished(rows, side)
 
-    def _marked(self, rows: pa.RecordBatch, side: int | None, schema: pa.Schema) -> pa.RecordBatch:
-        """Results, or late rows of a side, with the column that tells which."""
+    def _finished(self, rows: pa.RecordBatch, side: int | None) -> pa.RecordBatch:
+        """Results, or late rows of a side."""
+        if self.schema is None:
+            return self.output.finished(rows)
         if side is None:
-            columns = [
-                *self.call.output.finished(rows).columns,
-                pa.nulls(rows.num_rows, pa.string()),
-            ]
+            kind = self.schema.types[-1]
+            columns = [*self.output.finished(rows).columns, pa.nulls(rows.num_rows, kind)]
         else:
-            columns = [self._column(rows, side, origin) for origin in self.origins]
-            columns.append(pa.array([NAMES[side]] * rows.num_rows))
+            columns = self.late(rows, side, self.schema)
         typed = [
             column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(columns, schema, strict=True)
+            for column, field in zip(columns, self.schema, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(typed, schema=schema)
+        return pa.RecordBatch.from_arrays(typed, schema=self.schema)
+
+    @abstractmethod
+    def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
+        """The columns of late rows."""
+
+
+@dataclass(frozen=True)
+class _Finish(Finish):
+    """Late rows of a join have their own columns, and one more that tells the side."""
+
+    sides: tuple[pa.Schema, pa.Schema]
+    origins: tuple[Origin, ...]
+    by: KeyPairs
+
+    def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:  # noqa: ARG002 - cast to it later
+        """The columns of late rows."""
+        columns = [self._column(rows, side, origin) for origin in self.origins]
+        return [*columns, pa.array([NAMES[side]] * rows.num_rows)]
 
     def _column(self, rows: pa.RecordBatch, side: int, origin: Origin) -> pa.Array:
         """What a late row has in a column of the result."""

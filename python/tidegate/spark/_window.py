@@ -31,8 +31,8 @@ def _length(window: Window) -> dt.timedelta | np.timedelta64 | str | int:
         message = (
             f"window: {window!r} counts rows in their order, and the rows of a DataFrame have "
         )
-        message += "none beyond their times: give a window of time, or collect both sides and call "
-        message += "tidegate.window_join"
+        message += "none beyond their times: give a window of time, or collect both sides and join "
+        message += "them with tidegate.window_join or tidegate.band_join"
         raise tidegate.TidegateError(message)
     length: dt.timedelta | np.timedelta64 | str | int
     if isinstance(window, str):

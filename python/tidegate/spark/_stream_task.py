@@ -1,0 +1,237 @@
+"""What a bucket of a stream does natively: the join or the aggregation of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import tidegate
+from tidegate.spark._aggregate_task import in_order
+from tidegate.spark._pack import NAMES
+from tidegate.spark._task import threads
+
+if TYPE_CHECKING:
+    from tidegate.spark._aggregate_task import Aggregation
+
+# Later than every time.
+_FOREVER = 2**63 - 1
+
+
+class Operator(Protocol):
+    """A native operator with the rows of a bucket."""
+
+    def push(self, side: int, rows: pa.RecordBatch) -> None:
+        """Take rows of a side that are not late."""
+
+    def advance(self, watermark: int) -> None:
+        """No earlier row will come."""
+
+    def poll(self) -> pa.RecordBatch | None:
+        """The next results that are final, if there are any."""
+
+
+class Work(Protocol):
+    """A query as the workers need it. A join has two sides, an aggregation one."""
+
+    @property
+    def query(self) -> str:
+        """What tells it from other queries."""
+
+    @property
+    def keeps_late(self) -> bool:
+        """Whether late rows come out."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What messages call the sides."""
+
+    @property
+    def schemas(self) -> tuple[pa.Schema, ...]:
+        """By side, what is sent of it."""
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """By side, the position of the time column."""
+
+    @property
+    def stored(self) -> tuple[pa.Schema, ...]:
+        """By side, what is kept of it."""
+
+    def operator(self) -> Operator:
+        """A native operator without rows."""
+
+    def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
+        """What the operator gets of rows, and the store keeps."""
+
+    def until(self, side: int, rows: pa.Table) -> int:
+        """The last watermark at which some of the rows matter."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A join of two streams by a native operator of a class of `tidegate`.
+
+    `lasting` says by side for how many microseconds after its time a row can matter, None being
+    for ever.
+    """
+
+    function: str
+    arguments: dict[str, Any]
+    schemas: tuple[pa.Schema, pa.Schema]
+    times: tuple[int, int]
+    lasting: tuple[int | None, int | None]
+    query: str
+    keeps_late: bool
+
+    names: ClassVar[tuple[str, str]] = NAMES
+
+    @property
+    def stored(self) -> tuple[pa.Schema, pa.Schema]:
+        """Rows are kept as they are."""
+        return self.schemas
+
+    def operator(self) -> Operator:
+        """A native join without rows. Only `advance` raises its watermarks."""
+        join = getattr(tidegate, self.function)(
+            *self.schemas, **self.arguments, lateness=_FOREVER, threads=threads(), pin=False
+        )
+        return _Join(join)
+
+    def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - those of any side
+        """The rows."""
+        return _one_batch(rows)
+
+    def until(self, side: int, rows: pa.Table) -> int:
+        """As long as a partner may come, or have come."""
+        return _last(rows.column(self.times[side]), self.lasting[side])
+
+
+@dataclass(frozen=True)
+class _Join:
+    native: tidegate.IntervalJoin | tidegate.BandJoin
+
+    def push(self, side: int, rows: pa.RecordBatch) -> None:
+        self.native.sources[side].push(rows)
+
+    def advance(self, watermark: int) -> None:
+        for source in self.native.sources:
+            source.advance(watermark)
+
+    def poll(self) -> pa.RecordBatch | None:
+        return self.native.poll()
+
+
+@dataclass(frozen=True)
+class Windows:
+    """An aggregation of streams, whose rows come as one stream of which `source` is a column.
+
+    Where the order of rows shows in no result, `slices` makes of the rows of a micro-batch what is
+    kept of them: aggregates by slice of `slice` microseconds, counted from `offset`. Then `final`
+    aggregates these; else `slices` is None, and it aggregates the rows.
+    """
+
+    schema: pa.Schema
+    kept_schema: pa.Schema
+    slices: Aggregation | None
+    final: Aggregation
+    sources: int
+    source: str | None
+    size: int
+    slice: int
+    offset: int
+    query: str
+    keeps_late: bool
+
+    names: ClassVar[tuple[str]] = ("streams",)
+    times: ClassVar[tuple[int]] = (0,)
+
+    @property
+    def schemas(self) -> tuple[pa.Schema]:
+        """The columns that are read, the time first."""
+        return (self.schema,)
+
+    @property
+    def stored(self) -> tuple[pa.Schema]:
+        """Rows, or slices."""
+        return (self.kept_schema,)
+
+    def operator(self) -> Operator:
+        """A native aggregation without rows."""
+        return _Aggregate(self)
+
+    def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - there is one
+        """The rows, or what their slices add up to."""
+        if self.slices is not None:
+            rows = self.slices.run([rows]).select(self.kept_schema.names)
+        return _one_batch(rows)
+
+    def until(self, side: int, rows: pa.Table) -> int:
+        """As long as a window of the rows is open."""
+        return _last(rows.column(self.times[side]), self.size)
+
+    def start(self, time: int) -> int:
+        """Where the slice begins that a time is in; where there are none, the time."""
+        if self.slices is None:
+            return time
+        return (time - self.offset) // self.slice * self.slice + self.offset
+
+
+class _Aggregate:
+    """A native aggregation that gets rows once the watermark has passed them.
+
+    So it gets them in an order that depends on them alone.
+    """
+
+    def __init__(self, work: Windows) -> None:
+        self._work = work
+        self._native = tidegate.Aggregate(
+            work.kept_schema, **work.final.arguments, sources=work.sources, threads=threads()
+        )
+        self._waiting: list[pa.Table] = []
+
+    def push(self, side: int, rows: pa.RecordBatch) -> None:  # noqa: ARG002 - there is one
+        self._waiting.append(pa.Table.from_batches([rows]))
+
+    def advance(self, watermark: int) -> None:
+        # A slice in which the watermark is may still get rows.
+        before = self._work.start(watermark)
+        if self._waiting:
+            rows = pa.concat_tables(self._waiting)
+            is_ready = pc.less(rows.column(self._work.final.on).cast(pa.int64()), before)
+            self._take(rows.filter(is_ready))
+            self._waiting = [rows.filter(pc.invert(is_ready)).combine_chunks()]
+        for source in self._native.sources:
+            source.advance(before)
+
+    def _take(self, rows: pa.Table) -> None:
+        on, name = self._work.final.on, self._work.source
+        for number, source in enumerate(self._native.sources):
+            mine = rows
+            if self._work.sources > 1 and name is not None:
+                mine = rows.filter(pc.equal(rows.column(name), number))
+            if self._work.slices is None:
+                mine = in_order(mine, on, days=False)
+            else:
+                mine = mine.take(pc.sort_indices(mine.column(on)))
+            source.push(mine)
+
+    def poll(self) -> pa.RecordBatch | None:
+        return self._native.poll()
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    if rows.num_rows == 0:
+        return pa.RecordBatch.from_pylist([], schema=rows.schema)
+    [batch] = rows.combine_chunks().to_batches()
+    return batch
+
+
+def _last(times: pa.ChunkedArray, lasting: int | None) -> int:
+    """The last time at which one of those that begin at `times` lasts."""
+    latest = pc.max(times.cast(pa.int64())).as_py()
+    if latest is None:
+        return -_FOREVER
+    return _FOREVER if lasting is None else min(latest + lasting, _FOREVER)

@@ -1,0 +1,49 @@
+"""Buckets of streams without Spark: fed by PySpark's own in-memory stand-in for its state store."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from tidegate.spark import _state
+from tidegate.spark._stream_task import Work
+
+
+def pack(side: int, table: pa.Table) -> Row:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return Row(side=side, rows=sink.getvalue().to_pybytes())
+
+
+def read(output: list[Row], late: int | None) -> list[dict[str, Any]]:
+    chosen = [row.rows for row in output if row.late == late]
+    return [row for rows in chosen for row in pa.ipc.open_stream(rows).read_all().to_pylist()]
+
+
+class Bucket:
+    """A bucket in a stream, and what came out of it."""
+
+    def __init__(self, work: Work) -> None:
+        self.tester = TwsTester(
+            _state.Processor(work), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
+        )
+        self.output: list[Row] = []
+
+    def batch(self, watermark: int, *packs: Row) -> None:
+        """A micro-batch. Spark, too, tells of expired timers after the input."""
+        self.tester._currentWatermarkMs = watermark // 1000
+        self.tester.handle.setWatermark(watermark // 1000)
+        if packs:
+            self.output += self.tester.test(0, list(packs))
+        self.output += self.tester._handleExpiredTimers()
+
+    @property
+    def entries(self) -> dict[Any, Any]:
+        return self.tester.peekMapState("entries", 0)
+
+
+def counted(found: list[dict[str, Any]]) -> Counter[Any]:
+    return Counter(tuple(row.values()) for row in found)

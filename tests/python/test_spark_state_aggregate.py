@@ -1,0 +1,177 @@
+"""The state of streaming aggregations without Spark: buckets whose windows open and close."""
+
+import copy
+import dataclasses
+import math
+import random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidegate
+from tidegate import agg
+
+pytest.importorskip(
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+)
+
+from buckets import Bucket, counted, pack, read
+from tidegate.spark import _state
+from tidegate.spark._aggregate_task import Aggregation, in_order
+from tidegate.spark._stream_task import Windows
+
+SECOND = 1_000_000
+SCHEMA = pa.schema(
+    [
+        ("ts", pa.timestamp("us", "UTC")),
+        ("k", pa.string()),
+        ("x", pa.float64()),
+        ("v", pa.int64()),
+        ("source", pa.int16()),
+    ]
+)
+
+# Of the second ones partial aggregates are kept.
+IN_ORDER = {
+    "n": agg.count(),
+    "sum": agg.sum("x"),
+    "mean": agg.mean("v"),
+    "var": agg.var("x"),
+    "first": agg.first("x"),
+    "last": agg.last("v", where="x > 0.3"),
+}
+IN_SLICES = {
+    "n": agg.count(),
+    "few": agg.count(where="x > 0.6"),
+    "sum": agg.sum("v"),
+    "least": agg.min("x"),
+    "most": agg.max("v", where="x > 0.2"),
+}
+
+
+def work(
+    aggs: dict[str, Any], size: int, advance: int, offset: int, where: str | None = None
+) -> Windows:
+    query = Aggregation("ts", size, advance, offset, None, ("k",), aggs, where)
+    common = {
+        "schema": SCHEMA,
+        "source": "source",
+        "size": size,
+        "slice": math.gcd(size, advance),
+        "offset": offset,
+        "query": "q",
+        "keeps_late": True,
+    }
+    if aggs is not IN_SLICES:
+        return Windows(kept_schema=SCHEMA, slices=None, final=query, sources=2, **common)
+    combined = {"n": "sum", "few": "sum", "sum": "sum", "least": "min", "most": "max"}
+    slices = dataclasses.replace(query, size=math.gcd(size, advance), advance=None)
+    merged = {name: agg.Aggregate(function, name) for name, function in combined.items()}
+    final = dataclasses.replace(query, on="window_start", aggs=merged, where=None)
+    kept = slices.run([SCHEMA.empty_table()]).select(["window_start", "k", *aggs])
+    return Windows(kept_schema=kept.schema, slices=slices, final=final, sources=1, **common)
+
+
+def rows(draw: random.Random, first: int, count: int) -> pa.Table:
+    # Few times and values, so that many are equal.
+    ts = [first + draw.randrange(-24, 12) * SECOND // 2 for _ in range(count)]
+    k = [draw.choice(["a", "b", None]) for _ in range(count)]
+    x = [draw.choice([0.1, 0.2, 0.7, 1e17, None]) for _ in range(count)]
+    v = [draw.randrange(5) for _ in range(count)]
+    source = [draw.randrange(2) for _ in range(count)]
+    return pa.table([ts, k, x, v, source], schema=SCHEMA)
+
+
+def expected(query: Aggregation, used: pa.Table) -> pa.Table:
+    streams = [used.filter(pc.equal(used["source"], number)) for number in range(2)]
+    return query.run([in_order(stream, "ts", days=False) for stream in streams])
+
+
+@pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
+@pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
+@pytest.mark.parametrize("seed", range(16))
+def test_rows_are_those_of_the_aggregation_of_tables(
+    aggs: dict[str, Any], forgetful: float, seed: int
+) -> None:
+    draw = random.Random(seed)  # noqa: S311 - for tests
+    size, advance = (draw.randrange(1, 40) * SECOND // 2 for _ in range(2))
+    query = work(aggs, size, advance, draw.randrange(-5, 5), draw.choice([None, "v > 0"]))
+    bucket = Bucket(query)
+    start = draw.choice([-60, 1_700_000_000]) * SECOND
+    pushed = [SCHEMA.empty_table()]
+    watermark = 0
+    for number in range(draw.randrange(1, 12)):
+        now = start + number * 5 * SECOND
+        tables = [rows(draw, now, draw.randrange(30)) for _ in range(draw.randrange(3))]
+        pushed += tables
+        if draw.random() < 0.8:
+            watermark = max(watermark, now - draw.randrange(2, 8) * SECOND, 0)
+        if draw.random() < forgetful:
+            _state._warm.clear()
+        bucket.batch(watermark, *(pack(1, table) for table in tables))
+    for _ in range(2):
+        bucket.batch(max(start, 0) + 1000 * SECOND)
+    late, every = counted(read(bucket.output, 0)), counted(pa.concat_tables(pushed).to_pylist())
+    assert late <= every
+    used = pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in (every - late).elements()], SCHEMA
+    )
+    batch = Aggregation(
+        "ts", size, advance, query.offset, None, ("k",), aggs, (query.slices or query.final).where
+    )
+    assert counted(read(bucket.output, None)) == counted(expected(batch, used).to_pylist())
+    assert bucket.entries == {}
+    assert bucket.tester.peekValueState("header", 0) is None
+
+
+def one(second: float, v: int = 1) -> pa.Table:
+    return pa.table([[int(second * SECOND)], ["a"], [0.5], [v], [0]], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
+def test_a_window_comes_once_the_watermark_has_passed_its_end(aggs: dict[str, Any]) -> None:
+    bucket = Bucket(work(aggs, 10 * SECOND, 5 * SECOND, 0))
+    bucket.batch(0, pack(1, one(12)))
+    # Within the slice of the row: another one of it still is in time.
+    bucket.batch(13 * SECOND, pack(1, one(13)))
+    assert bucket.output == []
+    bucket.batch(15 * SECOND, pack(1, one(14.999)))
+    assert [row["n"] for row in read(bucket.output, None)] == [2]
+    assert [row["v"] for row in read(bucket.output, 0)] == [1]
+    bucket.batch(19 * SECOND)
+    assert len(read(bucket.output, None)) == 1
+    bucket.batch(20 * SECOND)
+    assert [row["n"] for row in read(bucket.output, None)] == [2, 2]
+
+
+def test_a_batch_that_was_not_committed_leaves_no_trace() -> None:
+    bucket = Bucket(work(IN_SLICES, 10 * SECOND, 5 * SECOND, 0))
+    bucket.batch(0, pack(1, one(12, v=3)))
+    states = bucket.tester.handle
+    before = copy.deepcopy(
+        (states.value_states["header"].state, states.map_states["entries"].state)
+    )
+    # The task of this batch fails at its end, and runs again.
+    bucket.batch(0, pack(1, one(13, v=4)))
+    states.value_states["header"].state, states.map_states["entries"].state = before
+    bucket.batch(0, pack(1, one(13, v=4)))
+    bucket.batch(30 * SECOND)
+    assert [row["sum"] for row in read(bucket.output, None)] == [7, 7]
+
+
+def test_slices_are_stored_and_not_rows() -> None:
+    sizes = []
+    for aggs in (IN_ORDER, IN_SLICES):
+        bucket = Bucket(work(aggs, 10 * SECOND, 5 * SECOND, 0))
+        bucket.batch(0, pack(1, pa.concat_tables([one(12)] * 1_000)))
+        [(_, [stored])] = bucket.entries.values()
+        sizes.append(len(stored))
+    assert sizes[1] < sizes[0] / 10
+
+
+def test_a_row_without_a_time_is_refused() -> None:
+    table = pa.table([[None], ["a"], [0.5], [1], [0]], schema=SCHEMA)
+    with pytest.raises(tidegate.TidegateError, match="streams: column 'ts' has a null"):
+        Bucket(work(IN_ORDER, 10, 10, 0)).batch(0, pack(1, table))

@@ -1,0 +1,98 @@
+"""Window and band joins of streaming DataFrames: the rows of the joins of tables."""
+
+import sys
+
+import pytest
+
+import tidegate
+
+pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+
+import streaming
+import tidegate.spark
+from spark_session import settings, start
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = start()
+    with settings(session, **streaming.STORE):
+        yield session
+
+
+CASES = [
+    ("window_join", "inner", {"partitions": 1}, 2),
+    ("window_join", "left", {}, 3),
+    ("window_join", "right", {"where": "left.v > right.v"}, 2),
+    ("window_join", "full", {"partitions": 16}, 5),
+    ("window_join", "anti", {"window": "3s"}, 2),
+    ("band_join", "inner", {}, 2),
+    ("band_join", "left", {"partitions": 16}, 5),
+    ("band_join", "full", {"by": None, "suffix": "_right"}, 2),
+    ("band_join", "semi", {"within": (30, 5)}, 1),
+]
+
+
+@pytest.mark.parametrize(("join", "how", "more", "shuffled"), CASES)
+def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, join, how, more, shuffled):
+    streaming.write(tmp_path, 3, seed=len(how))
+    with settings(spark, spark__sql__shuffle__partitions=shuffled):
+        found = streaming.Sink(tmp_path).drain(
+            streaming.joined(spark, tmp_path, join, how=how, **more)
+        )
+    native = {name: value for name, value in more.items() if name != "partitions"}
+    if more.get("by", "k") is None:
+        found = found.drop_columns(["k_right"])
+    streaming.check(tmp_path, found, join, how=how, **native)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+@pytest.mark.parametrize("join", ["window_join", "band_join"])
+def test_workers_that_are_killed_cost_no_row(spark, tmp_path, join):
+    streaming.write(tmp_path, 4, seed=3)
+    java = spark.sparkContext._gateway.proc.pid
+    killed = 0
+
+    class Killer(streaming.Sink):
+        def __call__(self, frame, batch: int) -> None:
+            nonlocal killed
+            super().__call__(frame, batch)
+            killed += streaming.kill_workers(java)
+
+    found = Killer(tmp_path).drain(streaming.joined(spark, tmp_path, join, how="full"))
+    assert killed >= 4
+    streaming.check(tmp_path, found, join, how="full")
+
+
+@pytest.mark.parametrize("join", ["window_join", "band_join"])
+def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join):
+    streaming.write(tmp_path, 4, seed=4)
+    sink = streaming.Sink(tmp_path)
+    for _ in range(2):
+        query = sink.begin(streaming.joined(spark, tmp_path, join, how="left"))
+        before = len(sink.tables)
+        while len(sink.tables) < before + 2 and query.isActive:
+            query.awaitTermination(0.05)
+        query.stop()
+    found = sink.drain(streaming.joined(spark, tmp_path, join, how="left"))
+    streaming.check(tmp_path, found, join, restarted=True, how="left")
+
+
+def test_a_band_join_of_streams_needs_a_window(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=5)
+    sides = streaming.read(spark, tmp_path)
+    with pytest.raises(tidegate.TidegateError, match="time: a band join of streams needs the time"):
+        tidegate.spark.band_join(*sides, on="v", within=3)
+    with pytest.raises(tidegate.TidegateError, match=r"rows\(5\) counts rows"):
+        tidegate.spark.band_join(*sides, on="v", within=3, time="ts", window=tidegate.rows(5))
+
+
+def test_explain_tells_how_a_band_join_is_kept(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=6)
+    text = tidegate.spark.explain(
+        tidegate.spark.band_join, *streaming.read(spark, tmp_path), **streaming.QUERIES["band_join"]
+    )
+    assert "by key: 64 buckets" in text
+    assert "state store" in text

@@ -1,0 +1,174 @@
+"""Aggregations of streaming DataFrames: the rows of the aggregation of tables, come what may."""
+
+import sys
+
+import pytest
+
+import tidegate
+from tidegate import agg
+
+pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+
+from pyspark.errors import StreamingQueryException
+
+import streaming
+import tidegate.spark
+from spark_session import settings, start
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# Of the second ones aggregates of slices are kept.
+IN_ORDER = {"n": agg.count(), "mean": agg.mean("v"), "last": agg.last("v", where="v > 3")}
+IN_SLICES = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v", where="v > 30")}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = start()
+    with settings(session, **streaming.STORE):
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("aggs", "more"),
+    [
+        (IN_ORDER, {}),
+        (IN_SLICES, {"offset": "1s", "where": "v <> 5"}),
+        (IN_SLICES, {"by": None, "advance": None}),
+        (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
+    ],
+    ids=["rows", "slices", "without a key", "two keys and gaps"],
+)
+def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, more):
+    streaming.write(tmp_path, 3, seed=len(more))
+    windows = streaming.aggregated(spark, tmp_path, aggs=aggs, **more)
+    found = streaming.Sink(tmp_path).drain(windows)
+    streaming.check_windows(tmp_path, found, aggs=aggs, **more)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+@pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
+def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs):
+    streaming.write(tmp_path, 4, seed=3)
+    java = spark.sparkContext._gateway.proc.pid
+    killed = 0
+
+    class Killer(streaming.Sink):
+        def __call__(self, frame, batch: int) -> None:
+            nonlocal killed
+            super().__call__(frame, batch)
+            killed += streaming.kill_workers(java)
+
+    found = Killer(tmp_path).drain(streaming.aggregated(spark, tmp_path, aggs=aggs))
+    assert killed >= 4
+    streaming.check_windows(tmp_path, found, aggs=aggs)
+
+
+def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
+    streaming.write(tmp_path, 6, seed=4)
+    sink = streaming.Sink(tmp_path)
+    for _ in range(3):
+        query = sink.begin(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
+        before = len(sink.tables)
+        while len(sink.tables) < before + 2 and query.isActive:
+            query.awaitTermination(0.05)
+        query.stop()
+    found = sink.drain(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
+    streaming.check_windows(tmp_path, found, restarted=True, aggs=IN_SLICES)
+
+
+def test_a_checkpoint_of_another_query_is_refused(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=5)
+    sink = streaming.Sink(tmp_path)
+    with streaming.held_back(tmp_path):
+        # The first batch leaves state in every bucket, for no watermark has passed its rows.
+        sink.drain(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
+    query = sink.begin(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES, size="9s"))
+    with pytest.raises(StreamingQueryException, match="state of another query"):
+        query.processAllAvailable()
+
+
+def test_one_stream_and_what_follows_in_its_call(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=6)
+    left, _ = streaming.read(spark, tmp_path)
+    query = {**streaming.WINDOWS, "aggs": IN_SLICES}
+    counting = tidegate.spark.aggregate(
+        left,
+        **query,
+        then=lambda batch: batch.select(["window_start", "n"]),
+        then_schema="window_start timestamp, n long",
+    )
+    plain = tidegate.spark.aggregate(left, **query)
+    one, other = (streaming.Sink(tmp_path / name) for name in ("one", "other"))
+    rows = one.drain(counting)
+    assert rows.column_names == ["window_start", "n"]
+    assert sum(rows["n"].to_pylist()) == sum(other.drain(plain)["n"].to_pylist()) > 0
+
+
+def test_columns_and_types(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=7)
+    found = streaming.aggregated(spark, tmp_path, aggs=IN_SLICES)
+    assert found.isStreaming
+    assert found.dtypes == [
+        ("window_start", "timestamp"),
+        ("window_end", "timestamp"),
+        ("k", "string"),
+        ("n", "bigint"),
+        ("sum", "bigint"),
+        ("most", "bigint"),
+        ("late", "struct<stream:int,row:struct<ts:timestamp,k:string,v:bigint>>"),
+    ]
+    assert all("spark.watermarkDelayMs" not in field.metadata for field in found.schema)
+
+
+def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=8)
+    sides = streaming.read(spark, tmp_path)
+    for aggs, kept in ((IN_ORDER, "kept       rows,"), (IN_SLICES, "kept       aggregates by")):
+        text = tidegate.spark.explain(
+            tidegate.spark.aggregate, sides, **streaming.WINDOWS, aggs=aggs
+        )
+        assert kept in text
+        assert "by key: 64 buckets" in text
+        assert "late rows  dropped" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parallelism": "time"}, "streams are divided by key"),
+        ({"late_as": "n"}, "late_as: the result has a column 'n'"),
+        ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
+        ({"size": None, "advance": None, "session": "3s"}, "session: of streams, a session that"),
+    ],
+)
+def test_unfit_arguments(spark, tmp_path, change, message):
+    streaming.write(tmp_path, 1, seed=9)
+    with pytest.raises(tidegate.TidegateError, match=message):
+        streaming.aggregated(spark, tmp_path, **{"aggs": IN_SLICES, **change})
+
+
+def test_a_stream_needs_a_watermark(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=10)
+    left, _ = streaming.read(spark, tmp_path)
+    bare = spark.readStream.schema("k string, ts timestamp, v long").parquet(
+        str(tmp_path / "right")
+    )
+    query = {**streaming.WINDOWS, "aggs": IN_SLICES}
+    with pytest.raises(tidegate.TidegateError, match=r"streams\[1\]: column 'ts' has no watermark"):
+        tidegate.spark.aggregate([left, bare], **query)
+
+
+def test_a_stream_and_a_table_do_not_mix(spark, tmp_path):
+    streaming.write(tmp_path, 1, seed=11)
+    left, _ = streaming.read(spark, tmp_path)
+    table = spark.read.parquet(str(tmp_path / "right"))
+    query = {**streaming.WINDOWS, "aggs": IN_SLICES}
+    for streams, message in (
+        ([left, table], r"streams\[1\] is not a streaming DataFrame and streams\[0\] is"),
+        ([table, left], r"streams\[1\] is a streaming DataFrame and streams\[0\] is not"),
+    ):
+        with pytest.raises(tidegate.TidegateError, match=message):
+            tidegate.spark.aggregate(streams, **query)
+    with pytest.raises(tidegate.TidegateError, match="no row is late"):
+        tidegate.spark.aggregate(table, **query, late_as="late")
