@@ -2,8 +2,8 @@
 
     python cluster_stream.py spark://HOST:PORT FOLDER NAME
 
-FOLDER is one of `streaming`, NAME one of `streaming_query.QUERIES`. In each of some micro-batches,
-the first task that has results kills the executor that runs it, and leaves a file `killed-BATCH`.
+FOLDER is one of `streaming`, NAME one of `streaming_query.QUERIES`. In the first micro-batches that
+have results, a task that has some kills the executor that runs it, and leaves a `killed-BATCH`.
 """
 
 import sys
@@ -11,29 +11,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 
+import cluster_join
 import streaming
 import streaming_query
-from cluster_join import kill_executor, start
 from spark_session import settings
 
-DEADLY = (2, 4)
+KILLS = 2
+
+
+def markers(folder: Path) -> list[Path]:
+    """What is left of the executors."""
+    return [*folder.glob("killed-*")]
 
 
 def main(master: str, name: str, query: str) -> None:
     folder = Path(name)
-    session = start(master)
-    deadly = [folder / f"killed-{batch}" for batch in DEADLY]
+    session = cluster_join.start(master)
+    # Executors cannot import it.
+    cloudpickle.register_pickle_by_value(cluster_join)
 
     def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         marker = folder / f"killed-{context.getLocalProperty('streaming.sql.batchId')}"
         for batch in batches:
-            if batch.num_rows and marker in deadly and not marker.exists():
+            if batch.num_rows and not marker.exists() and len(markers(folder)) < KILLS:
                 marker.touch()
-                kill_executor()
+                cluster_join.kill_executor()
             yield batch
 
     with settings(session, **streaming.STORE):

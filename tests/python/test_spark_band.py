@@ -17,7 +17,11 @@ import spark_session
 import tidegate
 import tidegate.spark
 from tidegate.spark import _axis
-from tidegate.spark._layout import Reach, Sample, Span, by_time
+from tidegate.spark._axis import TimeAxis
+from tidegate.spark._layout import Reach, Sample, by_time
+from tidegate.spark._pack import LEFT as LEFT_SIDE
+from tidegate.spark._pack import RIGHT as RIGHT_SIDE
+from tidegate.spark._pack import Packer, unpacked
 from tidegate.spark._plan import Plan
 from tidegate.spark._query import BandQuery
 
@@ -109,6 +113,17 @@ def test_with_keys_and_two_columns(sides, how, parallelism):
     query |= {"where": "left.l <= right.r + 200"}
     found = tidegate.spark.band_join(*sides, **query, parallelism=parallelism, partitions=4)
     same(found, **query)
+
+
+@pytest.mark.parametrize("parallelism", ["auto", "value", "hybrid"])
+@pytest.mark.parametrize("how", ["inner", "full", "anti"])
+def test_within_windows_of_time(sides, how, parallelism):
+    query = {"on": "y", "within": 20, "by": "key", "time": "at", "window": ("40s", "90s")}
+    query |= {"how": how}
+    found = tidegate.spark.band_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, **query)
+    without = {**query, "time": None, "window": None}
+    assert counted(tidegate.band_join(LEFT, RIGHT, **without)) != counted(found.toArrow())
 
 
 @pytest.mark.parametrize(
@@ -227,7 +242,7 @@ def test_floats_keep_their_order(values, below):
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=40),
     st.lists(st.integers(0, 5), max_size=40),
-    st.integers(0, 2),
+    st.sampled_from([0, 1, 2, 6]),
     st.integers(1, 9),
     st.sampled_from(["left", "right"]),
 )
@@ -239,11 +254,21 @@ def test_every_pair_meets_once_where_slices_have_pieces(left, right, width, coun
     (bucket,) = layout.buckets
     assert len(bucket.partitions) >= len(bucket.borders) + 1
 
-    def places(side: int, span: Span) -> list[range]:
-        first, last = bucket.slices(sides[side], span, hashes[side])
-        return [range(a, b + 1) for a, b in zip(first, last, strict=True)]
+    def sent(side: int) -> list[list[int]]:
+        """The partitions that each row is sent to."""
+        names = ("key", "number", "bucket", "hash")
+        number = range(len(sides[side]))
+        bucket = np.zeros(len(sides[side]), np.int32)
+        rows = pa.table([sides[side], number, bucket, hashes[side]], names=names)
+        found: list[list[int]] = [[] for _ in number]
+        packer = Packer(layout, side, 0, TimeAxis(days=False), extra=2)
+        for packs in packer.run(iter(rows.to_batches())):
+            for pack in unpacked(packs):
+                for row in pack.rows["number"].to_pylist():
+                    found[row].append(pack.partition)
+        return found
 
-    of_left, of_right = places(0, layout.left_span), places(1, layout.right_span)
+    of_left, of_right = sent(LEFT_SIDE), sent(RIGHT_SIDE)
     for l_time, l_places in zip(left, of_left, strict=True):
         for r_time, r_places in zip(right, of_right, strict=True):
             if abs(l_time - r_time) <= width:

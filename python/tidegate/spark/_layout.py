@@ -35,8 +35,9 @@ home sees every row that its own rows could match, hence each row of the result 
 Pieces. One time may have more rows than a partition should, and no border cuts it. Its slice then
 has several *pieces*, each in a partition of its own: a row that is sent home only goes to the piece
 that a hash of the row says, and rows that are copied go to all pieces of their slices. Numbered one
-after the other, pieces are slices as far as 1 and 2 are concerned. Where both sides are copied,
-slices have one piece, since a row without a match could not be told.
+after the other, pieces are slices as far as 1 and 2 are concerned. A partition may have pieces of
+several slices, and gets a row that is copied to more than one of them once. Where both sides are
+copied, slices have one piece, since a row without a match could not be told.
 """
 
 from __future__ import annotations
@@ -44,10 +45,13 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Integers = npt.NDArray[np.int64]
 Copied = Literal["left", "right", "both"]
@@ -71,6 +75,9 @@ LIMIT = 2**62
 
 # A partition may hold this multiple of the mean. Below 1.1 the noise of the sample decides.
 _BALANCED = 1.1
+
+# A slice whose rows are this multiple of what a partition may hold is cut into pieces.
+_HEAVY = 1.5
 
 # Buckets a partition: enough that uncut buckets alone can be spread evenly.
 _BUCKETS = 8
@@ -232,6 +239,19 @@ class Layout:
             last[rows] += lasts
         return first, last
 
+    @cached_property
+    def before(self) -> Integers:
+        """For each slice or piece, the last one before it in its bucket and partition, or -1."""
+        found = np.full(len(self.partition_of), -1)
+        number = 0
+        for bucket in self.buckets:
+            last: dict[int, int] = {}
+            for partition in bucket.partitions:
+                found[number] = last.get(partition, -1)
+                last[partition] = number
+                number += 1
+        return found
+
     @property
     def cost(self) -> float:
         """Rows of a mean partition plus rows of the fullest: all the work, and the wait for it."""
@@ -334,9 +354,12 @@ def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> l
 
 
 def _assign(
-    loads: list[_Load], degrees: list[int], partitions: int
+    loads: Sequence[_Load | _Slice], degrees: list[int], partitions: int
 ) -> tuple[list[tuple[int, ...]], list[float]]:
-    """Largest slices first, each to the least loaded partition that has none of its bucket."""
+    """Largest slices first, each to the least loaded partition that has none of its bucket.
+
+    Likewise of a slice's pieces.
+    """
     full = [(0.0, partition) for partition in range(partitions)]
     homes: list[tuple[int, ...]] = [()] * len(loads)
     order = sorted(range(len(loads)), key=lambda b: -loads[b].piece(degrees[b]))
@@ -367,29 +390,52 @@ def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
     return Bucket(homes[: len(borders) + 1], tuple(borders.tolist()))
 
 
+@dataclass(frozen=True)
+class _Slice:
+    """Rows of a slice that are at home in it, and those that each of its pieces gets."""
+
+    rows: float
+    copies: float
+
+    def piece(self, degree: int) -> float:
+        """Rows of one of `degree` pieces."""
+        return self.rows / degree + self.copies
+
+
 def _in_pieces(
     bucket: Bucket, sample: Sample, copied: Copied, reach: Reach, partitions: int
 ) -> Bucket:
     """The bucket with the slices in pieces that one time makes heavy.
 
-    Only the rows that are sent home can be divided so: each piece gets all of the others.
+    Only the rows that are sent home can be divided so: each piece gets all of the others. Once a
+    slice has more than its share, slices are cut until no partition has, as far as that can be.
     """
     uncut = Layout(partitions, (bucket,), copied, reach)
-    homes, span = sample.left_time, uncut.left_span
-    if copied == "left":
-        homes, span = sample.right_time, uncut.right_span
-    slices, _ = bucket.slices(homes, span)
-    rows = np.bincount(slices, minlength=len(bucket.borders) + 1) * sample.weight
-    share = max(1.0, _BALANCED * sample.rows / partitions)
-    pieces = np.maximum(1, np.round(rows / share)).astype(np.int64)
-    if pieces.max(initial=1) == 1:
+    rows = [
+        _spread(uncut, sample.left_hash, sample.left_time, uncut.left_span) * sample.weight,
+        _spread(uncut, sample.right_hash, sample.right_time, uncut.right_span) * sample.weight,
+    ]
+    homes, copies = reversed(rows) if copied == "left" else rows
+    share = max(1.0, _BALANCED * float(homes.sum() + copies.sum()) / partitions)
+    slices = [_Slice(float(home), float(copy)) for home, copy in zip(homes, copies, strict=True)]
+    if max(one.piece(1) for one in slices) < _HEAVY * share:
         return bucket
-    count = int(pieces.sum())
-    return Bucket(
-        tuple(number % partitions for number in range(count)),
-        bucket.borders,
-        tuple(pieces.tolist()),
-    )
+    pieces = [min(partitions, max(1, round(one.rows / share))) for one in slices]
+    best, lowest = bucket, float("inf")
+    for _ in range(_ROUNDS * partitions):
+        places, full = _assign(slices, pieces, partitions)
+        fullest = max(full)
+        if fullest < lowest:
+            flat = tuple(place for slice_ in places for place in slice_)
+            best, lowest = Bucket(flat, bucket.borders, tuple(pieces)), fullest
+        worst = full.index(fullest)
+        inside = [
+            at for at, place in enumerate(places) if worst in place and len(place) < partitions
+        ]
+        if fullest <= _BALANCED * sum(full) / partitions or not inside:
+            break
+        pieces[max(inside, key=lambda at: slices[at].piece(pieces[at]))] += 1
+    return best
 
 
 def _measured(layout: Layout, sample: Sample) -> Layout:

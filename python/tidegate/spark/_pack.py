@@ -78,14 +78,18 @@ class Packer:
         slice_, last = self.layout.slices(np.maximum(buckets, 0), times, span, hashes)
         anywhere = np.flatnonzero(buckets < 0)
         slice_[anywhere] = last[anywhere] = -1 - buckets[anywhere]
-        home = slice_.copy() if self.side == RIGHT else last
+        first = slice_.copy()
+        home = first if self.side == RIGHT else last
         # All rows go to their first slice, then those with a second one to that, and so on.
         numbers = np.arange(len(times))
         while len(numbers):
-            places = 2 * self.layout.partition_of[slice_[numbers]]
+            # A partition that has pieces of several slices needs a row once.
+            sent = numbers[self.layout.before[slice_[numbers]] < first[numbers]]
+            places = 2 * self.layout.partition_of[slice_[sent]]
             if self.layout.reports_at_home:
-                places += slice_[numbers] != home[numbers]
-            yield self._packed(rows, numbers, places)
+                places += slice_[sent] != home[sent]
+            if len(sent):
+                yield self._packed(rows, sent, places)
             slice_ += 1
             numbers = numbers[slice_[numbers] <= last[numbers]]
 

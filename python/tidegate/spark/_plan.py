@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 import tidegate
 from tidegate.spark import _layout, _schema, _stream, _whole
-from tidegate.spark._input import Input
+from tidegate.spark._input import Input, check_frames
 from tidegate.spark._jobs import described
 from tidegate.spark._layout import Copied, Division, Integers, Layout, Reach, Sample
 from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer
@@ -182,6 +182,7 @@ class Plan:
         late_as: str | None = None,
     ) -> Plan:
         """Check the arguments of a join."""
+        check_frames((left, right), NAMES)
         known = ("auto", "broadcast", "key", query.divided, "hybrid")
         check_division(partitions, parallelism, known, query.divided, keyed=bool(query.by))
         if parallelism == "broadcast" and query.how == "full":
@@ -272,7 +273,8 @@ class Plan:
             return _layout.by_key(buckets, "right", self.reach)
         if self.parallelism == "key":
             partitions = self.partitions or shuffle_partitions(self.left.sparkSession)
-            return _layout.by_key(partitions, self._copied(None), self.reach)
+            [copied] = self._copied(None)
+            return _layout.by_key(partitions, copied, self.reach)
         sample = self._sample()
         columns = max(len(self.columns.left), len(self.columns.right))
         partitions = self.partitions or default_partitions(sample.rows, columns, self.cores)
@@ -281,17 +283,25 @@ class Plan:
             division = "time"
         elif self.parallelism == "hybrid":
             division = "hybrid"
-        return _layout.chosen(sample, partitions, self._copied(sample), self.reach, division)
+        layouts = (
+            _layout.chosen(sample, partitions, copied, self.reach, division)
+            for copied in self._copied(sample)
+        )
+        return min(layouts, key=lambda layout: layout.cost)
 
-    def _copied(self, sample: Sample | None) -> Copied:
-        """The side whose rows go to more than one slice: one whose rows need not be kept."""
+    def _copied(self, sample: Sample | None) -> tuple[Copied, ...]:
+        """The side whose rows go to more than one slice: one whose rows need not be kept.
+
+        Of an inner join it is either, the smaller one first.
+        """
         if self.query.how == "full":
-            return "both"
+            return ("both",)
         if self.query.how == "right":
-            return "left"
+            return ("left",)
         if self.query.how != "inner" or sample is None or self.reach.upper is None:
-            return "right"
-        return "left" if len(sample.left_hash) < len(sample.right_hash) else "right"
+            return ("right",)
+        fewer_left = len(sample.left_hash) < len(sample.right_hash)
+        return ("left", "right") if fewer_left else ("right", "left")
 
     def _sample(self) -> Sample:
         """Keys and times of rows, each row of both sides as likely as another."""

@@ -1,0 +1,90 @@
+"""Skewed data: no task gets more than 1.3 times its share of the rows, copies included.
+
+The rows that every partition is sent are counted, not timed.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import spark_session
+from tidegate import agg
+from tidegate.spark._aggregate import AggregatePlan
+from tidegate.spark._pack import LEFT, RIGHT
+from tidegate.spark._plan import Plan
+from tidegate.spark._query import BandQuery, IntervalQuery
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ROWS, KEYS, PARTITIONS = 60_000, 2_000, 8
+MOST = 1.3
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+def keys(rng: np.random.Generator, kind: str) -> np.ndarray:
+    """Self-similar with h = 0.2: 80 % of the rows are on 20 % of the keys, and so on among these.
+
+    Or uniform, but for one key that has half of the rows.
+    """
+    uniform = rng.random(ROWS)
+    if kind == "self-similar":
+        return (KEYS * uniform ** (np.log(0.2) / np.log(0.8))).astype(np.int64)
+    return np.where(rng.random(ROWS) < 0.5, 7, (KEYS * uniform).astype(np.int64))
+
+
+@pytest.fixture(scope="module", params=["self-similar", "half on one key"])
+def sides(spark, request):
+    frames = []
+    for side in (LEFT, RIGHT):
+        rng = np.random.default_rng(side)
+        table = pa.table(
+            {
+                "k": keys(rng, request.param),
+                "x": keys(rng, request.param) / 8,
+                "y": rng.random(ROWS),
+                "ts": pa.array(rng.integers(0, 10**9, ROWS), pa.timestamp("us", "UTC")),
+            }
+        )
+        frames.append(spark.createDataFrame(table).repartition(4).cache())
+    return frames
+
+
+def share(packs) -> float:
+    """The rows of the fullest partition as a multiple of the mean."""
+    rows = np.zeros(PARTITIONS)
+    for pack in packs.toArrow().to_pylist():
+        rows[pack["partition"]] += pa.ipc.open_stream(pack["rows"]).read_all().num_rows
+    assert rows.sum() >= ROWS
+    return rows.max() / rows.mean()
+
+
+JOINS = {
+    "interval join": IntervalQuery.of(on="ts", by="k", lower="-100ms", upper="100ms"),
+    "interval join without a key": IntervalQuery.of(on="ts", lower="-1ms", upper="1ms"),
+    "window join": IntervalQuery.of(on="ts", by="k", lower="-1s", upper="1s", how="full"),
+    "band join": BandQuery.of(on="x", within=0.5),
+    "band join with a key": BandQuery.of(on="y", within=0.01, by="k", how="left"),
+}
+
+
+@pytest.mark.parametrize("join", JOINS)
+def test_tasks_of_joins_are_even(sides, join):
+    plan = Plan.of(*sides, JOINS[join], partitions=PARTITIONS)
+    assert share(plan.packed(LEFT).union(plan.packed(RIGHT))) <= MOST
+
+
+@pytest.mark.parametrize("by", ["k", None], ids=["with a key", "without"])
+def test_tasks_of_aggregations_are_even(sides, by):
+    windows = {"size": "1s", "advance": "500ms", "aggs": {"mean": agg.mean("x")}}
+    plan = AggregatePlan.of(sides, on="ts", by=by, **windows, partitions=PARTITIONS)
+    assert share(plan.packed()) <= MOST
+
+
+@pytest.mark.parametrize("join", ["interval join", "window join"])
+def test_buckets_of_keys_alone_are_not(sides, join):
+    plan = Plan.of(*sides, JOINS[join], partitions=PARTITIONS, parallelism="key")
+    assert share(plan.packed(LEFT).union(plan.packed(RIGHT))) > MOST
