@@ -1,15 +1,12 @@
 //! Aggregates over sliding windows of sources that are pushed to.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
 use tidegate_operators::aggregate::{OnlineAggregate, OnlineSessions, OnlineWindows, Page};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::pages::Pages;
 use tidegate_sync::{Charge, Stop};
@@ -40,9 +37,6 @@ const EPOCH_ROWS: usize = 1 << 18;
 /// Epochs with fewer rows are the caller's work alone: waking threads would cost more.
 const SMALL_EPOCH: usize = 1 << 12;
 
-/// Pieces of a source's rows with fewer, on average, are put together before anything is made of them.
-const PIECE_ROWS: usize = 1 << 10;
-
 /// Pages of results that are made at a time: those of a long row of windows should not all be held at once.
 const PAGES: usize = 8;
 
@@ -65,9 +59,9 @@ pub struct OnlineAggregation {
     /// What decides the results, as snapshots say it.
     pub(super) query: String,
     explanation: String,
-    stream: Stream,
+    pub(super) stream: Stream,
     /// The columns of the stream that are read.
-    read: Vec<usize>,
+    pub(super) read: Vec<usize>,
     /// Those of `plan.read` that are keys.
     pub(super) by: Vec<usize>,
     pub(super) intake: Intake,
@@ -113,12 +107,6 @@ pub struct AggregateStats {
     /// Bytes that count towards the memory limit.
     pub memory: usize,
 }
-
-/// Neighbouring rows of a run, and the position of the run's first.
-type Part<'a> = (&'a SourceRun, u64, Range<usize>);
-
-/// Rows of one source with their times.
-type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
 
 impl OnlineAggregation {
     /// An aggregation of rows of this schema.
@@ -273,56 +261,6 @@ impl OnlineAggregation {
         self.tidy(charges)
     }
 
-    /// The rows of each source.
-    fn tables(&self, pending: &[Planned<SourceRun>], driver: &Driver) -> Result<Vec<(Table, Int64s)>> {
-        let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.intake.sources.len()];
-        for (pushed, rows) in pending.iter().flat_map(Planned::pieces) {
-            let of_source = &mut of_sources[usize::from(pushed.first.source())];
-            match of_source.last_mut() {
-                // The next block goes on where the last one was cut.
-                Some((_, first, last)) if *first == pushed.first.position() && last.end == rows.start => {
-                    last.end = rows.end;
-                }
-                _ => of_source.push((&pushed.run, pushed.first.position(), rows)),
-            }
-        }
-        let read = &self.read[..];
-        let schema = Arc::new(self.stream.schema.project(read)?);
-        let table = |(number, pieces): (usize, Vec<Part<'_>>)| {
-            let piece = |(run, _, rows): &Part<'_>| -> Result<Piece> {
-                let (start, rows) = (rows.start, rows.len());
-                Ok((run.ts.slice(start, rows), run.batch.slice(start, rows).project(read)?))
-            };
-            let pieces = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
-            let (ts, batches) = match &pieces[..] {
-                [(ts, batch)] => (Int64s::Arrow(ts.clone()), vec![batch.clone()]),
-                pieces => in_few_pieces(&schema, pieces)?,
-            };
-            Ok((Table::of_valid(format!("source {number}"), schema.clone(), batches)?, ts))
-        };
-        driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
-    }
-
-    /// Keeps the rows of an epoch, of which functions may choose; the number of each source's first.
-    fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
-        if self.rows.is_needless() {
-            return Ok(vec![0; streams.sources.len()]);
-        }
-        let names = self.rows.schema().clone();
-        let places = names.fields().iter().map(|field| self.plan.read.index_of(field.name()));
-        let places = places.collect::<Result<Vec<_>, _>>()?;
-        let mut firsts = Vec::with_capacity(streams.sources.len());
-        for source in &streams.sources {
-            let mut first = None;
-            for batch in &streams.table.batches()[source.batches.clone()] {
-                let number = self.rows.push(batch.project(&places)?);
-                first = first.or(Some(number));
-            }
-            firsts.push(first.unwrap_or(0));
-        }
-        Ok(firsts)
-    }
-
     /// Lets go of rows and groups that no state needs, and charges the state what it takes; the rows that were added have
     /// been charged so far.
     fn tidy(&mut self, charges: Vec<Arc<Charge>>) -> Result<()> {
@@ -339,28 +277,6 @@ impl OnlineAggregation {
         }
         self.ordered.tidy(&mut *self.windows);
         self.charge_state()
-    }
-
-    /// Keeps only the rows that have been chosen.
-    pub(super) fn gather_chosen(&mut self) -> Result<()> {
-        if self.rows.is_needless() {
-            return Ok(());
-        }
-        let mut chosen = Vec::new();
-        // By row: the number that it gets.
-        let mut new = vec![NO_ROW; self.rows.len()];
-        self.windows.for_each_row(&mut |row| {
-            let number = &mut new[*row as usize];
-            if *number == NO_ROW {
-                *number = chosen.len() as u32;
-                chosen.push(*row);
-            }
-            *row = *number;
-        });
-        self.windows.follow_rows(&|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
-        let rows = self.rows.table(&chosen)?;
-        self.rows.keep(rows);
-        Ok(())
     }
 
     /// Charges the state what it takes now.
@@ -468,23 +384,6 @@ enum Step {
     Went,
     NotYet,
     End,
-}
-
-/// The times in one piece, and the rows likewise where their pieces are small: else each is worth a look of its own.
-fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
-    let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
-    let mut ts = Pages::new(rows);
-    let mut filled = 0;
-    for (piece, _) in pieces {
-        ts[filled..filled + piece.len()].copy_from_slice(piece);
-        filled += piece.len();
-    }
-    let batches = match pieces {
-        [] => Vec::new(),
-        pieces if rows >= pieces.len() * PIECE_ROWS => pieces.iter().map(|(_, batch)| batch.clone()).collect(),
-        pieces => vec![concat_batches(schema, pieces.iter().map(|(_, batch)| batch))?],
-    };
-    Ok((Int64s::Own(ts), batches))
 }
 
 /// For each aggregate that chooses a row, its column among those to choose from, and the schema of these.

@@ -10,6 +10,7 @@
 //! poll hands out what is final because of the pushes before it, whatever threads there are.
 
 mod aggregate;
+mod aggregate_rows;
 mod aggregate_state;
 mod band_join;
 mod chosen;
