@@ -19,6 +19,10 @@ pub const BUCKETS: usize = 128;
 pub const BLOCK_ROWS: usize = 64 * BLOCK_WORDS;
 const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
 
+/// Words of a block, and blocks that share a huge page.
+const BLOCK: usize = BUCKETS * BLOCK_WORDS;
+const SEGMENT: usize = 8;
+
 /// Words that are tested between two branches.
 const TILE: usize = 8;
 const TILE_ROWS: usize = 64 * TILE;
@@ -33,17 +37,17 @@ type Bitmap = [u64; BLOCK_WORDS];
 static ALL: Bitmap = [!0; BLOCK_WORDS];
 
 /// The bitmaps of a column.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bitmaps {
     rows: usize,
     /// One a bucket, block by block; behind those of the last block, anything.
-    words: Pages<u64>,
+    segments: Vec<Pages<u64>>,
 }
 
-impl Default for Bitmaps {
-    fn default() -> Self {
-        Bitmaps { rows: 0, words: Pages::new(0) }
-    }
+/// The segment of a block, and where it begins in there.
+#[inline]
+fn place(block: usize) -> (usize, usize) {
+    (block / SEGMENT, block % SEGMENT * BLOCK)
 }
 
 impl Bitmaps {
@@ -71,20 +75,25 @@ impl Bitmaps {
 
     /// Makes a block for the rows to come.
     fn add_block(&mut self) {
-        let start = self.rows / BLOCK_ROWS * BUCKETS * BLOCK_WORDS;
-        let end = start + BUCKETS * BLOCK_WORDS;
-        if end > self.words.len() {
-            let mut words = Pages::new(end.max(2 * start));
-            words[..start].copy_from_slice(&self.words[..start]);
-            self.words = words;
+        let (segment, start) = place(self.rows / BLOCK_ROWS);
+        let end = start + BLOCK;
+        if segment == self.segments.len() {
+            // Few rows take little memory, and many are not copied.
+            self.segments.push(Pages::new(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }));
         }
-        self.words[start..end].fill(0);
+        let words = &mut self.segments[segment];
+        if end > words.len() {
+            let mut more = Pages::new(2 * start);
+            more[..start].copy_from_slice(words);
+            *words = more;
+        }
+        words[start..end].fill(0);
     }
 
     /// Adds the rows of a word, given by bucket, and leaves none.
     fn add(&mut self, word: usize, of_word: &mut [u64; BUCKETS]) {
-        let start = word / BLOCK_WORDS * BUCKETS * BLOCK_WORDS;
-        let bitmaps = self.words[start..].chunks_exact_mut(BLOCK_WORDS);
+        let (segment, start) = place(word / BLOCK_WORDS);
+        let bitmaps = self.segments[segment][start..].chunks_exact_mut(BLOCK_WORDS);
         let mut before = 0;
         for (bitmap, rows) in bitmaps.zip(of_word) {
             bitmap[word % BLOCK_WORDS] |= before;
@@ -98,13 +107,14 @@ impl Bitmaps {
         if bucket == BUCKETS {
             return &ALL;
         }
-        let start = (block * BUCKETS + bucket) * BLOCK_WORDS;
-        self.words[start..].first_chunk().expect("the bitmaps of a block are whole")
+        let (segment, start) = place(block);
+        let words = &self.segments[segment][start + bucket * BLOCK_WORDS..];
+        words.first_chunk().expect("the bitmaps of a block are whole")
     }
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        self.words.len() * size_of::<u64>()
+        self.segments.iter().map(|words| words.len()).sum::<usize>() * size_of::<u64>()
     }
 
     /// Asks for what [`scan`](Self::scan) reads first: the processor asks for the rest once it sees which way that goes.

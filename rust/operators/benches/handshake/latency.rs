@@ -95,31 +95,43 @@ fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Ve
     (latencies, chain.collector.most_buffered())
 }
 
-/// Measures and prints a table.
-pub(crate) fn print() {
+/// The forms: a name, the algorithm, and whether results are ordered.
+pub(crate) const FORMS: [(&str, Algorithm, bool); 4] = [
+    ("handshake", Algorithm::Original, false),
+    ("handshake, in order", Algorithm::Original, true),
+    ("low latency", Algorithm::LowLatency, false),
+    ("low latency, in order", Algorithm::LowLatency, true),
+];
+
+/// Latencies in milliseconds.
+pub(crate) struct Latency {
+    pub(crate) pairs: usize,
+    pub(crate) mean: f64,
+    /// Median, 99th percentile and most.
+    pub(crate) quantiles: [f64; 3],
+    pub(crate) most_waiting: usize,
+}
+
+/// Measures a form at so many rows of both sides a second; windows and duration are as the options say.
+pub(crate) fn latency((_, algorithm, ordered): (&str, Algorithm, bool), rate: f64, nodes: usize) -> Latency {
     let window = option("--window", 8.0);
-    let nodes = option("--nodes", 2);
-    let rate = 2.0 * option("--rate", 10_000.0);
     let plan = Plan { rate, window, past: window, seconds: option("--seconds", 2.0), nodes };
     let rows = Rows::new(plan.rows() / 2, 10_000, Test::Scan);
-    println!("{rate} rows a second, windows of {window} s, {nodes} nodes, 2 threads.\n");
+    let (latencies, most_waiting) = measure(&plan, algorithm, ordered, &rows);
+    let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e6;
+    let mean = latencies.iter().sum::<i64>() as f64 / latencies.len() as f64 / 1e6;
+    Latency { pairs: latencies.len(), mean, quantiles: [0.5, 0.99, 1.0].map(quantile), most_waiting }
+}
+
+/// Measures and prints a table.
+pub(crate) fn print() {
+    let (nodes, rate) = (option("--nodes", 2), 2.0 * option("--rate", 10_000.0));
+    println!("{rate} rows a second, windows of {} s, {nodes} nodes, 2 threads.\n", option("--window", 8.0));
     println!("| form | pairs | mean, ms | median, ms | p99, ms | most, ms | most results waiting |");
     println!("| --- | --: | --: | --: | --: | --: | --: |");
     let chosen: String = option("--form", String::new());
-    for (name, algorithm, ordered) in [
-        ("handshake", Algorithm::Original, false),
-        ("handshake, in order", Algorithm::Original, true),
-        ("low latency", Algorithm::LowLatency, false),
-        ("low latency, in order", Algorithm::LowLatency, true),
-    ] {
-        if !chosen.is_empty() && chosen != name {
-            continue;
-        }
-        let (latencies, most_waiting) = measure(&plan, algorithm, ordered, &rows);
-        let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e6;
-        let mean = latencies.iter().sum::<i64>() as f64 / latencies.len() as f64 / 1e6;
-        let [median, p99, most] = [0.5, 0.99, 1.0].map(quantile);
-        let pairs = latencies.len();
-        println!("| {name} | {pairs} | {mean:.3} | {median:.3} | {p99:.3} | {most:.3} | {most_waiting} |");
+    for form in FORMS.into_iter().filter(|form| chosen.is_empty() || chosen == form.0) {
+        let Latency { pairs, mean, quantiles: [median, p99, most], most_waiting } = latency(form, rate, nodes);
+        println!("| {} | {pairs} | {mean:.3} | {median:.3} | {p99:.3} | {most:.3} | {most_waiting} |", form.0);
     }
 }

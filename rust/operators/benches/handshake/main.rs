@@ -3,12 +3,14 @@
 //! ```sh
 //! cargo bench -p tidegate-operators --bench handshake                  # rates, and the sorter's buffer
 //! cargo bench -p tidegate-operators --bench handshake -- latency      # latencies while rows arrive on time
+//! cargo bench -p tidegate-operators --bench handshake -- figures > points.json    # both, by the number of nodes
 //! ```
 //!
 //! Rates are those of windows that are full. Latencies are from a pair's later row until the pair comes out, in a
 //! steady state: the windows are filled with rows of the past first. `--nodes`, `--rows`, `--rate` (rows a second and
 //! side), `--window` and `--seconds` change what is measured. All forms' pairs are compared before anything is timed.
 
+mod figures;
 mod latency;
 mod rates;
 mod workload;
@@ -31,7 +33,10 @@ fn main() {
     if is_test {
         return;
     }
-    if std::env::args().any(|argument| argument == "latency") {
+    let wants = |what: &str| std::env::args().any(|argument| argument == what);
+    if wants("figures") {
+        figures::print();
+    } else if wants("latency") {
         latency::print();
     } else {
         rates::print();

@@ -15,9 +15,9 @@ use crate::workload::{Rows, Test};
 const EPOCH: usize = 4096;
 
 /// What is compared: its name, the condition, the algorithm, and whether results are ordered, which takes punctuations.
-type Form = (&'static str, Test, Algorithm, bool);
+pub(crate) type Form = (&'static str, Test, Algorithm, bool);
 
-const FORMS: [Form; 7] = [
+pub(crate) const FORMS: [Form; 7] = [
     ("handshake", Test::Scan, Algorithm::Original, false),
     ("handshake, in order", Test::Scan, Algorithm::Original, true),
     ("low latency", Test::Scan, Algorithm::LowLatency, false),
@@ -100,34 +100,49 @@ pub(crate) fn check(pairs: usize) {
     }
 }
 
+/// What a form does with full windows.
+pub(crate) struct Rate {
+    /// Rows of both sides a second.
+    pub(crate) rows: f64,
+    /// Comparisons a second.
+    pub(crate) comparisons: f64,
+    /// The least work of a node to the most.
+    pub(crate) balance: f64,
+    pub(crate) most_waiting: usize,
+}
+
+/// Measures a form.
+pub(crate) fn measure(form: Form, window: u64, nodes: usize, rows: usize) -> Rate {
+    // What is found by an index takes far less time a row.
+    let measured = if matches!(form.1, Test::Ordered | Test::Hash) { rows * 8 } else { rows };
+    let fill = 2 * window as usize;
+    let mut run = Run::new(form, window, nodes, Rows::new((fill + measured) / 2, 10_000, form.1));
+    let mut pairs = 0;
+    run.feed(fill, |_, results| pairs += results.left.len());
+    let before = run.join.comparisons();
+    let begin = Instant::now();
+    run.feed(measured, |_, results| pairs += results.left.len());
+    let seconds = begin.elapsed().as_secs_f64();
+    let work: Vec<u64> = run.join.comparisons().iter().zip(before).map(|(now, before)| now - before).collect();
+    let [least, most] = [work.iter().min(), work.iter().max()].map(|of| *of.expect("there are nodes") as f64);
+    Rate {
+        rows: measured as f64 / seconds,
+        comparisons: work.iter().sum::<u64>() as f64 / seconds,
+        balance: least / most,
+        most_waiting: run.join.most_buffered(),
+    }
+}
+
 /// Measures and prints a table.
 pub(crate) fn print() {
     let window: u64 = option("--window", 1 << 16);
     let nodes: usize = option("--nodes", 2);
-    let scanned: usize = option("--rows", 1 << 17);
+    let rows: usize = option("--rows", 1 << 17);
     println!("Windows of {window} rows, {nodes} nodes, 2 threads.\n");
     println!("| form | rows a second | comparisons a second | work of nodes | most results waiting |");
     println!("| --- | --: | --: | --: | --: |");
     for form in FORMS {
-        // What is found by an index takes far less time a row.
-        let measured = if matches!(form.1, Test::Ordered | Test::Hash) { scanned * 8 } else { scanned };
-        let fill = 2 * window as usize;
-        let mut run = Run::new(form, window, nodes, Rows::new((fill + measured) / 2, 10_000, form.1));
-        let mut pairs = 0;
-        run.feed(fill, |_, results| pairs += results.left.len());
-        let before = run.join.comparisons();
-        let begin = Instant::now();
-        run.feed(measured, |_, results| pairs += results.left.len());
-        let seconds = begin.elapsed().as_secs_f64();
-        let work: Vec<u64> = run.join.comparisons().iter().zip(before).map(|(now, before)| now - before).collect();
-        let [least, most] = [work.iter().min(), work.iter().max()].map(|of| *of.expect("there are nodes") as f64);
-        println!(
-            "| {} | {:.0} | {:.2} G | {:.3} | {} |",
-            form.0,
-            measured as f64 / seconds,
-            work.iter().sum::<u64>() as f64 / seconds / 1e9,
-            least / most,
-            run.join.most_buffered(),
-        );
+        let Rate { rows, comparisons, balance, most_waiting } = measure(form, window, nodes, rows);
+        println!("| {} | {rows:.0} | {:.2} G | {balance:.3} | {most_waiting} |", form.0, comparisons / 1e9);
     }
 }

@@ -11,8 +11,8 @@ const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 13 };
 
 /// New rows, and how many pairs with kept rows, on which it is tried whether an ordered index pays; and it does if values
 /// are within reach in fewer than one pair of so many.
-const SAMPLE: (usize, usize) = (16, 1 << 11);
-const PAYS: usize = if cfg!(test) { 4 } else { 256 };
+const SAMPLE: (usize, usize) = (16, 1 << 14);
+const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Rows on their way through the chain, in the order of their side.
 #[derive(Debug)]

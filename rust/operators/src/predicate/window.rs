@@ -226,50 +226,55 @@ impl Window {
             return;
         }
         let (news, of_window) = (SAMPLE.0.min(new_rows), SAMPLE.1.min(self.rows));
-        let sample = |nth: usize| nth * new_rows / news;
-        let run = |nth: usize| {
-            let start = (self.rows - of_window) * nth / news;
-            start..start + of_window
+        let start = |nth: usize| (self.rows - of_window) * nth / news;
+        let new_row = |nth: usize| nth * new_rows / news;
+        // Of a long window, just the rows of the sample are looked at.
+        let is_long = self.rows > news * of_window;
+        let places = |nth: usize| start(nth)..start(nth) + of_window;
+        let row = |place: usize| order.map_or(place as u32, |order| order[place]);
+        let rows: Vec<u32> = match is_long {
+            true => (0..news).flat_map(places).map(row).collect(),
+            false => (0..self.rows).map(row).collect(),
         };
+        let run = |nth: usize| if is_long { nth * of_window..(nth + 1) * of_window } else { places(nth) };
+        let mut sample = Window::new(terms, side, Some(&rows), rows.len()).expect("some of the rows of a window");
         // 1. The columns that leave the fewest rows first.
-        let ranges = Ranges::new(self, terms, side.other(), (0..news).map(sample));
+        let ranges = Ranges::new(&sample, terms, side.other(), (0..news).map(new_row));
         let left = |column: usize| -> usize {
             let of_row = |nth: usize| {
                 let span = ranges.of(nth)[column];
-                let places = run(nth).filter(|&place| self.columns[column].within(place, span));
+                let places = run(nth).filter(|&place| sample.columns[column].within(place, span));
                 if ranges.is_empty(nth) { 0 } else { places.count() }
             };
             (0..news).map(of_row).sum()
         };
         let mut by_left: Vec<_> = (0..self.columns.len()).map(|column| (left(column), column)).collect();
         by_left.sort_unstable();
-        let place = |column: &Column| by_left.iter().position(|(_, at)| *at == column.term);
+        let nth = |column: &Column| by_left.iter().position(|(_, at)| *at == column.term);
         // Columns are in the order of terms until here.
-        self.columns.sort_by_key(place);
+        self.columns.sort_by_key(nth);
+        sample.columns.sort_by_key(nth);
         // 2. By whatever costs least a pair.
-        let mut least = f64::INFINITY;
+        let mut least = (f64::INFINITY, None);
         for form in [None, Some(Form::Bitmaps), Some(Form::Words)] {
-            let before = std::mem::take(&mut self.codes);
-            self.codes = self.coded(terms, side, order, form);
+            sample.codes = sample.coded(terms, side, Some(&rows), form);
             let ((look, tile), test) = match form {
                 None => (LOOK, 0.0),
                 Some(Form::Bitmaps) => (LOOK_IN_BITMAPS, TEST_COST),
                 Some(Form::Words) => (LOOK, TEST_COST),
             };
-            let ranges = Ranges::new(self, terms, side.other(), (0..news).map(sample));
+            let ranges = Ranges::new(&sample, terms, side.other(), (0..news).map(new_row));
             let mut found = [Vec::new()];
             for nth in (0..news).filter(|&nth| !ranges.is_empty(nth)) {
-                let start = (self.rows - of_window) * nth / news;
-                self.candidates(&ranges, [nth], start..start + of_window, &mut found);
+                sample.candidates(&ranges, [nth], run(nth), &mut found);
             }
             let left = found[0].len() as f64 / (news * of_window) as f64;
-            let cost = self.pair_cost() + look * left.min(1.0 / tile) + test * left;
-            if cost < least {
-                least = cost;
-            } else {
-                self.codes = before;
+            let cost = sample.pair_cost() + look * left.min(1.0 / tile) + test * left;
+            if cost < least.0 {
+                least = (cost, form);
             }
         }
+        self.codes = self.coded(terms, side, order, least.1);
     }
 
     fn coded(&self, terms: &[Term], side: Side, order: Option<&[u32]>, form: Option<Form>) -> Vec<Codes> {
