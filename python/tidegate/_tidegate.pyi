@@ -1203,7 +1203,7 @@ class WindowJoin(StreamJoin):
     The window join of sources that are pushed to, a number of them on each side. Of the rows that
     were not late, it finds those that `window_join` does. Every row is compared with the other
     side's window, so that any condition will do; comparisons of numbers between the sides are
-    scanned for with the widest instructions of the processor.
+    scanned for with the widest instructions of the processor, or looked up where few pairs match.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
@@ -1247,8 +1247,10 @@ class WindowJoin(StreamJoin):
         columns: As for `window_join`.
         sources: As for `IntervalJoin`.
         lateness: As for `IntervalJoin`.
-        algorithm: How threads share the comparisons. `scalejoin`, which `auto` is: each has a share
-            of the rows in its windows, round robin (ScaleJoin, Algorithm 1). `cell`: each row's
+        algorithm: How threads share the comparisons. `scalejoin`: each has a share
+            of the rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: the same, and
+            rows are looked up in a share by value where a sample of pairs says that this takes less
+            time than to compare them. `cell`: each row's
             window is cut into a piece a thread (CellJoin). `three-step`: one thread compares
             (Kang's procedure). `low-latency-handshake`: rows rush through a chain of threads, of
             which one keeps each (Low-Latency Handshake Join, Figures 12 to 14); numbers that have
@@ -1869,9 +1871,10 @@ def window_join(
         suffix: As for `interval_join`.
         columns: As for `interval_join`.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`, and compares those alone. The others are
-            the algorithms of `WindowJoin`, through which both tables go as streams. They hold eight
-            bytes a pair, and keys are to them numbers like others.
+            as a run of right rows, with an index for `by`, and compares those alone, or looks them
+            up by a number that `where` compares, whatever a sample of pairs says is faster. The
+            others are the algorithms of `WindowJoin`, through which both tables go as streams. They
+            hold eight bytes a pair, and keys are to them numbers like others.
         threads: As for `interval_join`.
         max_rows: As for `interval_join`.
 

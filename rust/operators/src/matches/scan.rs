@@ -7,7 +7,7 @@ use tidegate_structures::pages::Pages;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 use crate::incremental::Side;
-use crate::predicate::{Index, Ranges, Term, Window};
+use crate::predicate::{Index, News, Ranges, Term, Window};
 
 /// Pairs of a task, so that a stop is seen within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
@@ -29,7 +29,8 @@ impl Matches {
 
     /// The index of that window, where looking rows up takes less time than comparing all pairs.
     pub fn index(&self, terms: &[Term], window: &Window, driver: &Driver) -> Result<Option<Index>, Stopped> {
-        Index::choose(window, terms, Side::Left, &self.places_of(0..self.runs.len()), driver)
+        let news = News { side: Side::Left, rows: self.runs.len(), is_growing: false };
+        Index::choose(window, terms, news, |row| self.runs[row].start..self.runs[row].end, driver)
     }
 
     fn places_of(&self, rows: Range<usize>) -> Vec<Range<u32>> {
@@ -59,7 +60,9 @@ impl Matches {
             let mut found = vec![Vec::new(); runs.len()];
             match index {
                 None => window.find(&ranges, &runs, &mut found),
-                Some(index) => index.find(window, &ranges, &runs, &mut found),
+                Some(index) => {
+                    index.find(window, &ranges, &runs, &mut found);
+                }
             }
             let lengths: Vec<u32> = found.iter().map(|places| places.len() as u32).collect();
             let mut rows = found.concat();

@@ -8,17 +8,17 @@
 //! Runs of places are cut out of the order of time, ranges out of the order of values. So places are put into the order of
 //! their values block by block: a block of about the length of the runs has few candidates that are in no run, and a run
 //! touches few blocks. Candidates are neighbours: their places and their values in a second column are scanned. Where a
-//! row's range turns out to have too many of them, it is compared after all.
+//! row's range turns out to have too many of them, it is compared after all; and so are the places of a window that grows
+//! until they fill a block.
 
 use std::ops::Range;
 
-use tidegate_structures::pages::Pages;
-use tidegate_structures::partition::ranges as cut;
 use tidegate_structures::scan::{Span, scan, scan_two};
+use tidegate_sync::Stop;
 
 use super::window::{Ranks, half};
 use super::{Ranges, Term, Window};
-use crate::driver::{Driver, PART_ROWS, Stopped};
+use crate::driver::{Driver, Stopped};
 use crate::incremental::Side;
 use crate::interval_join::{gallop, sort_groups};
 
@@ -26,16 +26,16 @@ use crate::interval_join::{gallop, sort_groups};
 /// the window's own costs are: as measured on an Intel Xeon, on blocks of 2^16 places.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
-const ORDER_COST: f64 = 40_000.0;
+const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
 
 /// Pairs below which nothing is gained that is worth a sample.
-const FEW_PAIRS: u64 = 1 << 22;
+const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 
 /// New rows, and places of the run of each, on which costs are estimated.
 const SAMPLE: (usize, usize) = (256, 1 << 10);
 
 /// The smallest block, in bits of places: with as many places a lookup costs as much as comparing.
-const LEAST_SHIFT: u32 = 11;
+const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 
 /// The first column of a window in blocks, each in the order of its ranks.
 #[derive(Debug)]
@@ -43,8 +43,8 @@ pub struct Index {
     /// A block has 2^shift places.
     shift: u32,
     /// Ranks with the first bit turned round, so that they are in the order of signed numbers.
-    ranks: Pages<i64>,
-    places: Pages<u32>,
+    ranks: Vec<i64>,
+    places: Vec<u32>,
     /// The second column in the same order, if there is one.
     second: Option<Ranks>,
 }
@@ -54,78 +54,119 @@ fn signed(rank: u64) -> i64 {
     (rank ^ 1 << 63).cast_signed()
 }
 
+/// What is known of the rows that are to be found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    pub(crate) side: Side,
+    pub(crate) rows: usize,
+    /// Whether the window grows as they come, so that its last places are in no whole block.
+    pub(crate) is_growing: bool,
+}
+
 impl Index {
-    /// The index of a window that makes finding rows of `side` cheapest, given their runs; `None` where comparing is.
+    /// The index of a window that makes finding rows cheapest, given the run of each; `None` where comparing is cheaper.
     ///
     /// It does not change what is found.
-    pub fn choose(
+    pub(crate) fn choose(
         window: &Window,
         terms: &[Term],
-        side: Side,
-        runs: &[Range<u32>],
+        news: News,
+        run: impl Fn(usize) -> Range<u32>,
         driver: &Driver,
     ) -> Result<Option<Self>, Stopped> {
-        let pairs: u64 = runs.iter().map(|run| run.len() as u64).sum();
-        if pairs < FEW_PAIRS || window.columns().is_empty() {
+        if window.columns().is_empty() || window.rows() == 0 {
             return Ok(None);
         }
-        let step = runs.len().div_ceil(SAMPLE.0).max(1);
-        let rows: Vec<usize> = (0..runs.len()).step_by(step).collect();
-        let ranges = Ranges::new(window, terms, side, rows.iter().copied());
+        let step = news.rows.div_ceil(SAMPLE.0).max(1);
+        let rows: Vec<usize> = (0..news.rows).step_by(step).collect();
+        let ranges = Ranges::new(window, terms, news.side, rows.iter().copied());
         let sampled: Vec<(f64, f64)> =
-            rows.iter().enumerate().map(|(nth, &row)| sample(window, &ranges, nth, &runs[row])).collect();
+            rows.iter().enumerate().map(|(nth, &row)| sample(window, &ranges, nth, &run(row))).collect();
+        let pairs: f64 = sampled.iter().map(|(length, _)| length).sum();
+        if pairs * (step as f64) < FEW_PAIRS {
+            return Ok(None);
+        }
+        // 1. A window that grows is put into order once more when it has doubled, while as many new rows come.
+        let all = window.rows() as f64;
+        let ordered = if news.is_growing { 2.0 * rows.len() as f64 } else { all / step as f64 };
+        // 2. The cheapest size of a block.
         let each_pair = window.pair_cost();
-        let compared: f64 = sampled.iter().map(|(length, _)| length * each_pair).sum();
-        let looked_up = |shift: u32| {
+        let cost = |shift: u32| -> f64 {
             let block = f64::from(shift).exp2();
             let row = |&(length, part): &(f64, f64)| {
-                let candidates = part * (length + 2.0 * block).min(window.rows() as f64);
+                let tail = if news.is_growing { length.min(block / 2.0) } else { 0.0 };
                 let lookups = (length / block).floor() + 2.0;
-                (lookups * LOOKUP_COST + candidates * CANDIDATE_COST).min(length * each_pair)
+                let candidates = part * (length + 2.0 * block).min(all);
+                let looked_up = lookups * LOOKUP_COST + candidates * CANDIDATE_COST + tail * each_pair;
+                looked_up.min(length * each_pair)
             };
-            sampled.iter().map(row).sum::<f64>()
+            sampled.iter().map(row).sum()
         };
         let largest = usize::BITS - (window.rows() - 1).leading_zeros();
-        let shifts = LEAST_SHIFT.min(largest)..=largest;
-        let costs = shifts.map(|shift| (looked_up(shift), shift));
+        let costs = (LEAST_SHIFT.min(largest)..=largest).map(|shift| (cost(shift), shift));
         let (cost, shift) = costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a block size");
-        let order = window.rows() as f64 * ORDER_COST / step as f64;
-        if cost + order < compared { Self::new(window, shift, driver).map(Some) } else { Ok(None) }
+        if cost + ordered * ORDER_COST >= pairs * each_pair {
+            return Ok(None);
+        }
+        let mut index = Index::new(window, shift);
+        match news.is_growing {
+            true => index.grow(window),
+            false => index.extend(window, window.rows(), driver)?,
+        }
+        Ok(Some(index))
     }
 
-    /// The index of a window with blocks of 2^shift places.
-    pub(super) fn new(window: &Window, shift: u32, driver: &Driver) -> Result<Self, Stopped> {
-        let rows = window.rows();
-        let (mut ranks, mut places) = (Pages::<i64>::new(rows), Pages::<u32>::new(rows));
-        let (mut ranks_left, mut places_left) = (&mut ranks[..], &mut places[..]);
-        let mut work = Vec::new();
-        for part in cut(rows, driver.parts(rows, PART_ROWS)) {
-            let (ranks, others) = std::mem::take(&mut ranks_left).split_at_mut(part.len());
-            ranks_left = others;
-            let (places, others) = std::mem::take(&mut places_left).split_at_mut(part.len());
-            places_left = others;
-            work.push((part, ranks, places));
+    /// An index of a window, without places, with blocks of 2^shift of them.
+    pub(super) fn new(window: &Window, shift: u32) -> Self {
+        let second = window.columns().get(1).map(|column| column.ranks_at(&[]));
+        Index { shift, ranks: Vec::new(), places: Vec::new(), second }
+    }
+
+    /// Adds the places of the window that fill blocks.
+    pub(crate) fn grow(&mut self, window: &Window) {
+        let upto = window.rows() >> self.shift << self.shift;
+        let driver = Driver::new(1, Stop::default());
+        self.extend(window, upto, &driver).expect("nobody asks it to stop");
+    }
+
+    /// Adds the places of the window before `upto`, where the last block may end early if no more come.
+    pub(super) fn extend(&mut self, window: &Window, upto: usize, driver: &Driver) -> Result<(), Stopped> {
+        let places = self.places.len()..upto;
+        if places.is_empty() {
+            return Ok(());
         }
         let column = &window.columns()[0];
-        driver.map(work, |(part, ranks, places): (Range<usize>, &mut [i64], &mut [u32])| {
-            for ((place, rank), number) in part.zip(ranks).zip(places) {
-                (*rank, *number) = (signed(column.rank(place)), place as u32);
-            }
-        })?;
-        let starts: Vec<u32> = (0..rows).step_by(1 << shift).chain([rows]).map(|place| place as u32).collect();
-        sort_groups(&starts, &mut ranks, &mut places, driver)?;
-        let second = window.columns().get(1).map(|column| column.ranks_at(&places));
-        Ok(Index { shift, ranks, places, second })
+        self.ranks.extend(places.clone().map(|place| signed(column.rank(place))));
+        self.places.extend(places.clone().map(|place| place as u32));
+        let starts = (0..places.len()).step_by(1 << self.shift).chain([places.len()]);
+        let starts: Vec<u32> = starts.map(|start| start as u32).collect();
+        sort_groups(&starts, &mut self.ranks[places.clone()], &mut self.places[places.clone()], driver)?;
+        if let (Some(second), Some(column)) = (&mut self.second, window.columns().get(1)) {
+            second.append(column.ranks_at(&self.places[places]));
+        }
+        Ok(())
     }
 
-    /// As [`Window::find`], of the window that the index is of.
-    pub fn find(&self, window: &Window, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        let of_second = self.second.as_ref().map_or(0, Ranks::memory);
+        self.ranks.capacity() * size_of::<i64>() + self.places.capacity() * size_of::<u32>() + of_second
+    }
+
+    /// As [`Window::find`], of the window that the index is of; the number of places that were looked at.
+    pub(crate) fn find(&self, window: &Window, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) -> u64 {
         let mut compared = runs.to_vec();
         let mut stretches = Vec::new();
+        let mut looked_at = 0;
+        let indexed = self.places.len() as u32;
         for (row, run) in runs.iter().enumerate() {
-            let blocks = if run.is_empty() { 0..0 } else { run.start >> self.shift..((run.end - 1) >> self.shift) + 1 };
-            let cost = f64::from(run.end - run.start) * window.pair_cost();
-            if ranges.is_empty(row) || blocks.len() as f64 * LOOKUP_COST >= cost {
+            let in_blocks = run.start.min(indexed)..run.end.min(indexed);
+            let cost = in_blocks.len() as f64 * window.pair_cost();
+            if ranges.is_empty(row) || in_blocks.is_empty() {
+                continue;
+            }
+            let blocks = in_blocks.start >> self.shift..((in_blocks.end - 1) >> self.shift) + 1;
+            if blocks.len() as f64 * LOOKUP_COST >= cost {
                 continue;
             }
             stretches.clear();
@@ -134,12 +175,15 @@ impl Index {
             if candidates as f64 * CANDIDATE_COST >= cost {
                 continue;
             }
+            looked_at += candidates as u64;
             for stretch in &stretches {
-                self.stay(window, ranges, row, (run, stretch.clone()), &mut found[row]);
+                self.stay(window, ranges, row, (&in_blocks, stretch.clone()), &mut found[row]);
             }
-            compared[row] = 0..0;
+            compared[row] = in_blocks.end..run.end;
         }
+        looked_at += compared.iter().map(|run| run.len() as u64).sum::<u64>();
         window.find(ranges, &compared, found);
+        looked_at
     }
 
     /// Adds the places of a stretch that are in the run and match the new row in the other columns, ascending.

@@ -27,6 +27,7 @@ mod window;
 mod tests;
 
 pub use index::Index;
+pub(crate) use index::News;
 pub use numbers::{Numbers, Operand};
 pub use ranges::Ranges;
 pub use relation::{Constraint, Order, Relation};

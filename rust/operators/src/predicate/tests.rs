@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Constraint, Index, Numbers, Operand, Order, Ranges, Relation, Term, Window};
+use super::{Constraint, Index, News, Numbers, Operand, Order, Ranges, Relation, Term, Window};
 use crate::driver::Driver;
 use crate::incremental::Side;
 use proptest::prelude::*;
@@ -178,7 +178,7 @@ proptest! {
         new in prop::sample::select(vec![Side::Left, Side::Right]),
         tuned in any::<bool>(),
         shift in prop::option::of(0..9_u32),
-        threads in 1..4_usize,
+        (threads, grows) in (1..4_usize, any::<bool>()),
     ) {
         // Runs that slide are those of windows, others are like those of keys.
         let run = |(row, &(a, b)): (u32, &(u32, u32))| match slide {
@@ -195,7 +195,11 @@ proptest! {
         match shift.filter(|_| !terms.is_empty()) {
             None => window.find(&ranges, &runs, &mut found),
             Some(shift) => {
-                let index = Index::new(&window, shift, &driver(threads)).unwrap();
+                let mut index = Index::new(&window, shift);
+                match grows {
+                    true => index.grow(&window),
+                    false => index.extend(&window, ROWS, &driver(threads)).unwrap(),
+                }
                 index.find(&window, &ranges, &runs, &mut found);
             }
         }
@@ -268,10 +272,11 @@ fn rows_are_looked_up_where_windows_are_long_and_few_pairs_pass() {
         let terms = [band(values(7919), values(6007), within)];
         let mut window = Window::new(&terms, Side::Right, None, ROWS as usize).unwrap();
         window.tune(&terms, Side::Right, None, ROWS as usize);
-        let runs: Vec<Range<u32>> = (0..ROWS).map(|row| row.saturating_sub(length)..row).collect();
-        Index::choose(&window, &terms, Side::Left, &runs, &driver(1)).unwrap().is_some()
+        let run = |row: usize| (row as u32).saturating_sub(length)..row as u32;
+        let news = News { side: Side::Left, rows: ROWS as usize, is_growing: false };
+        Index::choose(&window, &terms, news, run, &driver(1)).unwrap().is_some()
     };
     assert!(chosen(1, ROWS), "few pairs pass");
     assert!(!chosen(30_000, ROWS), "most pairs pass");
-    assert!(!chosen(1, 64), "windows are short");
+    assert!(!chosen(1, 2), "windows are short");
 }

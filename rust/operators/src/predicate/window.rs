@@ -66,6 +66,25 @@ pub(super) enum Ranks {
     U64(Vec<u64>),
 }
 
+impl Ranks {
+    /// Adds others of the same width behind these.
+    pub(super) fn append(&mut self, more: Ranks) {
+        match (self, more) {
+            (Ranks::U32(all), Ranks::U32(more)) => all.extend(more),
+            (Ranks::U64(all), Ranks::U64(more)) => all.extend(more),
+            _ => panic!("all ranks of a column have one width"),
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Ranks::U32(ranks) => ranks.capacity() * size_of::<u32>(),
+            Ranks::U64(ranks) => ranks.capacity() * size_of::<u64>(),
+        }
+    }
+}
+
 impl Column {
     fn new(number: usize, term: &Term, side: Side, order: &dyn Fn(usize) -> usize, rows: usize) -> Option<Self> {
         let operand = term.operand(side);

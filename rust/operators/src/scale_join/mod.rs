@@ -26,6 +26,11 @@
 //! The other [`Algorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and Viglas is one share on one
 //! thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and each row's window is cut anew into a piece for
 //! every thread.
+//!
+//! # Beyond the paper
+//!
+//! [`Algorithm::Indexed`]: where few pairs of long windows match, a share's rows are in blocks by value, in which new rows
+//! are looked up ([`Index`](crate::predicate::Index)).
 
 mod share;
 
@@ -48,6 +53,8 @@ pub enum Algorithm {
     Cell,
     /// Each thread has a share of the rows in its windows.
     ScaleJoin,
+    /// The same, and rows are looked up in a share by value where that takes less time, by a sample.
+    Indexed,
 }
 
 /// Pairs that are found before they are taken, about.
@@ -120,7 +127,7 @@ impl ScaleJoin {
         let (shares, comparers) = match algorithm {
             Algorithm::ThreeStep => (1, 1),
             Algorithm::Cell => (1, threads),
-            Algorithm::ScaleJoin => (threads, threads),
+            Algorithm::ScaleJoin | Algorithm::Indexed => (threads, threads),
         };
         let keeps_left = how.keeps_left() || !how.pairs();
         ScaleJoin {
@@ -129,7 +136,7 @@ impl ScaleJoin {
             algorithm,
             ordered,
             logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
-            shares: (0..shares).map(|_| Share::new(&terms)).collect(),
+            shares: (0..shares).map(|_| Share::new(&terms, algorithm == Algorithm::Indexed)).collect(),
             terms,
             gone: [0; 2],
             counters: [0; 2],
@@ -293,7 +300,7 @@ impl SlidingJoin for ScaleJoin {
             let (share, piece) = match self.algorithm {
                 Algorithm::ThreeStep => (0, None),
                 Algorithm::Cell => (0, Some((thread, comparers))),
-                Algorithm::ScaleJoin => (thread, None),
+                Algorithm::ScaleJoin | Algorithm::Indexed => (thread, None),
             };
             self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows.clone(), piece)
         };

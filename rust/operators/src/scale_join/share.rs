@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use tidegate_sync::Stop;
+
 use super::Epoch;
+use crate::driver::Driver;
 use crate::incremental::Side;
-use crate::predicate::{Ranges, Term, Window};
+use crate::predicate::{Index, News, Ranges, Term, Window};
 
 /// Rows before a window is made anew, at least; it is each time it has doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
@@ -22,6 +25,9 @@ struct Half {
     window: Window,
     /// How many rows the window had when it was made.
     made_with: usize,
+    /// Whether rows may be looked up by value, and by what, where that is cheaper than comparing.
+    may_look_up: bool,
+    index: Option<Index>,
 }
 
 /// The matches of some rows.
@@ -34,19 +40,23 @@ pub(super) struct Found {
 }
 
 impl Share {
-    /// A share without rows.
-    pub(super) fn new(terms: &[Term]) -> Self {
+    /// A share without rows, in which rows may be looked up or are all compared.
+    pub(super) fn new(terms: &[Term], may_look_up: bool) -> Self {
         let half = |side| Half {
             numbers: Vec::new(),
             gone: 0,
             window: Window::new(terms, side, None, 0).expect("a window without rows"),
             made_with: 0,
+            may_look_up,
+            index: None,
         };
         Share([half(Side::Left), half(Side::Right)])
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.0.iter().map(|half| half.window.memory() + half.numbers.capacity() * size_of::<u32>()).sum()
+        let of_index = |half: &Half| half.index.as_ref().map_or(0, Index::memory);
+        let of_half = |half: &Half| half.window.memory() + half.numbers.capacity() * size_of::<u32>() + of_index(half);
+        self.0.iter().map(of_half).sum()
     }
 
     pub(super) fn compared_by(&self) -> &'static str {
@@ -57,6 +67,7 @@ impl Share {
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
             half.window = Window::new(&[], side, None, half.numbers.len()).expect("a window without columns");
+            half.index = None;
         }
     }
 
@@ -109,11 +120,16 @@ impl Share {
                 (half.gone + start) as u32..(half.gone + end) as u32
             };
             let runs: Vec<Range<u32>> = own.iter().map(run).collect();
-            compared += runs.iter().map(|run| run.len() as u64).sum::<u64>();
             let numbers = own.iter().map(|&row| gone[side as usize] + epoch.places[row] as usize);
             let ranges = Ranges::new(&half.window, terms, side, numbers);
             let mut found = vec![Vec::new(); own.len()];
-            half.window.find(&ranges, &runs, &mut found);
+            compared += match &half.index {
+                Some(index) => index.find(&half.window, &ranges, &runs, &mut found),
+                None => {
+                    half.window.find(&ranges, &runs, &mut found);
+                    runs.iter().map(|run| run.len() as u64).sum()
+                }
+            };
             for (row, mut found) in own.into_iter().zip(found) {
                 found.iter_mut().for_each(|at| *at = half.numbers[*at as usize].wrapping_sub(other_first));
                 of_rows[row - rows.start] = found;
@@ -138,6 +154,7 @@ impl Half {
         let more: Vec<u32> = rows.into_iter().map(at).collect();
         let grown = self.numbers.len() > 2 * self.made_with.max(LEAST_ROWS);
         if !grown && self.window.append(terms, side, &more) {
+            self.index.iter_mut().for_each(|index| index.grow(&self.window));
             return;
         }
         self.numbers.drain(..self.gone);
@@ -145,8 +162,15 @@ impl Half {
         let order: Vec<u32> = self.numbers.iter().map(|number| at(number.wrapping_sub(first))).collect();
         self.window = Window::new(terms, side, Some(&order), order.len()).expect("room beside the numbers");
         self.made_with = order.len();
+        self.index = None;
         if let Some(term) = terms.first() {
-            self.window.tune(terms, side, Some(&order), term.operand(side.other()).rows());
+            let news = News { side: side.other(), rows: term.operand(side.other()).rows(), is_growing: true };
+            self.window.tune(terms, side, Some(&order), news.rows);
+            if self.may_look_up {
+                let (run, driver) = (|_| 0..order.len() as u32, Driver::new(1, Stop::default()));
+                let index = Index::choose(&self.window, terms, news, run, &driver);
+                self.index = index.expect("nobody asks it to stop");
+            }
         }
     }
 }

@@ -126,10 +126,11 @@ enum Algorithm {
     Handshake(handshake::Algorithm),
 }
 
-const ALGORITHMS: [Algorithm; 5] = [
+const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::ScaleJoin(scale_join::Algorithm::ThreeStep),
     Algorithm::ScaleJoin(scale_join::Algorithm::Cell),
     Algorithm::ScaleJoin(scale_join::Algorithm::ScaleJoin),
+    Algorithm::ScaleJoin(scale_join::Algorithm::Indexed),
     Algorithm::Handshake(handshake::Algorithm::Original),
     Algorithm::Handshake(handshake::Algorithm::LowLatency),
 ];
@@ -307,5 +308,31 @@ fn shares_have_equal_work() {
         let (_, comparisons) = case.run(&rows, &[500, 3000]);
         let (least, most) = (comparisons.iter().min().unwrap(), comparisons.iter().max().unwrap());
         assert!(most - least <= most / 50, "{comparisons:?}");
+    }
+}
+
+#[test]
+fn looking_rows_up_finds_what_comparing_does() {
+    let side = |n: i64| if n % 5 < 2 { Side::Left } else { Side::Right };
+    let rows: Vec<Row> = (0..1500).map(|n| (n, side(n), n * 7919 % 997)).collect();
+    // Of the last rows, or of all whose numbers no longer fit from a row on.
+    for (windows, fails_at) in
+        [(Windows::Time(600, 400), usize::MAX), (Windows::Rows(250, 350), usize::MAX), (Windows::Rows(250, 350), 900)]
+    {
+        for how in [How::Inner, How::Full, How::Semi, How::Anti] {
+            for (threads, moves) in [(1, false), (3, true)] {
+                let run = |algorithm| {
+                    let algorithm = Algorithm::ScaleJoin(algorithm);
+                    let case = Case { windows, how, algorithm, threads, with_filter: false, moves, fails_at };
+                    case.run(&rows, &(1..40).map(|nth| nth * 37).collect::<Vec<_>>())
+                };
+                let (wanted, compared) = run(scale_join::Algorithm::ScaleJoin);
+                let (found, looked_at) = run(scale_join::Algorithm::Indexed);
+                assert_eq!(found, wanted, "{windows:?} {how:?} {threads}");
+                // Of a join that goes on in another, only the last one's pairs are counted.
+                let (compared, looked_at) = (compared.iter().sum::<u64>(), looked_at.iter().sum::<u64>());
+                assert!(moves || fails_at < 1500 || looked_at < compared * 3 / 4, "{looked_at} of {compared}");
+            }
+        }
     }
 }

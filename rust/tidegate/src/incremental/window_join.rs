@@ -24,13 +24,15 @@ impl StreamJoin {
     /// The window join of rows of these schemas.
     pub fn window(query: &WindowJoin, left: SchemaRef, right: SchemaRef, options: &StreamOptions) -> Result<Self> {
         let plan = query.plan(&left, &right)?;
-        let algorithm = query.algorithm.unwrap_or(Algorithm::ScaleJoin);
         let JoinOptions { how, threads, .. } = query.options;
-        let index = algorithm.index(plan.join.has_equality());
         let scan = plan.join.predicate.as_ref().map(Predicate::scan);
         let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
         let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
         terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
+        // Without numbers there is nothing to look up.
+        let any = if terms.is_empty() { Algorithm::ScaleJoin } else { Algorithm::Indexed };
+        let algorithm = query.algorithm.unwrap_or(any);
+        let index = algorithm.index(plan.join.has_equality());
         let row_bytes = algorithm.row_bytes(&terms);
         let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
         let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);

@@ -16,6 +16,8 @@ pub enum Algorithm {
     Cell,
     /// Each thread has a share of the rows in the windows.
     ScaleJoin,
+    /// The same, and rows are looked up by value where that takes less time.
+    Indexed,
     /// Windows flow past each other through a chain of threads.
     Handshake,
     /// Rows rush through the chain, and one thread keeps each.
@@ -33,6 +35,10 @@ impl Algorithm {
             Algorithm::ScaleJoin => {
                 "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
             }
+            Algorithm::Indexed => {
+                "ScaleJoin (auto): each thread has a share of the rows, round robin, and compares each row with it or looks \
+                 it up by value, whatever a sample of pairs says is faster"
+            }
             Algorithm::Handshake => {
                 "handshake join: both windows flow past each other through a chain of threads; results come late"
             }
@@ -49,6 +55,8 @@ impl Algorithm {
         2 * match self {
             // A number, whether there is one, its rank and code; and where the row is.
             Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => (2 * rank + 3) * terms.len() + 4,
+            // And in a block: a number and its place, and the rank of a second column.
+            Algorithm::Indexed => (2 * rank + 3) * terms.len() + 4 + 12 + rank,
             // A rank and a range of others; and a place, a key, and what is noted of a row that waits.
             Algorithm::Handshake | Algorithm::LowLatencyHandshake => 3 * rank * terms.len() + 24 + 8 + 17,
         }
@@ -59,6 +67,9 @@ impl Algorithm {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
                 "a hash table on each thread, of numbers that have to be equal"
+            }
+            Algorithm::Indexed => {
+                "a thread's rows in blocks by value, where few pairs of a sample match; otherwise none"
             }
             _ => "none: every pair in the windows is compared",
         }
@@ -92,6 +103,7 @@ impl Comparing {
             Algorithm::ThreeStep => return with.with(scale(scale_join::Algorithm::ThreeStep, terms)),
             Algorithm::Cell => return with.with(scale(scale_join::Algorithm::Cell, terms)),
             Algorithm::ScaleJoin => return with.with(scale(scale_join::Algorithm::ScaleJoin, terms)),
+            Algorithm::Indexed => return with.with(scale(scale_join::Algorithm::Indexed, terms)),
             Algorithm::Handshake => handshake::Algorithm::Original,
             Algorithm::LowLatencyHandshake => handshake::Algorithm::LowLatency,
         };
