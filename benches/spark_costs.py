@@ -42,28 +42,44 @@ class Cost(NamedTuple):
         return f"{'' if self.whole else '> '}{self.cpu:.1f} ({self.wall:.1f})"
 
 
-# Clock ticks of each process below this one when it was last seen: the kernel forgets those of a
-# Python worker that ends.
-TICKS: dict[int, int] = {}
+class Process(NamedTuple):
+    """What a process is called, and its clock ticks so far."""
+
+    name: str
+    ticks: int
+
+
+# Processes as they were last seen: the kernel forgets a Python worker that ends.
+SEEN: dict[int, Process] = {}
 
 
 def cpu_seconds() -> float:
     """Processor time of this process and all below it so far: Spark, and Spark's workers."""
-    parents, ticks = {}, {}
+    return sum(cpu_by_name().values())
+
+
+def cpu_by_name() -> dict[str, float]:
+    """The same, by what processes are called; this one is called ``."""
+    parents, processes = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
+            head, _, tail = stat.read_text().rpartition(")")
         except ProcessLookupError:  # it has ended
             continue
-        process = int(stat.parent.name)
-        parents[process] = int(fields[1])
-        ticks[process] = int(fields[11]) + int(fields[12])
+        number, fields = int(stat.parent.name), tail.split()
+        name = "" if number == os.getpid() else head.partition("(")[2]
+        parents[number] = int(fields[1])
+        processes[number] = Process(name, int(fields[11]) + int(fields[12]))
 
     def is_ours(process: int) -> bool:
         return process == os.getpid() or (process in parents and is_ours(parents[process]))
 
-    TICKS.update((process, ticks[process]) for process in ticks if is_ours(process))
-    return sum(TICKS.values()) / os.sysconf("SC_CLK_TCK")
+    SEEN.update((number, process) for number, process in processes.items() if is_ours(number))
+    seconds: dict[str, float] = {}
+    for process in SEEN.values():
+        spent = process.ticks / os.sysconf("SC_CLK_TCK")
+        seconds[process.name] = seconds.get(process.name, 0.0) + spent
+    return seconds
 
 
 def once(query: Callable[[], DataFrame]) -> Cost:

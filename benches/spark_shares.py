@@ -1,0 +1,161 @@
+"""Where the time goes in tables of W1, W2 and W4 on Spark: Spark, the way to Python, the call.
+
+Each query runs with a sink that takes all rows and keeps none. Printed is processor time: of the
+JVM, which reads, shuffles, and writes and reads what Python gets; of the Python workers beside the
+work that was given them, which is Arrow streams again, and starting; of packing; and of joining or
+aggregating, which is the native call and the unpacking before it. Linux only.
+
+    python benches/spark_shares.py --rows 1000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from pyspark.sql import SparkSession
+
+import w1_spark
+import w2_spark
+import w4_spark
+from spark_costs import cpu_by_name
+from tidegate.spark import _aggregate, _join, _plan, _whole
+from tidegate.spark._task import on_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.accumulators import Accumulator
+    from pyspark.sql import DataFrame
+
+    from tidegate.spark._task import Batches
+
+# What the tasks that pack are called; the others join or aggregate.
+PACKING = "tidegate_pack"
+
+
+class Meter:
+    """Processor time between starts and stops."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def start(self) -> None:
+        """Run."""
+        self.seconds -= time.process_time()
+
+    def stop(self) -> None:
+        """Rest."""
+        self.seconds += time.process_time()
+
+
+def timed(work: Callable[[Batches], Batches], spent: Accumulator[float]) -> Callable[..., Batches]:
+    """The work, which adds its processor time to `spent`, but not that of getting its input."""
+
+    def run(batches: Batches) -> Batches:
+        meter = Meter()
+
+        def read() -> Batches:
+            while True:
+                meter.stop()
+                batch = next(batches, None)
+                meter.start()
+                if batch is None:
+                    return
+                yield batch
+
+        meter.start()
+        for batch in work(read()):
+            meter.stop()
+            yield batch
+            meter.start()
+        meter.stop()
+        spent.add(meter.seconds)
+
+    return run
+
+
+def shares(session: SparkSession, query: Callable[[], DataFrame]) -> list[float]:
+    """Processor seconds of the JVM, of workers beside their work, of packing and of the call."""
+    spent = [session.sparkContext.accumulator(0.0) for _ in range(2)]
+
+    def metered(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
+        return on_worker(timed(work, spent[0 if name.startswith(PACKING) else 1]), name)
+
+    with ExitStack() as stack:
+        for module in (_aggregate, _join, _plan, _whole):
+            stack.enter_context(mock.patch.object(module, "on_worker", metered))
+        frame = query()
+    before = cpu_by_name()
+    frame.write.format("noop").mode("overwrite").save()
+    after = cpu_by_name()
+    java, python = (after.get(name, 0.0) - before.get(name, 0.0) for name in ("java", "python"))
+    packing, call = (one.value for one in spent)
+    return [java, python - packing - call, packing, call]
+
+
+def queries(session: SparkSession, rows: int, folder: Path) -> dict[str, Callable[[], DataFrame]]:
+    """The joins and aggregations by name."""
+
+    def read(case: str, name: str) -> DataFrame:
+        return session.read.parquet(str(folder / case / f"{name}.parquet"))
+
+    for name in ("w1", "w2", "w4"):
+        (folder / name).mkdir()
+    w1 = w1_spark.make(rows, 1_000, skewed=False, hot=False, folder=folder / "w1")
+    w2 = w2_spark.Case(rows, heavy=False)
+    w2.write(folder / "w2")
+    w4_spark.generate(rows, 40_000, folder / "w4" / "rows.parquet")
+    w4_spark.define()
+    found: dict[str, Callable[[], DataFrame]] = {
+        "W1, 1,000 keys": functools.partial(
+            w1_spark.tide, read("w1", "left"), read("w1", "right"), w1
+        ),
+        "W2": functools.partial(
+            w2_spark.tide, read("w2", "left"), read("w2", "right"), w2, "value"
+        ),
+    }
+    table = read("w4", "rows")
+    for functions in w4_spark.FUNCTIONS:
+        found[f"W4, 40,000 keys, {functions}"] = functools.partial(w4_spark.tide, table, functions)
+    return found
+
+
+def main() -> None:
+    """Run the queries, and print their table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of a side")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory", default="4g")
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master(f"local[{arguments.threads}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", arguments.memory)
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    print("| query | processor time, s | Spark | workers, transfer | packing | native call |")
+    print("| --- | --: | --: | --: | --: | --: |")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, query in queries(session, arguments.rows, Path(folder)).items():
+            shares(session, query)  # compiles, and starts workers
+            parts = shares(session, query)
+            total = sum(parts)
+            cells = " | ".join(f"{100 * part / total:.0f} %" for part in parts)
+            print(f"| {name} | {total:.2f} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
