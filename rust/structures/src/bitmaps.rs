@@ -57,19 +57,19 @@ impl Bitmaps {
     ///
     /// When a bucket is none of the [`BUCKETS`].
     pub fn extend(&mut self, buckets: impl Iterator<Item = u8>) {
-        let mut of_word = [0; BUCKETS];
+        let mut of_tile = [[0; TILE]; BUCKETS];
         for bucket in buckets {
             if self.rows.is_multiple_of(BLOCK_ROWS) {
                 self.add_block();
             }
-            of_word[usize::from(bucket)] |= 1 << (self.rows % 64);
+            of_tile[usize::from(bucket)][self.rows / 64 % TILE] |= 1 << (self.rows % 64);
             self.rows += 1;
-            if self.rows.is_multiple_of(64) {
-                self.add(self.rows / 64 - 1, &mut of_word);
+            if self.rows.is_multiple_of(TILE_ROWS) {
+                self.add(self.rows / TILE_ROWS - 1, &mut of_tile);
             }
         }
-        if !self.rows.is_multiple_of(64) {
-            self.add(self.rows / 64, &mut of_word);
+        if !self.rows.is_multiple_of(TILE_ROWS) {
+            self.add(self.rows / TILE_ROWS, &mut of_tile);
         }
     }
 
@@ -90,14 +90,18 @@ impl Bitmaps {
         words[start..end].fill(0);
     }
 
-    /// Adds the rows of a word, given by bucket, and leaves none.
-    fn add(&mut self, word: usize, of_word: &mut [u64; BUCKETS]) {
-        let (segment, start) = place(word / BLOCK_WORDS);
+    /// Adds the rows of a tile, given by bucket, and leaves none: whole cache lines, since each bucket's is another.
+    fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
+        let (segment, start) = place(tile * TILE / BLOCK_WORDS);
+        let at = tile * TILE % BLOCK_WORDS;
         let bitmaps = self.segments[segment][start..].chunks_exact_mut(BLOCK_WORDS);
-        let mut before = 0;
-        for (bitmap, rows) in bitmaps.zip(of_word) {
-            bitmap[word % BLOCK_WORDS] |= before;
-            before |= std::mem::take(rows);
+        let mut before = [0; TILE];
+        for (bitmap, rows) in bitmaps.zip(of_tile) {
+            let words = bitmap[at..at + TILE].iter_mut().zip(&mut before).zip(rows);
+            for ((word, before), rows) in words {
+                *word |= *before;
+                *before |= std::mem::take(rows);
+            }
         }
     }
 

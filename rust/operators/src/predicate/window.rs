@@ -32,6 +32,9 @@ const SAMPLE: (usize, usize) = (64, 1 << 10);
 const BYTE_COST: f64 = 7.0;
 const BITMAP_COST: f64 = 4.0;
 
+/// Rows below which a window has no bitmaps: those of a block take memory for so many.
+const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
+
 /// What it costs to look at a tile again in which a pair is left, and at one of bitmaps; with their pairs. And to test a pair
 /// exactly that its codes have left.
 const LOOK: (f64, f64) = (40_000.0, 64.0);
@@ -275,7 +278,8 @@ impl Window {
         sample.columns.sort_by_key(nth);
         // 2. By whatever costs least a pair.
         let mut least = (f64::INFINITY, None);
-        for form in [None, Some(Form::Bitmaps), Some(Form::Words)] {
+        let bitmaps = (self.rows >= LEAST_IN_BITMAPS).then_some(Some(Form::Bitmaps));
+        for form in [None, Some(Form::Words)].into_iter().chain(bitmaps) {
             sample.codes = sample.coded(terms, side, Some(&rows), form);
             let ((look, tile), test) = match form {
                 None => (LOOK, 0.0),
