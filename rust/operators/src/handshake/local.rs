@@ -7,7 +7,7 @@ use super::predicate::{Columns, Kind};
 use super::window::Place;
 
 /// Rows below which an ordered index is not worth its upkeep.
-const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 13 };
+const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
 /// New rows, and how many pairs with kept rows, on which it is tried whether an ordered index pays; and it does if values
 /// are within reach in fewer than one pair of so many.
