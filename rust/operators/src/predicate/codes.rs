@@ -3,8 +3,8 @@
 use tidegate_structures::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::scan::Span;
 
+use super::column::Column;
 use super::numbers::{Number, Numbers, Operand, with_values};
-use super::window::Column;
 
 /// How codes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use std::ops::Range;
 use tidegate_structures::scan::{Span, scan, scan_two};
 use tidegate_sync::Stop;
 
-use super::window::{Ranks, half};
+use super::column::Ranks;
+use super::window::half;
 use super::{Ranges, Term, Window};
 use crate::driver::{Driver, Stopped};
 use crate::incremental::Side;

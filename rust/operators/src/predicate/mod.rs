@@ -17,6 +17,7 @@
 //! with each part of the window are how Teubner and Mueller's handshake join reaches its rates on vector units.
 
 mod codes;
+mod column;
 mod index;
 mod numbers;
 mod ranges;

@@ -3,7 +3,8 @@
 use tidegate_structures::scan::Span;
 
 use super::Term;
-use super::window::{Column, Window};
+use super::column::Column;
+use super::window::Window;
 use crate::incremental::Side;
 
 /// For each of some new rows, the range that every column of a window must be in.

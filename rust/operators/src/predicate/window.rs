@@ -1,14 +1,13 @@
-//! The columns of a window, and the search for the rows of it that new rows match.
+//! A window of rows, and the search for the rows of it that new rows match.
 
 use std::ops::Range;
 
 use tidegate_structures::bitmaps::BLOCK_ROWS;
-use tidegate_structures::gather::prefetch;
-use tidegate_structures::scan::{Lane, Span, scan, scan_two};
+use tidegate_structures::scan::{Span, scan, scan_two};
 
 use super::Term;
 use super::codes::{Codes, Form, Values};
-use super::numbers::{Number, Numbers, Operand, with_values};
+use super::column::{Column, Ranks};
 use super::ranges::Ranges;
 use crate::incremental::Side;
 
@@ -49,135 +48,6 @@ pub struct Window {
     columns: Vec<Column>,
     /// Codes of the first columns, where the search goes by them.
     codes: Vec<Codes>,
-}
-
-/// A column as ranks of its numbers above the smallest one. What compares with nothing is above every range.
-#[derive(Debug)]
-pub(super) struct Column {
-    /// The number of the term it is of.
-    pub(super) term: usize,
-    /// The rank of the smallest number.
-    pub(super) base: u64,
-    /// The largest rank, less the smallest.
-    reach: u64,
-    ranks: Ranks,
-}
-
-#[derive(Debug)]
-pub(super) enum Ranks {
-    U32(Vec<u32>),
-    U64(Vec<u64>),
-}
-
-impl Ranks {
-    /// Adds others of the same width behind these.
-    pub(super) fn append(&mut self, more: Ranks) {
-        match (self, more) {
-            (Ranks::U32(all), Ranks::U32(more)) => all.extend(more),
-            (Ranks::U64(all), Ranks::U64(more)) => all.extend(more),
-            _ => panic!("all ranks of a column have one width"),
-        }
-    }
-
-    /// Bytes held.
-    pub(super) fn memory(&self) -> usize {
-        match self {
-            Ranks::U32(ranks) => ranks.capacity() * size_of::<u32>(),
-            Ranks::U64(ranks) => ranks.capacity() * size_of::<u64>(),
-        }
-    }
-}
-
-impl Column {
-    fn new(number: usize, term: &Term, side: Side, order: &dyn Fn(usize) -> usize, rows: usize) -> Option<Self> {
-        let operand = term.operand(side);
-        let (first, last) = operand.ends().unwrap_or((0, 0));
-        // Where 32 bits or 64 have room, it is left on both sides for numbers of rows to come.
-        let room = if last - first < u64::from(u32::MAX) { u64::from(u32::MAX) - 1 } else { u64::MAX - 1 };
-        let base = first.saturating_sub(room.saturating_sub(last - first) / 2);
-        let reach = last - base;
-        let all_compare = || (0..rows).all(|nth| operand.compares(order(nth)));
-        with_values!(&operand.numbers, values => {
-            let rank = |nth: usize| operand.compares(order(nth)).then(|| values[order(nth)].rank() - base);
-            let ranks = match reach {
-                _ if reach < u64::from(u32::MAX) || reach == u64::from(u32::MAX) && all_compare() => {
-                    Ranks::U32((0..rows).map(|nth| rank(nth).map_or(u32::MAX, |rank| rank as u32)).collect())
-                }
-                _ if reach < u64::MAX || all_compare() => {
-                    Ranks::U64((0..rows).map(|nth| rank(nth).unwrap_or(u64::MAX)).collect())
-                }
-                _ => return None,
-            };
-            Some(Column { term: number, base, reach, ranks })
-        })
-    }
-
-    /// Adds rows of the operand; whether all their numbers had room.
-    fn append(&mut self, operand: &Operand, rows: &[u32]) -> bool {
-        let most = match self.ranks {
-            Ranks::U32(_) => u64::from(u32::MAX) - 1,
-            Ranks::U64(_) => u64::MAX - 1,
-        };
-        with_values!(&operand.numbers, values => {
-            for row in rows.iter().map(|&row| row as usize) {
-                let rank = match operand.compares(row) {
-                    false => None,
-                    true => match values[row].rank().checked_sub(self.base) {
-                        Some(rank) if rank <= most => Some(rank),
-                        _ => return false,
-                    },
-                };
-                self.reach = self.reach.max(rank.unwrap_or(0));
-                match &mut self.ranks {
-                    Ranks::U32(ranks) => ranks.push(rank.map_or(u32::MAX, |rank| rank as u32)),
-                    Ranks::U64(ranks) => ranks.push(rank.unwrap_or(u64::MAX)),
-                }
-            }
-            self.reach <= most
-        })
-    }
-
-    /// The part of a range of ranks that numbers of this column may be in.
-    pub(super) fn span(&self, low: u64, high: u64) -> Option<Span<u64>> {
-        let (low, high) = (low.max(self.base), high.min(self.base + self.reach));
-        (low <= high).then(|| Span { low: low - self.base, width: high - low })
-    }
-
-    fn bytes(&self) -> usize {
-        match self.ranks {
-            Ranks::U32(_) => 4,
-            Ranks::U64(_) => 8,
-        }
-    }
-
-    fn prefetch(&self, place: usize) {
-        match &self.ranks {
-            Ranks::U32(ranks) => prefetch(ranks, place),
-            Ranks::U64(ranks) => prefetch(ranks, place),
-        }
-    }
-
-    /// The rank at a place, above the smallest one.
-    #[inline]
-    pub(super) fn rank(&self, place: usize) -> u64 {
-        match &self.ranks {
-            Ranks::U32(ranks) => u64::from(ranks[place]),
-            Ranks::U64(ranks) => ranks[place],
-        }
-    }
-
-    /// The ranks at some places.
-    pub(super) fn ranks_at(&self, places: &[u32]) -> Ranks {
-        match &self.ranks {
-            Ranks::U32(ranks) => Ranks::U32(places.iter().map(|&place| ranks[place as usize]).collect()),
-            Ranks::U64(ranks) => Ranks::U64(places.iter().map(|&place| ranks[place as usize]).collect()),
-        }
-    }
-
-    #[inline]
-    pub(super) fn within(&self, place: usize, span: Span<u64>) -> bool {
-        self.rank(place).within(span)
-    }
 }
 
 impl Window {
