@@ -9,7 +9,8 @@
 //! A [`Term`] relates a number of the left row to one of the right row, such as `left.x <= right.a + 10`. Given a new row,
 //! it leaves a range of the window's numbers ([`relation`]). Numbers are kept as unsigned integers of the same order
 //! ([`numbers`]), so that whatever the types, one subtraction and one comparison test a pair ([`Window`]). Where that
-//! wins, the first two columns are also kept as codes of 8 or 16 bits, which leave few pairs to test exactly.
+//! wins, the first two columns are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave few pairs to test
+//! exactly.
 //!
 //! Where few pairs pass and windows are long, not even that: rows are looked up by value ([`Index`]).
 //!
