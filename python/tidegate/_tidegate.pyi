@@ -991,7 +991,7 @@ class Aggregate:
         A row is added to one state for each function, and is not kept unless a first or last value
         is asked for. The state has, for each function, 8 to 32 bytes a key and slice of two
         windows, a slice being what lies between the starts and ends of windows that follow each
-        other, or as much a session that goes on. Keys without rows there are forgotten, and so are
+        other, or 56 more a session that goes on. Keys without rows there are forgotten, and so are
         values of text, binary and decimal columns that are no smallest or largest ones.
 
         An error such as a sum that does not fit 64 bits stays: rows would be missing in what comes
@@ -1254,14 +1254,16 @@ class WindowJoin(StreamJoin):
             window is cut into a piece a thread (CellJoin). `three-step`: one thread compares
             (Kang's procedure). `low-latency-handshake`: rows rush through a chain of threads, of
             which one keeps each (Low-Latency Handshake Join, Figures 12 to 14); numbers that have
-            to be equal are looked up in a hash table. `handshake`: both windows flow past each
-            other through the chain (Teubner and Mueller's handshake join), so that results come
+            to be equal are looked up in a hash table, or else the first band in the order of its
+            numbers, while few are in reach. `handshake`: both windows flow past each other through
+            the chain (Teubner and Mueller's handshake join), so that results come
             when the left window has passed; a snapshot lets all that is held back come. The memory
             limit does not count results that are held back, and rows are let go of as further ones
             come, not because sources advance.
         threads: As for `IntervalJoin`.
-        memory_limit: As for `IntervalJoin`.
-        ordered: As for `IntervalJoin`; these results are in order whatever it is.
+        memory_limit: As for `IntervalJoin`, but that a row takes 90 to 260 bytes beside itself, for
+            what is compared.
+        ordered: As for `IntervalJoin`; pairs are in order whatever it is.
         pin: As for `IntervalJoin`.
 
     Raises:
@@ -1889,8 +1891,8 @@ def window_join(
         TypeError: An argument is of the wrong type.
 
     Note:
-        Memory: the inputs, the result, up to 60 bytes a row, and up to 12 bytes a row for each
-        comparison that is scanned for.
+        Memory: the inputs, the result, up to 60 bytes a row, up to 17 bytes a row for each
+        comparison that is scanned for, and up to 84 bytes a right row for finding matches.
     """
 
 def window_join_batches(

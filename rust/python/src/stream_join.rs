@@ -12,6 +12,7 @@ use tidegate::incremental::{self, Figure, News, StreamOptions};
 
 use crate::error::raise;
 use crate::input::{bound, count};
+use crate::interrupt::detached;
 use crate::operator::{self, Source, check_process, source_stats};
 
 /// Join the rows of sources.
@@ -166,14 +167,14 @@ impl StreamJoin {
     /// Return the state as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         check_process(self.process, "join")?;
-        let snapshot = py.detach(|| self.lock().snapshot()).map_err(raise)?;
+        let snapshot = detached(py, || self.lock().snapshot())?;
         Ok(PyBytes::new(py, &snapshot))
     }
 
     /// Go on from a snapshot.
     fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
         check_process(self.process, "join")?;
-        py.detach(|| self.lock().restore(snapshot)).map_err(raise)
+        detached(py, || self.lock().restore(snapshot))
     }
 
     /// Drop what is held; sources and polls fail from now on.

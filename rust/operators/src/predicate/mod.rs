@@ -52,8 +52,8 @@ pub struct Term {
 }
 
 impl Term {
-    /// What must hold between a left number and a right number; `None` where a number could overflow, and the condition
-    /// has to be computed pair by pair to find out which.
+    /// What must hold between a left number and a right number; `None` where a number could overflow, or a side has both
+    /// ends of 64 bits, so that no rank is left for rows without a number: the condition has to be computed pair by pair.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
@@ -65,7 +65,8 @@ impl Term {
         Term { left, right, relation: self.relation.clone() }
     }
 
-    /// Adds rows behind those of each side; whether no number can overflow. If one can, the term is of no more use.
+    /// Adds rows behind those of each side; whether the condition can still be tested by ranks. If not, the term is of no
+    /// more use.
     ///
     /// # Panics
     ///
@@ -85,6 +86,10 @@ impl Term {
     }
 
     fn fits(&self) -> bool {
+        let has_room = |operand: &Operand| operand.ends().is_none_or(|(first, last)| last - first < u64::MAX);
+        if !has_room(&self.left) || !has_room(&self.right) {
+            return false;
+        }
         match (self.left.ends(), self.right.ends()) {
             (Some(left), Some(right)) => self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right)),
             _ => true,

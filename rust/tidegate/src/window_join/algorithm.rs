@@ -52,13 +52,18 @@ impl Algorithm {
     /// rows have left them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
+        let bitmaps = 16 * terms.len().min(2);
         2 * match self {
             // A number, whether there is one, its rank and code; and where the row is.
-            Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => (2 * rank + 3) * terms.len() + 4,
+            Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => (2 * rank + 3) * terms.len() + bitmaps + 4,
             // And in a block: a number and its place, and the rank of a second column.
-            Algorithm::Indexed => (2 * rank + 3) * terms.len() + 4 + 12 + rank,
+            Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
             // A rank and a range of others; and a place, a key, and what is noted of a row that waits.
-            Algorithm::Handshake | Algorithm::LowLatencyHandshake => 3 * rank * terms.len() + 24 + 8 + 17,
+            Algorithm::Handshake => 3 * rank * terms.len() + 24 + 8 + 17,
+            // And in an index.
+            Algorithm::LowLatencyHandshake => {
+                3 * rank * terms.len() + 24 + 8 + 17 + if terms.is_empty() { 0 } else { 32 }
+            }
         }
     }
 
@@ -67,6 +72,9 @@ impl Algorithm {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
                 "a hash table on each thread, of numbers that have to be equal"
+            }
+            Algorithm::LowLatencyHandshake => {
+                "a thread's rows in the order of a number, while new rows reach few of them; otherwise none"
             }
             Algorithm::Indexed => {
                 "a thread's rows in blocks by value, where few pairs of a sample match; otherwise none"

@@ -123,8 +123,8 @@ impl WindowJoin {
                 "group and sweep (auto): each left row's window is a run of right rows in time order, of which those that \
                  meet the condition are looked for",
                 plan.join.describe_index(),
-                "inputs + up to 60 bytes a row, up to 12 a row for each comparison scanned for, 20 a right row for looking \
-                 up, + result",
+                "inputs + up to 60 bytes a row, up to 17 a row for each comparison scanned for, 84 a right row for \
+                 finding matches, + result",
             ),
             Some(algorithm) => (
                 algorithm.describe(),
