@@ -4,6 +4,7 @@ Its arguments are the folder and the query's name in `QUERIES`; the process ends
 used up.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,11 @@ QUERIES: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
     "interval_join": lambda spark, folder: streaming.joined(spark, folder, how=HOW),
     "aggregate": lambda spark, folder: streaming.aggregated(spark, folder, aggs=AGGS),
 }
+
+
+def tried(name: str) -> list[str]:
+    """The queries to try: all if `KILLS` is in the environment, or else one, for the time it takes."""
+    return list(QUERIES) if "KILLS" in os.environ else [name]
 
 
 def main() -> None:

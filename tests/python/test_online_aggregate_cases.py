@@ -298,6 +298,38 @@ def test_a_limit_on_memory_is_kept_and_one_can_go_on():
     assert windows.stats()["memory"] < limit / 4
 
 
+@pytest.mark.parametrize(
+    "windows", [{"size": 10}, {"size": 10, "algorithm": "wiml"}, {"session": 10}]
+)
+def test_there_is_room_again_once_all_windows_are_complete(windows):
+    schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
+
+    def rows(ts: int, first: int) -> pa.Table:
+        return pa.table({"ts": [ts] * 500, "k": range(first, first + 500)}, schema)
+
+    online = Aggregate(
+        schema, on="ts", by="k", aggs={"n": agg.count()}, memory_limit=1_000_000, **windows
+    )
+    (source,) = online.sources
+    pushed = found = 0
+
+    def push_on(ts: int) -> None:
+        nonlocal pushed, found
+        for _ in range(1_000):
+            source.push(rows(ts, pushed))
+            pushed += 500
+            found += sum(batch.num_rows for batch in iter(online.poll, None))
+
+    for ts in (0, 1_000):
+        with pytest.raises(MemoryLimitError):
+            push_on(ts)
+        source.advance(ts + 500)
+        found += sum(batch.num_rows for batch in iter(online.poll, None))
+        assert found == pushed
+        assert online.stats()["memory"] < 100_000
+    assert pushed > 4_000
+
+
 def test_a_state_that_outgrows_the_limit_is_told():
     windows = new(memory_limit=300_000, size=10**9, advance=None)
     refused = None

@@ -1,6 +1,6 @@
 //! Aggregates over sliding windows of sources that are pushed to.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
@@ -37,6 +37,9 @@ const EPOCH_ROWS: usize = 1 << 18;
 /// Epochs with fewer rows are the caller's work alone: waking threads would cost more.
 const SMALL_EPOCH: usize = 1 << 12;
 
+/// Bytes of a state that is not worth making anew.
+const LEAST_COMPACTED: usize = 1 << 16;
+
 /// Pages of results that are made at a time: those of a long row of windows should not all be held at once.
 const PAGES: usize = 8;
 
@@ -72,6 +75,7 @@ pub struct OnlineAggregation {
     /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
     pub(super) ordered: OrderedColumns,
     pub(super) windows: Box<dyn OnlineWindows>,
+    algorithm: Design,
     /// Rows taken from the gate and not aggregated yet.
     pending: Vec<Planned<SourceRun>>,
     pub(super) ready: VecDeque<RecordBatch>,
@@ -108,6 +112,17 @@ pub struct AggregateStats {
     pub memory: usize,
 }
 
+/// Windows without rows, of so many sources of this schema.
+fn empty(plan: &Plan, schema: &Schema, sources: usize, algorithm: Design) -> Result<Box<dyn OnlineWindows>> {
+    let alone = Driver::new(1, Stop::default());
+    let none = Table::from(schema);
+    let none = (0..sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
+    let streams = Streams::alike(none.collect(), plan, &alone)?;
+    let codes = vec![None; plan.outputs.len()];
+    let columns = Columns::new(&streams, plan, Extent::Stream(&codes), &alone)?;
+    Ok(online(&plan.span, sources, &columns.aggregates(), algorithm))
+}
+
 impl OnlineAggregation {
     /// An aggregation of rows of this schema.
     pub fn new(query: &Aggregation, schema: SchemaRef, options: &AggregateOptions) -> Result<Self> {
@@ -123,14 +138,7 @@ impl OnlineAggregation {
         let plan = of_schema(&schema.project(&read)?)?;
         let streams = (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
         let alone = Driver::new(1, Stop::default());
-        let windows = {
-            let none = Table::from(&schema.project(&read)?);
-            let none = (0..options.sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
-            let streams = Streams::alike(none.collect(), &plan, &alone)?;
-            let codes = vec![None; plan.outputs.len()];
-            let columns = Columns::new(&streams, &plan, Extent::Stream(&codes), &alone)?;
-            online(&plan.span, options.sources, &columns.aggregates(), query.algorithm)
-        };
+        let windows = empty(&plan, &schema.project(&read)?, options.sources, query.algorithm)?;
         let ordered = OrderedColumns::new(&plan)?;
         // What a row may add to the state is charged with the row, so that the state always has room for it.
         let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
@@ -141,6 +149,7 @@ impl OnlineAggregation {
             explanation: explain(query, &plan, options, row_bytes),
             intake: Intake::with_row_bytes(streams, options.memory_limit, row_bytes)?,
             groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
+            algorithm: query.algorithm,
             rows: Rows::new(rows),
             chosen,
             ordered,
@@ -237,6 +246,9 @@ impl OnlineAggregation {
         if self.make()? {
             return Ok(Step::Went);
         }
+        if self.intake.shared.budget.is_short() {
+            self.compact()?;
+        }
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
@@ -297,6 +309,31 @@ impl OnlineAggregation {
             }
         }
         Ok(())
+    }
+
+    /// Makes windows and groups anew where few of their states are left: they keep the memory of those that are gone.
+    fn compact(&mut self) -> Result<()> {
+        let left = self.windows.cells() * self.windows.row_bytes();
+        if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
+            return Ok(());
+        }
+        let used = self.windows.is_used();
+        let is_used = |&number: &u32| used.get(number as usize).copied().unwrap_or(false);
+        let former: Vec<u32> = self.groups.order().keys.iter().copied().filter(is_used).collect();
+        let mut saved = self.windows.save();
+        if !self.by.is_empty() {
+            let mut groups = Groups::new(self.groups.schema().clone())?;
+            let numbers = groups.of(&[self.groups.table(&former)?], &self.alone)?;
+            let number: HashMap<u32, u32> = former.into_iter().zip(numbers).collect();
+            saved.for_each_key(|key| *key = number[key]);
+            self.groups = groups;
+        }
+        let schema = self.stream.schema.project(&self.read)?;
+        self.windows = empty(&self.plan, &schema, self.intake.sources.len(), self.algorithm)?;
+        if !self.windows.restore(saved) {
+            return Err(Error::bug("windows go on from their own state"));
+        }
+        self.charge_state()
     }
 
     fn hold(&mut self, more: Charge) {

@@ -21,6 +21,15 @@ pub struct Saved {
     pub words: Vec<u64>,
 }
 
+impl Saved {
+    /// Calls `visit` with every key, which it may change.
+    pub fn for_each_key(&mut self, mut visit: impl FnMut(&mut u32)) {
+        let slices = self.open.iter_mut().flatten().chain(&mut self.kept);
+        slices.flat_map(|(_, keys)| keys).for_each(&mut visit);
+        self.sessions.iter_mut().for_each(|(.., key)| visit(key));
+    }
+}
+
 impl OnlineAggregate {
     pub(super) fn saved(&self) -> Saved {
         let open = self.open.iter().map(|open| {
