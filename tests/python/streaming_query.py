@@ -25,7 +25,7 @@ QUERIES: dict[str, Callable[[SparkSession, Path], DataFrame]] = {
 
 
 def tried(name: str) -> list[str]:
-    """The queries to try: all if `KILLS` is in the environment, or else one, for the time it takes."""
+    """The queries to try: all if `KILLS` is in the environment, or else one, to save time."""
     return list(QUERIES) if "KILLS" in os.environ else [name]
 
 
