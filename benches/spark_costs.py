@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 import threading
 import time
 from pathlib import Path
@@ -14,12 +15,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+
+def local_session(
+    threads: int, memory: str, shuffle_partitions: int, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session on this machine, whose workers run this Python; the settings come last."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{threads}]")
+    common = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": memory,
+        "spark.sql.shuffle.partitions": shuffle_partitions,
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for name, value in {**common, **(settings or {})}.items():
+        builder = builder.config(name, str(value))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
 
 
 def fingerprint(rows: DataFrame) -> tuple[int, int]:

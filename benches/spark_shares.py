@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -21,12 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from pyspark.sql import SparkSession
-
 import w1_spark
 import w2_spark
 import w4_spark
-from spark_costs import cpu_by_name
+from spark_costs import cpu_by_name, local_session
 from tidegate.spark import _aggregate, _join, _plan, _whole
 from tidegate.spark._task import on_worker
 
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.accumulators import Accumulator
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.spark._task import Batches
 
@@ -136,16 +132,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="4g")
     arguments = parser.parse_args()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master(f"local[{arguments.threads}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", arguments.memory)
-        .config("spark.sql.shuffle.partitions", "8")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = local_session(arguments.threads, arguments.memory, 8)
     print("| query | processor time, s | Spark | workers, transfer | packing | native call |")
     print("| --- | --: | --: | --: | --: | --: |")
     with tempfile.TemporaryDirectory() as folder:

@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
-from spark_costs import at_most, fingerprint, in_turns
+from spark_costs import at_most, fingerprint, in_turns, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,17 +197,12 @@ def main() -> None:
     parser.add_argument("--memory", default="8g")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
     arguments = parser.parse_args()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{arguments.threads}]")
-    for setting in arguments.set:
-        builder = builder.config(*setting.split("=", 1))
-    session = (
-        builder.config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", arguments.memory)
-        .config("spark.sql.shuffle.partitions", arguments.shuffle_partitions)
-        .getOrCreate()
+    session = local_session(
+        arguments.threads,
+        arguments.memory,
+        arguments.shuffle_partitions,
+        dict(setting.split("=", 1) for setting in arguments.set),
     )
-    session.sparkContext.setLogLevel("ERROR")
     print(HEADER, flush=True)
     for rows in arguments.rows:
         kinds = [(keys, False, False) for keys in arguments.keys]

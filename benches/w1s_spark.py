@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -27,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
-from spark_costs import cpu_seconds, fingerprint
+from spark_costs import cpu_seconds, fingerprint, local_session
 from w1_spark import SPAN, Case, make
 
 if TYPE_CHECKING:
@@ -184,16 +183,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.batches <= WARM:
         parser.error(f"--batches: the first {WARM} are not counted, so give more")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master(f"local[{arguments.threads}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", arguments.memory)
-        .config("spark.sql.shuffle.partitions", arguments.threads)
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = local_session(arguments.threads, arguments.memory, arguments.threads)
     for rows in arguments.rows:
         measure(session, rows, arguments.keys, arguments)
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
-from spark_costs import at_most, fingerprint, in_turns
+from spark_costs import at_most, fingerprint, in_turns, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,15 +126,7 @@ def main() -> None:
     parser.add_argument("--plain-seconds", type=float, default=0, help="limit of Spark's own join")
     parser.add_argument("--memory", default="4g")
     arguments = parser.parse_args()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master(f"local[{arguments.threads}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", arguments.memory)
-        .config("spark.sql.shuffle.partitions", arguments.shuffle_partitions)
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = local_session(arguments.threads, arguments.memory, arguments.shuffle_partitions)
     print(HEADER, flush=True)
     for rows in arguments.rows:
         print(measure(session, Case(rows, arguments.heavy), arguments), flush=True)

@@ -14,8 +14,6 @@ time by the clock. Linux only.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +25,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
-from spark_costs import fingerprint, in_turns
+from spark_costs import fingerprint, in_turns, local_session
 from tidegate import agg
 
 if TYPE_CHECKING:
@@ -107,16 +105,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--memory", default="8g")
     given = parser.parse_args()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master(f"local[{given.threads}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", given.memory)
-        .config("spark.sql.shuffle.partitions", "8")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = local_session(given.threads, given.memory, 8)
     define()
     print("| keys | functions | result rows | tidegate | window() | window() / tidegate |")
     print("| --: | --- | --: | --: | --: | --: |")

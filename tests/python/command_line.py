@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +16,8 @@ from tidegate.cli.app import app
 
 # A second is the unit that CSV readers find, so that every format gives the same table.
 SECONDS = pa.timestamp("s")
+# Seconds until a test gives up what it waits for.
+PATIENCE = 60
 JOIN = ["--on", "ts", "--by", "symbol", "--lower", "-5s", "--upper", "0s"]
 
 TRADES = pa.table(
@@ -50,6 +54,14 @@ def shell(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[by
     """Run the command as a process of its own."""
     command = [sys.executable, "-m", "tidegate", *arguments]
     return subprocess.run(command, input=given, capture_output=True, check=False, timeout=120)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def write(table: pa.Table, path: Path) -> None:

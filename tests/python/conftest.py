@@ -1,6 +1,9 @@
 """What all tests share: how hard Hypothesis tries, and where the real data lies."""
 
 import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,3 +28,20 @@ def data() -> Path:
     folder = Path(__file__).parents[1] / "data"
     assert (folder / "nycflights13" / "README.md").is_file()
     return folder
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start the command `tidegate`, and end it with the test."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tidegate", *arguments]
+        pipe = subprocess.PIPE
+        running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()

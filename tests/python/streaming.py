@@ -5,7 +5,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,31 @@ class Sink:
         query.stop()
         return self.all()
 
+    def stop_often(self, make: Callable[[], DataFrame], times: int) -> pa.Table:
+        """Everything that a query finds which is stopped after a few batches, again and again."""
+        for _ in range(times):
+            query = self.begin(make())
+            before = len(self.tables)
+            while len(self.tables) < before + 2 and query.isActive:
+                query.awaitTermination(0.05)
+            query.stop()
+        return self.drain(make())
+
     def all(self) -> pa.Table:
         return pa.concat_tables(self.tables.values())
+
+
+class Killer(Sink):
+    """The same, and Python's workers are killed after each batch."""
+
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        super().__init__(folder)
+        self.java = spark.sparkContext._gateway.proc.pid
+        self.killed = 0
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        super().__call__(frame, batch)
+        self.killed += kill_workers(self.java)
 
 
 def check(

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,13 +14,23 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
-from command_line import JOIN, PAIRS, QUOTES, SECONDS, TRADES, read, run, shell, write
+from command_line import (
+    JOIN,
+    PAIRS,
+    PATIENCE,
+    QUOTES,
+    SECONDS,
+    TRADES,
+    read,
+    run,
+    shell,
+    until,
+    write,
+)
 from tidegate import StateError, TidegateError
 from tidegate.cli.saved import Saved
 from tidegate.files import Format
 from tidegate.growing import Place, Stopped, follow
-
-PATIENCE = 60
 
 TRADES_HEAD = "ts,symbol,price\n"
 QUOTES_HEAD = "ts,symbol,bid\n"
@@ -31,30 +40,6 @@ QUOTES_HEAD = "ts,symbol,bid\n"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start the command, and end it with the test."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tidegate", "join", *arguments, "--follow"]
-        pipe = subprocess.PIPE
-        running.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe))
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
 
 
 def add(path: Path, text: str) -> None:
@@ -68,7 +53,8 @@ def test_pairs_are_written_while_files_grow(folder, started, number):
     trades, quotes, out = (folder / name for name in ("trades.csv", "quotes.csv", "out.csv"))
     trades.write_text(TRADES_HEAD)
     quotes.write_text(QUOTES_HEAD + "1970-01-01 00:00:05,A,2.0\n")
-    process = started(*("trades.csv", "quotes.csv", *JOIN, "-o", "out.csv", "--lateness", "1s"))
+    arguments = ["trades.csv", "quotes.csv", *JOIN, "-o", "out.csv", "--lateness", "1s"]
+    process = started("join", *arguments, "--follow")
     add(trades, "1970-01-01 00:00:10,A,1.5\n")
     # The first trade is final when no quote of 10 s can come; half a line is no line.
     add(quotes, "1970-01-01 00:00:12,A,3.0\n1970-01-01 00:0")
@@ -138,7 +124,7 @@ def test_a_stopped_join_goes_on_from_its_state(folder, started, layout):
     for number, rows in enumerate([1, 1, 2]):
         first = [0, 1, 2][number]
         arguments = [*names, *JOIN, "--how", "left", "-o", f"out{number}.csv"]
-        process = started(*arguments, "--state", "join.state")
+        process = started("join", *arguments, "--follow", "--state", "join.state")
         grow(trades, TRADES[first : first + rows])
         # Twice as many quotes as trades, as far as they go.
         grow(quotes, quoted[2 * first : 2 * (first + rows)])

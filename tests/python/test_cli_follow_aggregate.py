@@ -3,19 +3,15 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from command_line import TRADES, read, run, write
+from command_line import PATIENCE, TRADES, read, run, until, write
 from tidegate import agg, aggregate
 
-PATIENCE = 60
 HEAD = "ts,symbol,price\n"
 WINDOWS = ["--on", "ts", "--by", "symbol", "--size", "10s", "--agg", "n=count()"]
 WINDOWS += ["--agg", "last=last(price)", "--agg", "most=max(symbol)"]
@@ -25,29 +21,6 @@ WINDOWS += ["--agg", "last=last(price)", "--agg", "most=max(symbol)"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start the command, and end it with the test."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(*arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tidegate", "aggregate", *arguments, "--follow"]
-        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-        return running[-1]
-
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
 
 
 def add(path: Path, *rows: str) -> None:
@@ -63,7 +36,8 @@ def test_windows_are_written_while_files_grow(folder, started, number):
         path.write_text(HEAD)
     add(one, "01,A,1.5", "08,B,2.5")
     add(other, "09,A,3.5")
-    process = started("one.csv", "other.csv", *WINDOWS, "-o", "out.csv", "--lateness", "1s")
+    arguments = ["one.csv", "other.csv", *WINDOWS, "-o", "out.csv", "--lateness", "1s"]
+    process = started("aggregate", *arguments, "--follow")
     until(out.exists)
     # The first window is whole once both files have come a second beyond it.
     add(one, "12,A,4.5", "13,A,0.5")
@@ -116,7 +90,7 @@ def test_a_stopped_aggregation_goes_on_from_its_state(folder, started):
         add(other, *rows)
         out = folder / f"out{number}.csv"
         arguments = ["one.csv", "other.csv", *WINDOWS, "-o", out.name, "--state", "state"]
-        process = started(*arguments)
+        process = started("aggregate", *arguments, "--follow")
         until(out.exists)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)

@@ -43,30 +43,17 @@ def test_without_a_key(spark, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
     streaming.write(tmp_path, 5, seed=3)
-    java = spark.sparkContext._gateway.proc.pid
-    killed = 0
-
-    class Killer(streaming.Sink):
-        def __call__(self, frame, batch: int) -> None:
-            nonlocal killed
-            super().__call__(frame, batch)
-            killed += streaming.kill_workers(java)
-
-    found = Killer(tmp_path).drain(streaming.joined(spark, tmp_path, how="full"))
-    assert killed >= 5
+    killer = streaming.Killer(tmp_path, spark)
+    found = killer.drain(streaming.joined(spark, tmp_path, how="full"))
+    assert killer.killed >= 5
     streaming.check(tmp_path, found, how="full")
 
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     streaming.write(tmp_path, 6, seed=4)
-    sink = streaming.Sink(tmp_path)
-    for _ in range(3):
-        query = sink.begin(streaming.joined(spark, tmp_path, how="full"))
-        before = len(sink.tables)
-        while len(sink.tables) < before + 2 and query.isActive:
-            query.awaitTermination(0.05)
-        query.stop()
-    found = sink.drain(streaming.joined(spark, tmp_path, how="full"))
+    found = streaming.Sink(tmp_path).stop_often(
+        lambda: streaming.joined(spark, tmp_path, how="full"), 3
+    )
     streaming.check(tmp_path, found, restarted=True, how="full")
 
 

@@ -52,31 +52,18 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, join, how, more, 
 @pytest.mark.parametrize("join", ["window_join", "band_join"])
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path, join):
     streaming.write(tmp_path, 4, seed=3)
-    java = spark.sparkContext._gateway.proc.pid
-    killed = 0
-
-    class Killer(streaming.Sink):
-        def __call__(self, frame, batch: int) -> None:
-            nonlocal killed
-            super().__call__(frame, batch)
-            killed += streaming.kill_workers(java)
-
-    found = Killer(tmp_path).drain(streaming.joined(spark, tmp_path, join, how="full"))
-    assert killed >= 4
+    killer = streaming.Killer(tmp_path, spark)
+    found = killer.drain(streaming.joined(spark, tmp_path, join, how="full"))
+    assert killer.killed >= 4
     streaming.check(tmp_path, found, join, how="full")
 
 
 @pytest.mark.parametrize("join", ["window_join", "band_join"])
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path, join):
     streaming.write(tmp_path, 4, seed=4)
-    sink = streaming.Sink(tmp_path)
-    for _ in range(2):
-        query = sink.begin(streaming.joined(spark, tmp_path, join, how="left"))
-        before = len(sink.tables)
-        while len(sink.tables) < before + 2 and query.isActive:
-            query.awaitTermination(0.05)
-        query.stop()
-    found = sink.drain(streaming.joined(spark, tmp_path, join, how="left"))
+    found = streaming.Sink(tmp_path).stop_often(
+        lambda: streaming.joined(spark, tmp_path, join, how="left"), 2
+    )
     streaming.check(tmp_path, found, join, restarted=True, how="left")
 
 

@@ -50,30 +50,17 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, more
 @pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs):
     streaming.write(tmp_path, 4, seed=3)
-    java = spark.sparkContext._gateway.proc.pid
-    killed = 0
-
-    class Killer(streaming.Sink):
-        def __call__(self, frame, batch: int) -> None:
-            nonlocal killed
-            super().__call__(frame, batch)
-            killed += streaming.kill_workers(java)
-
-    found = Killer(tmp_path).drain(streaming.aggregated(spark, tmp_path, aggs=aggs))
-    assert killed >= 4
+    killer = streaming.Killer(tmp_path, spark)
+    found = killer.drain(streaming.aggregated(spark, tmp_path, aggs=aggs))
+    assert killer.killed >= 4
     streaming.check_windows(tmp_path, found, aggs=aggs)
 
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
     streaming.write(tmp_path, 6, seed=4)
-    sink = streaming.Sink(tmp_path)
-    for _ in range(3):
-        query = sink.begin(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
-        before = len(sink.tables)
-        while len(sink.tables) < before + 2 and query.isActive:
-            query.awaitTermination(0.05)
-        query.stop()
-    found = sink.drain(streaming.aggregated(spark, tmp_path, aggs=IN_SLICES))
+    found = streaming.Sink(tmp_path).stop_often(
+        lambda: streaming.aggregated(spark, tmp_path, aggs=IN_SLICES), 3
+    )
     streaming.check_windows(tmp_path, found, restarted=True, aggs=IN_SLICES)
 
 

@@ -21,7 +21,7 @@ const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
 
 /// Words of a block, and blocks that share a huge page.
 const BLOCK: usize = BUCKETS * BLOCK_WORDS;
-const SEGMENT: usize = 8;
+const SEGMENT: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Words that are tested between two branches.
 const TILE: usize = 8;
@@ -237,11 +237,11 @@ mod tests {
     proptest! {
         #[test]
         fn oracle_every_row(
-            buckets in prop::collection::vec((0..BUCKETS as u8, 0..BUCKETS as u8), 1..3 * BLOCK_ROWS),
+            buckets in prop::collection::vec((0..BUCKETS as u8, 0..BUCKETS as u8), 1..4 * BLOCK_ROWS),
             cuts in prop::collection::vec(0_usize..300, 0..9),
             low in prop::array::uniform2(0..BUCKETS as u8),
             width in prop::array::uniform2(0..BUCKETS as u8),
-            ends in prop::array::uniform2(0_usize..3 * BLOCK_ROWS),
+            ends in prop::array::uniform2(0_usize..4 * BLOCK_ROWS),
         ) {
             let (a, b): (Vec<u8>, Vec<u8>) = buckets.iter().copied().unzip();
             let spans: [Span<u8>; 2] = std::array::from_fn(|nth| Span {
