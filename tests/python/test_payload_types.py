@@ -118,3 +118,36 @@ def check_payload(values: pa.Array, how: str, cuts: list[int]) -> None:
     if how not in ("semi", "anti"):
         wanted = [plain[j] if j is not None else None for _, j in pairs]
         assert repr(found.column("right_value").to_pylist()) == repr(wanted)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "full"])
+@pytest.mark.parametrize("columns", [1, 3, 5])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_partners_that_are_far_apart(how, columns, threads):
+    """The rows of a key are so far apart that right columns are laid out row by row."""
+    draw = np.random.Generator(np.random.PCG64(columns))
+    rows, keys = 90_000, 20_000
+    left = pa.table({"t": np.arange(rows), "k": draw.integers(0, keys + 1_000, rows)})
+    right = pa.table(
+        {
+            "t": np.arange(rows),
+            "k": draw.integers(1_000, keys + 2_000, rows),
+            "row": np.arange(rows, dtype=np.int32),
+            **{f"c{at}": draw.random(rows) for at in range(columns)},
+            "some": pa.array(draw.integers(0, 9, rows), mask=draw.random(rows) < 0.3),
+        }
+    )
+    parts = [right.slice(0, 1), right.slice(1, 40_000), right.slice(40_001)]
+    found = interval_join(
+        left,
+        pa.concat_tables(parts),
+        on="t",
+        by="k",
+        lower=-70_000,
+        upper=70_000,
+        how=how,
+        threads=threads,
+    )
+    assert found.num_rows > rows
+    for name in right.column_names[2:]:
+        assert found[name].combine_chunks().equals(right[name].take(found["row"]).combine_chunks())

@@ -82,7 +82,7 @@ wide!(u64, 8, gather_u64);
 wide!(u32, 16, gather_u32);
 
 #[cfg(target_arch = "x86_64")]
-mod avx512 {
+pub(crate) mod avx512 {
     use std::arch::x86_64::{
         __m512i, _mm_sfence, _mm256_cmplt_epu32_mask, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu32,
         _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_sub_epi32, _mm512_cmplt_epu32_mask,
@@ -98,7 +98,7 @@ mod avx512 {
     /// 64 bytes may be written at `to`, which is a multiple of 64 if the store is streaming.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn store<const STREAMING: bool>(to: *mut __m512i, values: __m512i) {
+    pub(crate) unsafe fn store<const STREAMING: bool>(to: *mut __m512i, values: __m512i) {
         debug_assert!(!STREAMING || to.cast::<u8>().align_offset(64) == 0);
         // SAFETY: as the caller says.
         unsafe {
@@ -111,7 +111,7 @@ mod avx512 {
 
     /// Makes streaming stores visible to other threads before whatever comes next.
     #[inline]
-    fn finish<const STREAMING: bool>() {
+    pub(crate) fn finish<const STREAMING: bool>() {
         if STREAMING {
             // SAFETY: every x86-64 processor has the instruction.
             unsafe { _mm_sfence() };

@@ -8,6 +8,7 @@ pub mod hive;
 pub mod index;
 pub mod pages;
 pub mod partition;
+pub mod records;
 pub mod scan;
 pub mod select;
 pub mod wide;

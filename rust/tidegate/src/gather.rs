@@ -4,6 +4,8 @@
 //! large and fresh, and its page faults would cost more than the join (see [`tidegate_structures::pages`]). All other
 //! columns go through `arrow-select`.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
@@ -15,11 +17,13 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
+use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gather::{Store, Value, gather, prefetch};
 use tidegate_structures::pages::Pages;
 
 use crate::Result;
+use crate::records::Records;
 use crate::table::Table;
 
 /// Rows of several chunks that are found together.
@@ -80,6 +84,23 @@ impl Column {
                 self.chunks.iter().map(|chunk| chunk.to_data().get_slice_memory_size().unwrap_or(0)).sum();
             bytes.div_ceil(rows.max(1))
         })
+    }
+
+    /// The bits of the values of some rows, which have 8 bytes each.
+    pub(crate) fn longs(&self, rows: Range<usize>) -> Cow<'_, [u64]> {
+        if let [chunk] = &self.values[..] {
+            return Cow::Borrowed(&bytemuck::cast_slice(chunk)[rows]);
+        }
+        let finder = ChunkFinder::new(&self.starts);
+        let (mut longs, mut row) = (Vec::with_capacity(rows.len()), rows.start);
+        while row < rows.end {
+            let (chunk, place) = finder.find(row as u32);
+            let values: &[u64] = bytemuck::cast_slice(&self.values[chunk]);
+            let end = values.len().min(place + rows.end - row);
+            longs.extend_from_slice(&values[place..end]);
+            row += end - place;
+        }
+        longs.into()
     }
 
     /// Gathers the rows, none of which is [`NO_ROW`], into an array of its own.
@@ -271,9 +292,21 @@ pub(crate) struct Gather {
     pub(crate) types: Vec<DataType>,
     /// Whether result rows may be without a left row, and without a right row.
     pub(crate) optional: [bool; 2],
+    /// Right columns that lie row by row, too.
+    pub(crate) records: Vec<Records>,
 }
 
 impl Gather {
+    /// Lays right columns out row by row: worth it for a result that has most right rows, at places far apart.
+    pub(crate) fn lay_out_right(&mut self, rows: (usize, usize), driver: &Driver) -> Result<(), Stopped> {
+        let right = |(place, source): (usize, &Source)| match source {
+            Source::Right(column) if column.width == Some(size_of::<u64>()) => Some((place, column.clone())),
+            _ => None,
+        };
+        self.records = Records::lay_out(self.sources.iter().enumerate().filter_map(right).collect(), rows, driver)?;
+        Ok(())
+    }
+
     /// The bytes a result row takes, on average.
     pub(crate) fn row_bytes(&self) -> usize {
         let bytes = |source: &Source| match source {
@@ -296,16 +329,22 @@ impl Gather {
         let mut memory = Pages::<u8>::new(self.sources.iter().filter_map(width).map(padded).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
         let mut rest = &mut memory[..];
-        for source in &self.sources {
-            let (column, rows, optional) = match source {
-                Source::Left(column) => (column, left, self.optional[0]),
-                Source::Right(column) => (column, right, self.optional[1]),
-                Source::Either(..) => continue,
-            };
-            let Some(width) = column.width else { continue };
+        let mut of_source = |source: &Source| {
+            let width = width(source).unwrap_or(0);
             let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
             rest = others;
-            column.gather_values(rows, optional, &mut out[..width * rows.len()], store);
+            &mut out[..width * rows]
+        };
+        let mut out: Vec<&mut [u8]> = self.sources.iter().map(&mut of_source).collect();
+        for records in &self.records {
+            records.gather(right, self.optional[1], &mut out, store);
+        }
+        for (source, out) in self.sources.iter().zip(out).filter(|(_, out)| !out.is_empty()) {
+            match source {
+                Source::Left(column) => column.gather_values(left, self.optional[0], out, store),
+                Source::Right(column) => column.gather_values(right, self.optional[1], out, store),
+                Source::Either(..) => unreachable!("its width is not fixed"),
+            }
         }
         // 2. They become arrays; the others are gathered one by one.
         let memory = Bytes::from_owner(memory);

@@ -59,7 +59,8 @@ impl IntervalJoin {
             "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
             plan.join.describe_index(),
             format!("  threads    {}", self.options.threads),
-            "  memory     inputs + 12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, + result"
+            "  memory     inputs + 12 bytes a left row and 8 a right row in time order, up to 60 a row otherwise, up to 24 a \
+             row where partners are far apart, + result"
                 .to_owned(),
             format!("  output     {} columns, in left row order, then right row order", plan.join.schema.fields().len()),
         ]);

@@ -257,8 +257,12 @@ impl Join {
             if let Some(matched) = &mut matched {
                 matches.mark_matched(matched);
             }
+            let scattered = matches.is_scattered();
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
+            if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
+                self.gather.lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
+            }
             let batch_rows = self.batch_rows as u64;
             for rows in output.cut(self.batch_rows.saturating_mul(PIECES)) {
                 let pieces = rows.clone().step_by(self.batch_rows).map(|start| start..rows.end.min(start + batch_rows));

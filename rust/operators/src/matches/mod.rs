@@ -115,6 +115,24 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.len() as u64).sum()
     }
 
+    /// Whether the right rows of neighbouring left rows lie so far apart that a cache does not hold what is between them,
+    /// by a sample.
+    pub fn is_scattered(&self) -> bool {
+        const SAMPLES: usize = 16;
+        const NEIGHBOURS: usize = 64;
+        /// Half a megabyte of values of 8 bytes: the columns of a few such ones fill a second-level cache.
+        const FAR: u32 = 1 << 16;
+        let Some(rows) = &self.rows else { return false };
+        let is_far = |sample: usize| {
+            let start = self.runs.len() / SAMPLES * sample;
+            let runs = self.runs[start..].iter().take(NEIGHBOURS).filter(|run| run.len() > 0);
+            let ends = runs.flat_map(|run| [rows[run.start as usize], rows[run.end as usize - 1]]);
+            let (first, last) = ends.fold((u32::MAX, 0), |(first, last), row| (first.min(row), last.max(row)));
+            last.saturating_sub(first) >= FAR
+        };
+        (0..SAMPLES).filter(|&sample| is_far(sample)).count() > SAMPLES / 2
+    }
+
     /// The matches of the left rows of `page` that `keep` keeps, in their order.
     pub fn filter<E: Send>(
         self: &Arc<Self>,

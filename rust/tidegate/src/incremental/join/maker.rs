@@ -37,6 +37,7 @@ impl Maker {
             sources: plan.columns.iter().map(source).collect(),
             types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
             optional: [how.keeps_right(), how.keeps_left()],
+            records: Vec::new(),
         };
         Maker { gather, schema: plan.schema.clone() }
     }
