@@ -1,11 +1,12 @@
 """How old are the orders that are executed? A stock exchange, live, joined by Structured Streaming.
 
 Files of submitted and of executed orders land in two folders, as a feed would drop them, some rows
-five seconds late. `tidegate.spark.interval_join` pairs every execution with the submissions of its
-stock in the second before. Each micro-batch of pairs becomes a Parquet folder of its own, which a
-batch that is run again overwrites, and a page shows rows, latency and the watermark as it goes:
-open it in a browser, it reloads itself. In the end the pairs are compared with
-`tidegate.interval_join` of all rows that were in time.
+five seconds late. Two queries run on them: `tidegate.spark.interval_join` pairs every execution
+with the submissions of its stock in the second before, and `tidegate.spark.aggregate` counts the
+executions of each stock in windows of ten seconds. What a micro-batch finds becomes a Parquet
+folder of its own, which a batch that is run again overwrites, and a page shows rows, latency and
+watermarks as they go: open it in a browser, it reloads itself. In the end pairs and windows are
+compared with `tidegate.interval_join` and `tidegate.aggregate` of all rows that were in time.
 
     python python/examples/live_orders.py --folder live
 """
@@ -33,9 +34,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
 import tidegate.spark
+from tidegate import agg
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -50,6 +52,14 @@ SLICE = 3
 DELAYED = 5
 
 JOIN: dict[str, Any] = {"on": "ts", "by": "stock", "lower": "-1s", "upper": "0s"}
+WINDOWS: dict[str, Any] = {
+    "on": "ts",
+    "by": "stock",
+    "size": "10s",
+    "advance": "2s",
+    "aggs": {"executions": agg.count(), "newest": agg.max("row")},
+}
+QUERIES = ("pairs", "windows")
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -69,16 +79,20 @@ def main() -> None:
     feed.drop(0)
     with session() as spark:
         page = Page(arguments.folder)
-        query = started(spark, arguments.folder, page)
+        queries = started(spark, arguments.folder, page)
         print(f"open {page.path.resolve().as_uri()} in a browser")
         threading.Thread(target=feed.run, args=(arguments.pace,), daemon=True).start()
-        while not feed.ended.wait(0.1) or query.status["isDataAvailable"]:
-            if (error := query.exception()) is not None:
-                raise error
-        query.processAllAvailable()
-        page.write(query)
-        query.stop()
-        check(spark, arguments.folder, feed)
+        while not feed.ended.wait(0.1):
+            for query in queries:
+                if (error := query.exception()) is not None:
+                    raise error
+        for query in queries:
+            query.processAllAvailable()
+        page.write(queries)
+        for query in queries:
+            query.stop()
+        check_pairs(spark, arguments.folder, feed)
+        check_windows(spark, arguments.folder, feed)
 
 
 def session() -> SparkSession:
@@ -98,8 +112,8 @@ def session() -> SparkSession:
     return spark
 
 
-def started(spark: SparkSession, folder: Path, page: Page) -> StreamingQuery:
-    """The query, from landed files to Parquet."""
+def started(spark: SparkSession, folder: Path, page: Page) -> list[StreamingQuery]:
+    """The queries, from landed files to Parquet."""
     executions, submissions = (
         spark.readStream.schema("stock int, ts timestamp, row long")
         .parquet(str(folder / "landed" / name))
@@ -109,17 +123,20 @@ def started(spark: SparkSession, folder: Path, page: Page) -> StreamingQuery:
     pairs = tidegate.spark.interval_join(
         executions, submissions, **JOIN, late_as="late", suffix="_submitted"
     )
+    windows = tidegate.spark.aggregate(executions, **WINDOWS, late_as="late")
 
-    def keep(frame: DataFrame, batch: int) -> None:
-        path = str(folder / "pairs" / f"batch={batch}")
-        # The same rows again, if the query was stopped before it could note that they are written.
-        frame.write.mode("overwrite").parquet(path)
-        page.add(batch, spark.read.parquet(path).toArrow())
-        [query] = spark.streams.active
-        page.write(query)
+    def start(name: str, found: DataFrame) -> StreamingQuery:
+        def keep(frame: DataFrame, batch: int) -> None:
+            path = str(folder / name / f"batch={batch}")
+            # The same rows again, if the query was stopped before it could note them as written.
+            frame.write.mode("overwrite").parquet(path)
+            page.add(name, batch, spark.read.parquet(path).toArrow())
+            page.write(spark.streams.active)
 
-    writer = pairs.writeStream.foreachBatch(keep)
-    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+        writer = found.writeStream.queryName(name).foreachBatch(keep)
+        return writer.option("checkpointLocation", str(folder / "checkpoints" / name)).start()
+
+    return [start(*query) for query in zip(QUERIES, (pairs, windows), strict=True)]
 
 
 class Feed:
@@ -175,48 +192,69 @@ class Page:
     """What a browser shows."""
 
     folder: Path
-    batches: dict[int, tuple[int, int]] = field(default_factory=dict)
+    batches: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     seconds: dict[int, int] = field(default_factory=dict)
+    busiest: str = ""
+    # Every query has a thread of its own.
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def path(self) -> Path:
         """The page."""
         return self.folder / "index.html"
 
-    def add(self, batch: int, rows: pa.Table) -> None:
+    def add(self, query: str, batch: int, rows: pa.Table) -> None:
         """Count what a micro-batch has brought."""
-        late = rows.num_rows - rows["late"].null_count
-        self.batches[batch] = rows.num_rows - late, late
-        pairs = rows.filter(rows["late"].is_null())
-        for ts in pairs["ts"].to_pylist():
-            second = int((ts - BEGIN).total_seconds())
-            self.seconds[second] = self.seconds.get(second, 0) + 1
+        found = rows.filter(rows["late"].is_null())
+        with self.lock:
+            self.batches[query, batch] = found.num_rows, rows.num_rows - found.num_rows
+            if query == "windows":
+                self._add_windows(found)
+                return
+            for ts in found["ts"].to_pylist():
+                second = int((ts - BEGIN).total_seconds())
+                self.seconds[second] = self.seconds.get(second, 0) + 1
 
-    def write(self, query: StreamingQuery) -> None:
+    def _add_windows(self, found: pa.Table) -> None:
+        newest = found.filter(pc.equal(found["window_start"], pc.max(found["window_start"])))
+        if newest.num_rows:
+            most = newest.sort_by([("executions", "descending")]).slice(0, 5).to_pylist()
+            since, until = (f"{most[0][f'window_{end}']:%H:%M:%S}" for end in ("start", "end"))
+            stocks = ", ".join(f"{row['stock']} ({row['executions']})" for row in most)
+            self.busiest = f"Most executions from {since} to {until}: {stocks}"
+
+    def write(self, queries: Sequence[StreamingQuery]) -> None:
         """Write the page anew."""
-        lines = []
-        for progress in query.recentProgress:
-            pairs, late = self.batches.get(progress["batchId"], (0, 0))
+        with self.lock:
+            lines = [line for query in queries for line in self._lines(query)]
+            pairs = [count for (name, _), count in self.batches.items() if name == "pairs"]
+            text = PAGE.format(
+                head=_line("th", ("batch", "rows in", "out", "late", "took", "watermark")),
+                lines="\n".join(lines),
+                pairs=f"{sum(found for found, _ in pairs):,}",
+                late=f"{sum(late for _, late in pairs):,}",
+                chart=self._chart(),
+                busiest=escape(self.busiest),
+            )
+            new = self.path.with_suffix(".new")
+            new.write_text(text, encoding="utf-8")
+            new.replace(self.path)
+
+    def _lines(self, query: StreamingQuery) -> Iterator[str]:
+        """The micro-batches of a query, the newest first."""
+        yield f'<tr><th colspan="6">{query.name}</th></tr>'
+        for progress in reversed(query.recentProgress):
+            found, late = self.batches.get((str(query.name), progress["batchId"]), (0, 0))
             watermark = progress["eventTime"].get("watermark", "")
             cells = (
                 progress["batchId"],
                 f"{progress['numInputRows']:,}",
-                f"{pairs:,}",
+                f"{found:,}",
                 f"{late:,}",
                 f"{progress['batchDuration']:,} ms",
                 watermark[11:19],
             )
-            lines.append(_line("td", cells))
-        text = PAGE.format(
-            head=_line("th", ("batch", "rows in", "pairs out", "late", "took", "watermark")),
-            lines="\n".join(reversed(lines)),
-            pairs=f"{sum(pairs for pairs, _ in self.batches.values()):,}",
-            late=f"{sum(late for _, late in self.batches.values()):,}",
-            chart=self._chart(),
-        )
-        new = self.path.with_suffix(".new")
-        new.write_text(text, encoding="utf-8")
-        new.replace(self.path)
+            yield _line("td", cells)
 
     def _chart(self) -> str:
         """Pairs by the second of the exchange, as bars."""
@@ -250,6 +288,7 @@ rect {{ fill: #2a6f97 }}
 <h1>Executions, with the orders of the second before</h1>
 <p>{pairs} pairs, {late} late rows. Pairs by the second of the exchange:</p>
 <svg width="640" height="132" viewBox="0 0 640 132">{chart}</svg>
+<p>{busiest}</p>
 <table>
 {head}
 {lines}
@@ -258,7 +297,24 @@ rect {{ fill: #2a6f97 }}
 """
 
 
-def check(spark: SparkSession, folder: Path, feed: Feed) -> None:
+def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
+    """Leave if the windows are not those of the aggregation of tables, of all rows in time."""
+    rows = spark.read.parquet(str(folder / "windows")).toArrow()
+    late = rows.filter(pc.is_valid(rows["late"]))["late"].combine_chunks()
+    found = rows.filter(pc.is_null(rows["late"])).drop_columns(["late", "batch"])
+    executions = feed.sides["executions"]
+    gone = pc.struct_field(late, ["row", "row"])
+    in_time = executions.filter(pc.invert(pc.is_in(executions["row"], gone)))
+    expected = tidegate.aggregate(in_time, **WINDOWS)
+    # Later windows have not come yet.
+    expected = expected.filter(pc.less_equal(expected["window_end"], pc.max(found["window_end"])))
+    order = [("window_start", "ascending"), ("stock", "ascending")]
+    if not found.sort_by(order).cast(expected.schema).equals(expected.sort_by(order)):
+        sys.exit("the windows differ; this is a bug in tidegate, please report it")
+    print(f"{found.num_rows:,} windows of a stock, as in the aggregation of the table")
+
+
+def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
     """Leave if the pairs are not those of the join of tables, of all rows that were in time."""
     found = spark.read.parquet(str(folder / "pairs")).toArrow()
     late = found.filter(pc.is_valid(found["late"]))

@@ -116,8 +116,9 @@ def aggregated(spark: SparkSession, folder: Path, **arguments: Any) -> DataFrame
 class Sink:
     """Collects what a query finds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mode: str = "append") -> None:
         self.folder = folder
+        self.mode = mode
         self.tables: dict[int, pa.Table] = {}
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -125,7 +126,7 @@ class Sink:
 
     def begin(self, found: DataFrame) -> StreamingQuery:
         """Start, or go on."""
-        writer = found.writeStream.foreachBatch(self)
+        writer = found.writeStream.foreachBatch(self).outputMode(self.mode)
         return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
 
     def drain(self, found: DataFrame) -> pa.Table:

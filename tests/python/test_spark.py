@@ -559,9 +559,10 @@ def test_sparks_pages_tell_what_is_done(spark, sides):
 
 def test_the_examples_run(spark):
     names = {"spark": spark, "tidegate": tidegate}
-    results = doctest.testmod(tidegate.spark, extraglobs=names)
-    assert results.attempted >= 6
-    assert results.failed == 0
+    for module, least in ((tidegate.spark, 5), (tidegate.spark._joins, 10)):
+        results = doctest.testmod(module, extraglobs=names)
+        assert results.attempted >= least
+        assert results.failed == 0
 
 
 def test_the_examples_of_own_functions_run(spark):

@@ -18,7 +18,8 @@ import tidegate
 import tidegate.spark
 from tidegate.spark import _axis
 from tidegate.spark._axis import TimeAxis
-from tidegate.spark._layout import Reach, Sample, by_time
+from tidegate.spark._balance import Sample, by_time
+from tidegate.spark._layout import Reach
 from tidegate.spark._pack import LEFT as LEFT_SIDE
 from tidegate.spark._pack import RIGHT as RIGHT_SIDE
 from tidegate.spark._pack import Packer, unpacked

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.spark._layout import Bucket, Layout, Reach, Sample, Span, by_time, hybrid
+from tidegate.spark._balance import Sample, by_time, hybrid
+from tidegate.spark._layout import Bucket, Layout, Reach, Span
 
 times = st.lists(st.integers(-50, 50), min_size=0, max_size=30)
 bounds = st.one_of(st.none(), st.integers(-60, 60))

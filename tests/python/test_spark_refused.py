@@ -77,6 +77,12 @@ def test_a_stream_and_a_table_do_not_mix(spark, folder, join):
         function(table, stream, **query)
 
 
+def test_the_mode_that_updates_rows_finds_none_to_update(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=3)
+    found = streaming.Sink(tmp_path, mode="update").drain(streaming.joined(spark, tmp_path))
+    streaming.check(tmp_path, found)
+
+
 @pytest.mark.parametrize("query", [streaming.joined, streaming.aggregated])
 def test_an_output_mode_that_cannot_work(spark, folder, tmp_path, query):
     more = {"aggs": WINDOWS["aggs"]} if query is streaming.aggregated else {}
@@ -99,8 +105,11 @@ def test_a_schema_that_has_changed_at_a_restart(spark, tmp_path):
         query.processAllAvailable()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands for the other Python")
-def test_a_worker_whose_python_lacks_the_package(spark, folder, tmp_path, monkeypatch):
+@pytest.fixture
+def bare_python(spark, tmp_path, monkeypatch):
+    """Workers whose Python lacks the package."""
+    if sys.platform == "win32":
+        pytest.skip("a shell script stands for the other Python")
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     hidden.joinpath("sitecustomize.py").write_text("import sys; sys.modules['tidegate'] = None\n")
@@ -108,7 +117,22 @@ def test_a_worker_whose_python_lacks_the_package(spark, folder, tmp_path, monkey
     python.write_text(f'#!/bin/sh\nPYTHONPATH={hidden}:$PYTHONPATH exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
-    message = "tidegate cannot be imported by .* install the same version for the Python of every"
+
+
+LACKING = "tidegate cannot be imported by .* install the same version for the Python of every"
+
+
+@pytest.mark.usefixtures("bare_python")
+def test_a_worker_whose_python_lacks_the_package(spark, folder):
     sides = (spark.read.parquet(str(folder / side)) for side in streaming.SIDES)
-    with pytest.raises(PySparkException, match=message):
+    with pytest.raises(PySparkException, match=LACKING):
         tidegate.spark.interval_join(*sides, **streaming.QUERY, parallelism="key").count()
+
+
+@pytest.mark.usefixtures("bare_python")
+@pytest.mark.parametrize("query", [streaming.joined, streaming.aggregated])
+def test_a_worker_of_a_stream_whose_python_lacks_the_package(spark, folder, tmp_path, query):
+    more = {"aggs": WINDOWS["aggs"]} if query is streaming.aggregated else {}
+    sink = streaming.Sink(tmp_path)
+    with pytest.raises((StreamingQueryException, PySparkException), match=LACKING):
+        sink.drain(query(spark, folder, **more))

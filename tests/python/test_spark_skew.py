@@ -67,6 +67,7 @@ JOINS = {
     "interval join without a key": IntervalQuery.of(on="ts", lower="-1ms", upper="1ms"),
     "window join": IntervalQuery.of(on="ts", by="k", lower="-1s", upper="1s", how="full"),
     "band join": BandQuery.of(on="x", within=0.5),
+    "band join heavy in key and value": BandQuery.of(on="x", within=0.5, by="k"),
     "band join with a key": BandQuery.of(on="y", within=0.01, by="k", how="left"),
 }
 

@@ -32,12 +32,31 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how):
     streaming.check(tmp_path, found, how=how)
 
 
-def test_without_a_key(spark, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "bounds"),
+    [
+        ("left", {}),
+        ("right", {"lower": "-1ms", "upper": "1ms"}),
+        ("inner", {"lower": None}),
+        ("full", {}),
+    ],
+)
+def test_without_a_key(spark, tmp_path, how, bounds):
     streaming.write(tmp_path, 3, seed=1)
     found = streaming.Sink(tmp_path).drain(
-        streaming.joined(spark, tmp_path, by=None, how="left", suffix="_right")
+        streaming.joined(spark, tmp_path, by=None, how=how, suffix="_right", **bounds)
     )
-    streaming.check(tmp_path, found.drop_columns(["k_right"]), by=None, how="left")
+    streaming.check(tmp_path, found.drop_columns(["k_right"]), by=None, how=how, **bounds)
+
+
+@pytest.mark.parametrize("parallelism", ["time", "hybrid"])
+@pytest.mark.parametrize("how", ["left", "right"])
+def test_rows_of_a_key_in_many_buckets(spark, tmp_path, how, parallelism):
+    streaming.write(tmp_path, 3, seed=2)
+    found = streaming.Sink(tmp_path).drain(
+        streaming.joined(spark, tmp_path, how=how, parallelism=parallelism)
+    )
+    streaming.check(tmp_path, found, how=how)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
@@ -99,13 +118,23 @@ def test_explain_tells_how_a_stream_is_kept(spark, tmp_path):
     )
     assert "by key: 64 buckets" in text
     assert "state store" in text
+    without = {**streaming.QUERY, "by": None}
+    for query, division in (
+        (without, "by time: slices 8 times as wide as pairs reach, in turn to 64 buckets"),
+        ({**streaming.QUERY, "parallelism": "hybrid", "partitions": 5}, "by key and time: slices"),
+        ({**without, "lower": None}, "by time: 1 slices in 1 partitions"),
+    ):
+        sides = streaming.read(spark, tmp_path)
+        assert division in tidegate.spark.explain(tidegate.spark.interval_join, *sides, **query)
     assert "late rows  dropped" in text
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "time"}, "streams are divided by key"),
+        ({"parallelism": "broadcast"}, "no stream ever is"),
+        ({"parallelism": "time", "how": "full"}, "in a full join no side can be copied alone"),
+        ({"parallelism": "hybrid", "lower": None}, "its pairs may be any distance apart"),
         ({"late_as": "k"}, "late_as: the result has a column 'k'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
         ({"on": ("ts", "v")}, "v"),

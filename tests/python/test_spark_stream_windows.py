@@ -123,7 +123,7 @@ def test_explain_tells_what_is_kept_of_a_stream(spark, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"parallelism": "time"}, "streams are divided by key"),
+        ({"parallelism": "time"}, "windows of streams are divided by key"),
         ({"late_as": "n"}, "late_as: the result has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
         ({"size": None, "advance": None, "session": "3s"}, "session: of streams, a session that"),

@@ -25,12 +25,13 @@ from pyspark.sql.types import (
 
 import tidegate
 from tidegate.agg import Aggregate, Function
-from tidegate.spark import _bounds, _layout, _stream, _stream_aggregate
+from tidegate.spark import _balance, _bounds, _layout, _stream, _stream_aggregate
 from tidegate.spark._aggregate_task import AggregateTask, Aggregation, Partials
 from tidegate.spark._axis import TimeAxis
+from tidegate.spark._balance import Division, Sample
 from tidegate.spark._input import Input, check_frames
 from tidegate.spark._join import in_partitions, outgoing
-from tidegate.spark._layout import Division, Layout, Reach, Sample
+from tidegate.spark._layout import Layout, Reach
 from tidegate.spark._pack import PACKS, RIGHT, Packer
 from tidegate.spark._plan import (
     DAY,
@@ -113,11 +114,16 @@ class AggregatePlan:
                 message = (
                     "session: of streams, a session that goes on would keep its rows for ever: "
                 )
-                message += "give `size`, or aggregate the rows of each micro-batch in foreachBatch"
+                message += "give `size`, or group by Spark's own session_window, which keeps one "
+                message += "row of aggregates a session"
                 raise tidegate.TidegateError(message)
             for frame, name in zip(frames, names, strict=True):
                 _stream.check_watermark(frame, name, on)
-            _stream.check_host(frames[0].sparkSession, parallelism)
+            _stream.check_host(frames[0].sparkSession)
+            if parallelism not in ("auto", "key"):
+                message = f"parallelism: windows of streams are divided by key, got {parallelism!r}"
+                message += ": leave it out, or give 'key'"
+                raise tidegate.TidegateError(message)
         return cls(frames, aggregation, sent, result, partitions, parallelism, late_as)
 
     @property
@@ -223,7 +229,7 @@ class AggregatePlan:
         columns, at_once = len(self.sent), cores(self._session)
         partitions = self.partitions or default_partitions(sample.rows, columns, at_once)
         division = self.parallelism if self.aggregation.by else "time"
-        return _layout.chosen(sample, partitions, "right", reach, division)
+        return _balance.chosen(sample, partitions, "right", reach, division)
 
     @property
     def _session(self) -> SparkSession:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tidegate
+from tidegate.spark._cycle import WIDTHS, Cycle
 from tidegate.spark._join import places_rows
 from tidegate.spark._pack import NAMES
 from tidegate.spark._plan import empty
@@ -106,6 +107,10 @@ def _shuffled(layout: Layout, what: str = "time") -> list[str]:
 
 
 def _division(layout: Layout, what: str) -> str:
+    if isinstance(layout, Cycle):
+        keys = "key and " if len(layout.buckets) > 1 else ""
+        text = f"by {keys}{what}: slices {WIDTHS} times as wide as pairs reach, in turn to "
+        return f"{text}{layout.partitions} buckets"
     slices = [len(bucket.borders) + 1 for bucket in layout.buckets]
     cut = [count for count in slices if count > 1]
     pieces = sum(len(bucket.partitions) for bucket in layout.buckets) - sum(slices)

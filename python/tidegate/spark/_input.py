@@ -122,22 +122,25 @@ class Input:
         hashed = [at for at, field in enumerate(self.fields) if _is_hashable(field.dataType)]
         return F.xxhash64(*(F.col(f"u{at}") for at in hashed))
 
-    def with_places(self, other: Input, layout: Layout, *, kept: bool) -> DataFrame:
-        """The rows that travel, each with its `bucket`, and with its `hash` if a slice has pieces.
+    def places(self, other: Input, layout: Layout, *, kept: bool) -> list[Column]:
+        """What travels with a row: its `bucket`, and its `hash` if a slice has pieces.
 
         A kept row that matches nothing has for a bucket -1 minus any of the slices, so that such
-        rows are spread evenly.
+        rows are spread evenly. Nothing travels where that is one bucket and the row's time says
+        all: every column costs time on its way to Python.
         """
-        rows = self.frame if kept else self.without_unmatchable()
         buckets, slices = len(layout.buckets), len(layout.partition_of)
+        unmatchable = self.is_unmatchable if kept else None
+        if buckets == 1 and unmatchable is None and not layout.has_pieces:
+            return []
         bucket = F.lit(0) if buckets == 1 else F.pmod(self.key_hash(other), F.lit(buckets))
-        if kept and self.is_unmatchable is not None:
+        if unmatchable is not None:
             anywhere = -1 - F.pmod(self.row_hash(), F.lit(slices))
-            bucket = F.when(self.is_unmatchable, anywhere).otherwise(bucket)
+            bucket = F.when(unmatchable, anywhere).otherwise(bucket)
         places = [bucket.cast("int").alias("bucket")]
         if layout.has_pieces:
             places.append(self.row_hash().alias("hash"))
-        return rows.select("*", *places)
+        return places
 
 
 def _is_hashable(kind: DataType) -> bool:

@@ -42,20 +42,15 @@ copied, slices have one piece, since a row without a match could not be told.
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 Integers = npt.NDArray[np.int64]
 Copied = Literal["left", "right", "both"]
-Division = Literal["auto", "key", "time", "hybrid"]
 
 
 class Span(NamedTuple):
@@ -72,18 +67,6 @@ class Span(NamedTuple):
 # Bounds are within this of zero and borders within half of it, so that the difference of a border
 # and a bound stays within 64 bits. It is later than the year 140000 in microseconds.
 LIMIT = 2**62
-
-# A partition may hold this multiple of the mean. Below 1.1 the noise of the sample decides.
-_BALANCED = 1.1
-
-# A slice whose rows are this multiple of what a partition may hold is cut into pieces.
-_HEAVY = 1.5
-
-# Buckets a partition: enough that uncut buckets alone can be spread evenly.
-_BUCKETS = 8
-
-# Splits tried beyond those that the frequencies ask for. More gained nothing on Zipf keys.
-_ROUNDS = 16
 
 
 @dataclass(frozen=True)
@@ -152,34 +135,6 @@ class Bucket:
             return np.full(len(times), end)
         borders = np.asarray(self.borders, dtype=np.int64) - shift
         return np.searchsorted(borders, times, side="right")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A share of both inputs: hashes of keys, times, and how many rows each row stands for."""
-
-    left_hash: Integers
-    left_time: Integers
-    right_hash: Integers
-    right_time: Integers
-    weight: float
-
-    @property
-    def rows(self) -> float:
-        """Rows of both inputs."""
-        return (len(self.left_hash) + len(self.right_hash)) * self.weight
-
-    def of_bucket(self, bucket: int, count: int) -> Sample:
-        """The rows of one of `count` buckets."""
-        left = self.left_hash % count == bucket
-        right = self.right_hash % count == bucket
-        return Sample(
-            self.left_hash[left],
-            self.left_time[left],
-            self.right_hash[right],
-            self.right_time[right],
-            self.weight,
-        )
 
 
 @dataclass(frozen=True)
@@ -258,200 +213,7 @@ class Layout:
         return self.sent / self.partitions + self.fullest
 
 
-def chosen(
-    sample: Sample, partitions: int, copied: Copied, reach: Reach, division: Division
-) -> Layout:
-    """The layout that was asked for; of all, the one that suits the sample best."""
-    by_time_alone = by_time(sample, partitions, copied, reach)
-    if division == "time":
-        return by_time_alone
-    cut = hybrid(sample, partitions, copied, reach, most=partitions)
-    if division == "hybrid":
-        return cut
-    uncut = hybrid(sample, partitions, copied, reach, most=1)
-    return min(uncut, cut, by_time_alone, key=lambda layout: layout.cost)
-
-
 def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:
     """One bucket a partition, none cut: needs no sample."""
     buckets = tuple(Bucket(partitions=(p,)) for p in range(partitions))
     return Layout(partitions, buckets, copied, reach)
-
-
-def by_time(sample: Sample, partitions: int, copied: Copied, reach: Reach) -> Layout:
-    """One bucket for all keys, cut into a slice a partition."""
-    bucket = _cut(_centres(sample, reach), tuple(range(partitions)))
-    if copied != "both":
-        bucket = _in_pieces(bucket, sample, copied, reach, partitions)
-    return _measured(Layout(partitions, (bucket,), copied, reach), sample)
-
-
-def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, most: int) -> Layout:
-    """Buckets of keys, the heavy ones cut by time until no partition has more than its share.
-
-    A bucket is cut into at most `most` slices.
-
-    Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025), which assigns keys in falling order of
-    frequency to the least loaded replica and splits keys over more replicas until the load is
-    balanced. Departures:
-
-    1. Buckets instead of keys, so that the table has a bounded size; a hot key makes a hot bucket.
-    2. A split cuts by time, not by turns: a row of the other side goes to the slices within its
-       reach instead of to every replica of the key. The halo counts as load.
-    3. Lines 11-24 split every key once a round, in order of frequency. Only the bucket with the
-       largest slice in the fullest partition is split here, and the assignment is made afresh, so
-       that a key is not split for another key's load.
-    """
-    share = _BALANCED * sample.rows / partitions
-    loads = _bucket_loads(sample, _BUCKETS * partitions, copied, reach)
-    degrees = [load.degree(share, most) for load in loads]
-    best: list[tuple[int, ...]] = []
-    lowest = float("inf")
-    for _ in range(_ROUNDS):
-        homes, full = _assign(loads, degrees, partitions)
-        fullest = max(full)
-        if fullest < lowest:
-            best, lowest = homes, fullest
-        worst = full.index(fullest)
-        inside = [b for b, home in enumerate(homes) if worst in home and len(home) < most]
-        if fullest <= share or not inside:
-            break
-        degrees[max(inside, key=lambda b: loads[b].piece(degrees[b]))] += 1
-    buckets = tuple(
-        _cut(_centres(sample.of_bucket(b, len(best)), reach), homes) for b, homes in enumerate(best)
-    )
-    return _measured(Layout(partitions, buckets, copied, reach), sample)
-
-
-@dataclass(frozen=True)
-class _Load:
-    """Rows of a bucket, and the rows that every cut through it copies."""
-
-    rows: float
-    halo: float
-
-    def piece(self, degree: int) -> float:
-        """Rows of one of `degree` slices."""
-        return self.rows / degree + self.halo * (degree - 1) / degree
-
-    def degree(self, share: float, most: int) -> int:
-        """Fewest slices of at most `share` rows each, or as many as make them smallest."""
-        fitting = (degree for degree in range(1, most) if self.piece(degree) <= share)
-        return next(fitting, most if self.rows > self.halo else 1)
-
-
-def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> list[_Load]:
-    left = np.bincount(sample.left_hash % count, minlength=count) * sample.weight
-    right = np.bincount(sample.right_hash % count, minlength=count) * sample.weight
-    copies = {"left": left, "right": right, "both": left + right}[copied]
-    times = np.concatenate([sample.left_time, sample.right_time])
-    span = max(1, int(np.ptp(times))) if len(times) else 1
-    crossing = 1.0 if reach.width is None else min(1.0, reach.width / span)
-    return [
-        _Load(float(rows), float(halo))
-        for rows, halo in zip(left + right, copies * crossing, strict=True)
-    ]
-
-
-def _assign(
-    loads: Sequence[_Load | _Slice], degrees: list[int], partitions: int
-) -> tuple[list[tuple[int, ...]], list[float]]:
-    """Largest slices first, each to the least loaded partition that has none of its bucket.
-
-    Likewise of a slice's pieces.
-    """
-    full = [(0.0, partition) for partition in range(partitions)]
-    homes: list[tuple[int, ...]] = [()] * len(loads)
-    order = sorted(range(len(loads)), key=lambda b: -loads[b].piece(degrees[b]))
-    for bucket in order:
-        piece = loads[bucket].piece(degrees[bucket])
-        taken = [heapq.heappop(full) for _ in range(degrees[bucket])]
-        for load, partition in taken:
-            heapq.heappush(full, (load + piece, partition))
-        homes[bucket] = tuple(sorted(partition for _, partition in taken))
-    return homes, [load for load, _ in sorted(full, key=lambda entry: entry[1])]
-
-
-def _centres(sample: Sample, reach: Reach) -> Integers:
-    """Left times, and right times moved to the middle of the left times they can match."""
-    if reach.lower is None or reach.upper is None:
-        return sample.left_time
-    middle = (reach.lower + reach.upper) // 2
-    right = np.clip(sample.right_time, -LIMIT // 2, LIMIT // 2) - middle
-    return np.concatenate([sample.left_time, right])
-
-
-def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
-    """Slices that hold equal numbers of `times`; fewer of them where ties leave no border."""
-    if len(times) == 0 or len(homes) == 1:
-        return Bucket(homes[:1])
-    times = np.sort(np.clip(times, -LIMIT // 2, LIMIT // 2))
-    borders = np.unique(times[np.arange(1, len(homes)) * len(times) // len(homes)])
-    return Bucket(homes[: len(borders) + 1], tuple(borders.tolist()))
-
-
-@dataclass(frozen=True)
-class _Slice:
-    """Rows of a slice that are at home in it, and those that each of its pieces gets."""
-
-    rows: float
-    copies: float
-
-    def piece(self, degree: int) -> float:
-        """Rows of one of `degree` pieces."""
-        return self.rows / degree + self.copies
-
-
-def _in_pieces(
-    bucket: Bucket, sample: Sample, copied: Copied, reach: Reach, partitions: int
-) -> Bucket:
-    """The bucket with the slices in pieces that one time makes heavy.
-
-    Only the rows that are sent home can be divided so: each piece gets all of the others. Once a
-    slice has more than its share, slices are cut until no partition has, as far as that can be.
-    """
-    uncut = Layout(partitions, (bucket,), copied, reach)
-    rows = [
-        _spread(uncut, sample.left_hash, sample.left_time, uncut.left_span) * sample.weight,
-        _spread(uncut, sample.right_hash, sample.right_time, uncut.right_span) * sample.weight,
-    ]
-    homes, copies = reversed(rows) if copied == "left" else rows
-    share = max(1.0, _BALANCED * float(homes.sum() + copies.sum()) / partitions)
-    slices = [_Slice(float(home), float(copy)) for home, copy in zip(homes, copies, strict=True)]
-    if max(one.piece(1) for one in slices) < _HEAVY * share:
-        return bucket
-    pieces = [min(partitions, max(1, round(one.rows / share))) for one in slices]
-    best, lowest = bucket, float("inf")
-    for _ in range(_ROUNDS * partitions):
-        places, full = _assign(slices, pieces, partitions)
-        fullest = max(full)
-        if fullest < lowest:
-            flat = tuple(place for slice_ in places for place in slice_)
-            best, lowest = Bucket(flat, bucket.borders, tuple(pieces)), fullest
-        worst = full.index(fullest)
-        inside = [
-            at for at, place in enumerate(places) if worst in place and len(place) < partitions
-        ]
-        if fullest <= _BALANCED * sum(full) / partitions or not inside:
-            break
-        pieces[max(inside, key=lambda at: slices[at].piece(pieces[at]))] += 1
-    return best
-
-
-def _measured(layout: Layout, sample: Sample) -> Layout:
-    """The layout with the shares it would give the sample's rows."""
-    slices = _spread(layout, sample.left_hash, sample.left_time, layout.left_span)
-    slices += _spread(layout, sample.right_hash, sample.right_time, layout.right_span)
-    full = np.bincount(layout.partition_of, slices * sample.weight, layout.partitions)
-    return replace(layout, rows=sample.rows, sent=float(full.sum()), fullest=float(full.max()))
-
-
-def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> Integers:
-    """Rows that each slice gets."""
-    # The sample has no hashes of rows; any that spread evenly do.
-    spread = np.arange(len(times)) if layout.has_pieces else None
-    first, last = layout.slices(hashes % len(layout.buckets), times, span, spread)
-    # Up where a row's slices begin, down after they end: the running sum is the rows of a slice.
-    count = len(layout.partition_of) + 1
-    change = np.bincount(first, minlength=count) - np.bincount(last + 1, minlength=count)
-    return np.cumsum(change)[:-1]

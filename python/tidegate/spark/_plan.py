@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 import tidegate
-from tidegate.spark import _layout, _schema, _stream, _whole
+from tidegate.spark import _balance, _layout, _schema, _stream, _whole
+from tidegate.spark._balance import Division, Sample
 from tidegate.spark._input import Input, check_frames
 from tidegate.spark._jobs import described
-from tidegate.spark._layout import Copied, Division, Integers, Layout, Reach, Sample
 from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark._query import Query, native_schema
 from tidegate.spark._schema import Origin
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegate.spark._axis import Axis
+    from tidegate.spark._layout import Copied, Integers, Layout, Reach
 
 Parallelism = Literal["auto", "broadcast", "key", "time", "value", "hybrid"]
 
@@ -220,11 +221,12 @@ class Plan:
     def packed(self, side: int) -> DataFrame:
         """The rows of a side as packs, each for a partition."""
         mine, other = self.inputs[side], self.inputs[1 - side]
-        extra = 2 if self.layout.has_pieces else 1
-        packer = Packer(self.layout, side, mine.on, self.axis, extra)
         # A row without a key can be late, too.
         kept = self.keeps[side] or self.late_as is not None
-        rows = mine.with_places(other, self.layout, kept=kept)
+        places = mine.places(other, self.layout, kept=kept)
+        packer = Packer(self.layout, side, mine.on, self.axis, len(places))
+        rows = mine.frame if kept else mine.without_unmatchable()
+        rows = rows.select("*", *places)
         return rows.mapInArrow(on_worker(packer.run, f"tidegate_pack_{NAMES[side]}"), PACKS)
 
     @property
@@ -269,8 +271,7 @@ class Plan:
     def layout(self) -> Layout:
         """The layout. Reading it runs the sampling jobs, unless they are not needed."""
         if self.streams:
-            buckets = (self.partitions or _stream.BUCKETS) if self.query.by else 1
-            return _layout.by_key(buckets, "right", self.reach)
+            return _stream.layout(self)
         if self.parallelism == "key":
             partitions = self.partitions or shuffle_partitions(self.left.sparkSession)
             [copied] = self._copied(None)
@@ -284,7 +285,7 @@ class Plan:
         elif self.parallelism == "hybrid":
             division = "hybrid"
         layouts = (
-            _layout.chosen(sample, partitions, copied, self.reach, division)
+            _balance.chosen(sample, partitions, copied, self.reach, division)
             for copied in self._copied(sample)
         )
         return min(layouts, key=lambda layout: layout.cost)

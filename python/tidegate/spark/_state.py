@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate
+from tidegate.spark._task import loader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql.streaming.stateful_processor import (
         ExpiredTimerInfo,
@@ -73,6 +76,9 @@ class Warm(NamedTuple):
     used: float
 
 
+# By side, tables of rows that are at home in the bucket, and of copies of others.
+Packs = list[tuple[list[pa.Table], list[pa.Table]]]
+
 # By the version of the bucket that they stand for.
 _warm: dict[str, Warm] = {}
 
@@ -83,6 +89,11 @@ class Processor(StatefulProcessor):
     def __init__(self, work: Work) -> None:
         """What to do with the rows."""
         self._work = work
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        """As something that tells a worker without the package what it lacks."""
+        pickled: bytes = cloudpickle.dumps(partial(Processor, self._work))  # type: ignore[no-untyped-call]
+        return _maker(), (pickled,)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the states."""
@@ -97,9 +108,10 @@ class Processor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
         """Take in packs of rows."""
-        packs: list[list[pa.Table]] = [[] for _ in self._work.schemas]
+        packs: Packs = [([], []) for _ in self._work.schemas]
         for row in rows:
-            packs[row.side % len(packs)].append(pa.ipc.open_stream(row.rows).read_all())
+            mine = packs[row.side % len(packs)][row.side // 2]
+            mine.append(pa.ipc.open_stream(row.rows).read_all())
         old = self._old_header()
         if old.version and _next_timer(old.watermark) <= timerValues.getCurrentWatermarkInMs():
             self._handle.deleteTimer(_next_timer(old.watermark))
@@ -112,7 +124,7 @@ class Processor(StatefulProcessor):
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[Row]:
         """Let results out that have become final."""
-        return self._step(self._old_header(), [()] * len(self._work.schemas), timerValues)
+        return self._step(self._old_header(), [([], [])] * len(self._work.schemas), timerValues)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -120,15 +132,16 @@ class Processor(StatefulProcessor):
     def _step(
         self,
         old: Header,
-        packs: Sequence[Iterable[pa.Table]],
+        packs: Packs,
         timers: TimerValues,
     ) -> Iterator[Row]:
         watermark = max(old.watermark, _micros(timers.getCurrentWatermarkInMs()))
         warm = self._taken(old)
         tables = []
-        for side, mine in enumerate(packs):
-            table, late = self._divided(side, mine, watermark)
-            tables.append(table)
+        for side, (at_home, copies) in enumerate(packs):
+            table, late = self._divided(side, at_home, watermark)
+            copied, _ = self._divided(side, copies, watermark)
+            tables.append(pa.concat_tables([table, copied]))
             if late.num_rows and self._work.keeps_late:
                 yield from _rows(late.to_batches(), side)
         yield from _rows(_results(warm.operator, watermark), None)
@@ -224,6 +237,17 @@ class Processor(StatefulProcessor):
             warm.until.append(until)
             end += 1
         return first, end
+
+
+def _maker() -> Callable[[bytes], Processor]:
+    """What makes a processor of a pickle; pickled whole, as what `loader` returns."""
+    load = loader()
+
+    def make(pickled: bytes) -> Processor:
+        made: Processor = load(pickled)()
+        return made
+
+    return make
 
 
 def _next_timer(watermark: int) -> int:

@@ -18,6 +18,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import tidegate
 from tidegate.spark import _schema
+from tidegate.spark._cycle import Cycle
+from tidegate.spark._layout import by_key
 from tidegate.spark._pack import LEFT, NAMES, RIGHT
 from tidegate.spark._stream_task import Sides
 from tidegate.spark._task import on_worker
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate.spark._layout import Copied, Layout
     from tidegate.spark._plan import Plan
     from tidegate.spark._schema import KeyPairs, Origin
     from tidegate.spark._stream_task import Work
@@ -51,18 +54,41 @@ def check(plan: Plan) -> None:
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], plan.query.time[side])
-    check_host(plan.left.sparkSession, plan.parallelism)
+    check_host(plan.left.sparkSession)
+    if plan.parallelism == "broadcast":
+        message = "parallelism 'broadcast' sends one side whole, which no stream ever is: leave it "
+        message += "out, or join each micro-batch inside `foreachBatch`"
+        raise tidegate.TidegateError(message)
+    if plan.parallelism in (plan.query.divided, "hybrid") and not _is_sliced(plan):
+        why = "its pairs may be any distance apart"
+        if plan.query.how == "full":
+            why = "in a full join no side can be copied alone to where slices meet"
+        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}: leave it "
+        message += "out, or give 'key'"
+        raise tidegate.TidegateError(message)
 
 
-def check_host(session: SparkSession, parallelism: str) -> None:
+def layout(plan: Plan) -> Layout:
+    """How the rows of streams are divided: into slices if that was asked for or there is no key."""
+    buckets = plan.partitions or BUCKETS
+    if _is_sliced(plan):
+        copied: Copied = "left" if plan.query.how == "right" else "right"
+        keyed = plan.parallelism == "hybrid"
+        return Cycle.of(buckets, copied, plan.reach, keyed=keyed)
+    return by_key(buckets if plan.query.by else 1, "right", plan.reach)
+
+
+def _is_sliced(plan: Plan) -> bool:
+    """Whether rows are divided by time or by value, beside or instead of their keys."""
+    asked = plan.parallelism in (plan.query.divided, "hybrid") or not plan.query.by
+    return asked and plan.query.how != "full" and plan.reach.width is not None
+
+
+def check_host(session: SparkSession) -> None:
     """Refuse what no stateful operator can do here."""
     if not hasattr(GroupedData, "transformWithState"):
         message = f"streams need PySpark 4.1 or later, found {pyspark.__version__}: work inside "
         message += "`foreachBatch`, or update PySpark"
-        raise tidegate.TidegateError(message)
-    if parallelism not in ("auto", "key"):
-        message = f"parallelism: streams are divided by key, found {parallelism!r}: "
-        message += "leave it out, or give 'key'"
         raise tidegate.TidegateError(message)
     store = session.conf.get(_STORE)
     if store != _ROCKSDB:
@@ -138,9 +164,16 @@ def _sides(plan: Plan, call: Call) -> Sides:
             _longest(upper, width if reports[RIGHT] else 0),
             _longest(None if lower is None else -lower, width if reports[LEFT] else 0),
         ),
-        query=digest(function, plan.layout.partitions, [*map(str, schemas)], call.arguments),
+        query=digest(function, _division(plan.layout), [*map(str, schemas)], call.arguments),
         keeps_late=plan.late_as is not None,
     )
+
+
+def _division(layout: Layout) -> int | tuple[int, int, int]:
+    """What tells where rows go, and is the same when a query is restarted."""
+    if isinstance(layout, Cycle):
+        return layout.partitions, len(layout.buckets), layout.width
+    return layout.partitions
 
 
 def _longest(*times: int | None) -> int | None:

@@ -19,14 +19,25 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """The work under the name that Spark's plans show, and a clear error if it cannot be done.
+    """The work under the name that Spark's plans show, and a clear error if it cannot be done."""
+    pickled: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+    load = loader()
+
+    def run(batches: Batches) -> Batches:
+        yield from load(pickled)(batches)
+
+    run.__name__ = name
+    return run
+
+
+def loader() -> Callable[[bytes], Any]:
+    """What makes of a pickle what it was, and a clear error where that needs what is not there.
 
     What is returned is pickled whole: a worker without the package could not read a reference.
     """
     version = tidegate.__version__
-    pickled = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
 
-    def run(batches: Batches) -> Batches:
+    def load(pickled: bytes) -> Any:  # noqa: ANN401 - whatever was pickled
         import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
 
@@ -43,10 +54,9 @@ def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batche
                 f"{tidegate.__version__}: {remedy}"
             )
             raise tidegate.TidegateError(message)
-        yield from pickle.loads(pickled)(batches)  # noqa: S301 - our own pickle
+        return pickle.loads(pickled)  # noqa: S301 - our own pickle
 
-    run.__name__ = name
-    return run
+    return load
 
 
 @dataclass(frozen=True)
