@@ -18,11 +18,12 @@ import pytest
 from pyspark import TaskContext, cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+from pyspark.sql.types import StructType
 
 import spark_session
 import tidegate
 import tidegate.spark
-from tidegate.spark import _join
+from tidegate.spark import _join, _schema
 from tidegate.spark._plan import Plan
 from tidegate.spark._query import IntervalQuery
 from tidegate.spark._task import on_worker
@@ -555,6 +556,19 @@ def test_sparks_pages_tell_what_is_done(spark, sides):
     plan = found._jdf.queryExecution().toString()
     for name in ("tidegate_pack_left", "tidegate_pack_right", "tidegate_join"):
         assert f"MapInArrow {name}(" in plan
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_arrow_types_are_those_that_spark_says(spark, zone):
+    schema = StructType.fromDDL(
+        "a boolean, b tinyint, c smallint, d int, e bigint, f float, g double, h decimal(9, 2), "
+        "i string not null, j binary, k date, l timestamp, m timestamp_ntz not null"
+    )
+    nested = StructType.fromDDL("n array<struct<o: int, p: timestamp>>, q interval day to second")
+    with spark_session.settings(spark, spark__sql__session__timeZone=zone):
+        for kind in (schema, StructType([*schema, *nested])):
+            said = spark.createDataFrame([], kind).toArrow().schema
+            assert _schema.arrow(spark, kind).equals(said)
 
 
 def test_the_examples_run(spark):

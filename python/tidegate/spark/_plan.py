@@ -111,7 +111,7 @@ def empty(frame: DataFrame, side: str) -> pa.Table:
     if twice:
         message = f"{side}: columns {twice} are there twice: rename or drop one of each"
         raise tidegate.SchemaError(message)
-    return frame.sparkSession.createDataFrame([], frame.schema).toArrow()
+    return _schema.arrow(frame.sparkSession, frame.schema).empty_table()
 
 
 def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]:
