@@ -221,12 +221,30 @@ def test_the_limit_is_of_counted_bytes(files, monkeypatch):
     exact = 250 * (8 + 8 + 4) + sum(len(name) for name in right["right_name"].to_pylist())
     query = {**NEAR, "how": "left"}
     monkeypatch.setattr(_whole, "_estimated_bytes", lambda _: 0)
+    monkeypatch.setattr(_whole, "_SURE", -1)
     monkeypatch.setattr(_whole, "LIMIT", exact)
     assert "right is sent whole" in explained(files, **query)
     monkeypatch.setattr(_whole, "LIMIT", exact - 1)
     text = explained(files, **query)
     assert f"because    right has {exact:,} bytes, more than {exact - 1:,} bytes" in text
     assert "partition number" in text
+
+
+def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
+    right = TABLES[1].filter(TABLES[1]["key"].is_valid())
+    exact = right.num_rows * (8 + 8 + 4) + sum(map(len, right["right_name"].to_pylist()))
+    query = {**NEAR, "how": "left"}
+    with monkeypatch.context() as patched:
+        patched.setattr(_whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
+        patched.setattr(_whole, "LIMIT", exact)
+        assert f"because    right has {exact:,} bytes, at most" in explained(files, **query)
+    # Spark was wrong, so that rows were collected in vain.
+    for limit in (exact - 1, 100):
+        monkeypatch.setattr(_whole, "LIMIT", limit)
+        monkeypatch.setattr(_whole, "_estimated_bytes", lambda _: 0)
+        text = explained(files, **query)
+        assert f"bytes, more than {limit:,} bytes" in text
+        assert "partition number" in text
 
 
 def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 # Bytes of a side that is sent whole without being asked for. Each Python worker holds them.
 LIMIT = 1 << 26
+
+# What Spark thinks to have no more bytes than this is collected at once, up to a number of rows: to
+# count it beforehand would take another job, a tenth of a second.
+_SURE = 1 << 22
 
 # Bytes of rows that a task joins at a time: as many as it may hold of the side that is whole, so
 # that preparing that side again costs no more than the rows themselves.
@@ -72,6 +77,12 @@ def chosen(plan: Plan) -> Choice:
     side = min(sides, key=lambda side: sizes[side])
     if plan.parallelism == "broadcast":
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
+    width = _width(plan.columns.of(side))
+    if sizes[side] <= _SURE and width is not None:
+        whole = _collected(plan, side, LIMIT // max(1, width) + 1)
+        size = _bytes(whole.rows, width)
+        if size <= LIMIT:
+            return Choice(whole, f"{NAMES[side]} has {_text(size)}, at most {_text(LIMIT)}")
     is_small, reason = _measured(plan, side, sizes[side])
     return Choice(_collected(plan, side) if is_small else None, f"{NAMES[side]} {reason}")
 
@@ -109,27 +120,52 @@ def _estimated_bytes(frame: DataFrame) -> int:
 def _counted_bytes(plan: Plan, side: int) -> int | None:
     """Bytes of a side as Arrow data: what files hold may be many times as many rows as one thinks.
 
-    Files need not be read for it, but for strings. None if a column has another unknown size.
+    Files need not be read for it, but for texts. None if a column has an unknown size.
     """
-    width, lengths = 0, []
-    for position, field in enumerate(plan.columns.of(side)):
-        if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
-            width += 4
-            lengths.append(F.sum(F.octet_length(f"u{position}")))
-        elif isinstance(field.type, pa.DataType) and pa.types.is_primitive(field.type):
-            width += max(1, field.type.bit_width // 8)
-        else:
-            return None
+    schema = plan.columns.of(side)
+    width = _width(schema)
+    if width is None:
+        return None
+    lengths = [F.sum(F.octet_length(f"u{at}")) for at in _texts(schema)]
     with described(plan.left.sparkSession, f"measure the {NAMES[side]} side"):
         [counted] = plan.inputs[side].frame.agg(F.count("*"), *lengths).collect()
     return int(width * counted[0]) + sum(length or 0 for length in counted[1:])
 
 
-def _collected(plan: Plan, side: int) -> Whole:
-    """The rows of a side that can have a partner, in the order in which the join finds them."""
+def _width(schema: pa.Schema) -> int | None:
+    """Bytes of a row but for those of texts; None if a column has an unknown size."""
+    width = 4 * len(_texts(schema))
+    for field in schema:
+        if pa.types.is_primitive(field.type):
+            width += max(1, field.type.bit_width // 8)
+        elif not _is_text(field.type):
+            return None
+    return width
+
+
+def _texts(schema: pa.Schema) -> list[int]:
+    return [at for at, field in enumerate(schema) if _is_text(field.type)]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_binary(kind)
+
+
+def _bytes(rows: pa.Table, width: int) -> int:
+    """The same of rows that are here."""
+    lengths = (pc.sum(pc.binary_length(rows.column(at))).as_py() for at in _texts(rows.schema))
+    return width * rows.num_rows + sum(length or 0 for length in lengths)
+
+
+def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
+    """The rows of a side that can have a partner, in the order in which the join finds them.
+
+    There are at most so many if that is said.
+    """
     mine = plan.inputs[side]
+    wanted = mine.without_unmatchable()
     with described(plan.left.sparkSession, f"collect the {NAMES[side]} side"):
-        rows = mine.without_unmatchable().toArrow()
+        rows = (wanted if most is None else wanted.limit(most)).toArrow()
     table = rows.rename_columns(plan.columns.of(side).names).combine_chunks()
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = table
