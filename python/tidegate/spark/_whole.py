@@ -148,13 +148,13 @@ def _texts(schema: pa.Schema) -> list[int]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_binary(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _bytes(rows: pa.Table, width: int) -> int:
     """The same of rows that are here."""
     lengths = (pc.sum(pc.binary_length(rows.column(at))).as_py() for at in _texts(rows.schema))
-    return width * rows.num_rows + sum(length or 0 for length in lengths)
+    return int(width * rows.num_rows) + sum(length or 0 for length in lengths)
 
 
 def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
