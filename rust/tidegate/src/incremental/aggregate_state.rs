@@ -44,6 +44,7 @@ impl OnlineAggregation {
         let mut writer = Writer::new(&self.query);
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
+        self.windows.arrange(self.groups.order());
         self.gather_chosen()?;
         self.ordered.settle(&mut *self.windows);
         let tables = self.ordered.tables()?;

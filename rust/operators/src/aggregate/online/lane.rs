@@ -38,6 +38,9 @@ pub(in super::super) trait Lane: Send + Sync {
     /// The results of the next windows, page by page.
     fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn>;
 
+    /// Puts the partials of each source, and the cells of each slice that is kept, into another order: where each was.
+    fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]);
+
     /// Calls `visit` with the row of every partial and cell that has chosen one.
     fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
@@ -175,6 +178,16 @@ impl<F: Stored> Lane for States<F> {
             OutputColumn { values: F::Output::column(values), missing }
         };
         pages.iter().map(page).collect()
+    }
+
+    fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]) {
+        let of_sources = self.open.iter_mut().map(|states| &mut states[1..]).zip(partials);
+        let of_slices = self.cells.iter_mut().map(|cells| &mut cells[..]).zip(cells);
+        for (states, was) in of_sources.chain(of_slices) {
+            debug_assert_eq!(states.len(), was.len(), "each partial or cell has a state");
+            let before = states.to_vec();
+            states.iter_mut().zip(was).for_each(|(state, &at)| *state = before[at]);
+        }
     }
 
     fn rows(&mut self, visit: &mut dyn FnMut(&mut u32)) {

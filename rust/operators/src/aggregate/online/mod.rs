@@ -43,7 +43,7 @@ pub use designs::Design;
 use designs::{Adder, Epoch, Partials};
 pub(super) use lane::{Lane, States, Task};
 pub(super) use open::Open;
-use open::{Closing, close};
+use open::{Closing, arrange, close};
 use plan::{Position, Steps, ranks};
 pub use saved::Saved;
 pub use sessions::OnlineSessions;
@@ -91,8 +91,11 @@ pub trait OnlineWindows: fmt::Debug + Send {
     /// Whether each key is one of the state's.
     fn is_used(&self) -> Vec<bool>;
 
-    /// Calls `visit` with every row that has been chosen, in an order that follows from the data; it may change the row.
-    /// One row may have been chosen often.
+    /// Puts the states of a slice into the order of keys, so that what is saved follows from the data alone.
+    fn arrange(&mut self, order: KeyOrder<'_>);
+
+    /// Calls `visit` with every row that has been chosen, in the order of states; it may change the row. One row may have
+    /// been chosen often.
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Changes the rows that halves of windows have, as those of the cells that they are of were changed: `new` tells the
@@ -320,6 +323,12 @@ impl OnlineWindows for OnlineAggregate {
         let open = self.open.iter().flat_map(|open| &open.keys[1..]);
         open.chain(self.kept.iter().flat_map(|kept| &kept.keys)).for_each(|&key| used[key as usize] = true);
         used
+    }
+
+    fn arrange(&mut self, order: KeyOrder<'_>) {
+        let open = self.open.iter_mut().map(|open| open.arrange(order.ranks)).collect::<Vec<_>>();
+        let kept = self.kept.iter_mut().map(|kept| arrange(&mut kept.keys, order.ranks)).collect::<Vec<_>>();
+        self.lanes.iter_mut().for_each(|lane| lane.arrange(&open, &kept));
     }
 
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32)) {

@@ -66,9 +66,28 @@ impl Open {
         }
     }
 
+    /// Puts the partials, which are of one slice, into the order of their keys; where each was.
+    pub(super) fn arrange(&mut self, ranks: &[u32]) -> Vec<usize> {
+        debug_assert!(self.runs.len() <= 1, "between epochs, the partials are of one slice");
+        let was = arrange(&mut self.keys[1..], ranks);
+        for (partial, key) in (0..).zip(&self.keys).skip(1) {
+            self.slots[*key as usize] = partial;
+        }
+        was
+    }
+
     pub(super) fn bytes(&self) -> usize {
         (self.slots.len() + self.keys.len()) * size_of::<u32>()
     }
+}
+
+/// Puts keys into an order, in which each has a rank of its own; where each was.
+pub(super) fn arrange(keys: &mut [u32], ranks: &[u32]) -> Vec<usize> {
+    let rank = |key: u32| ranks[key as usize];
+    let mut was: Vec<usize> = (0..keys.len()).collect();
+    was.sort_unstable_by_key(|&at| rank(keys[at]));
+    keys.sort_unstable_by_key(|&key| rank(key));
+    was
 }
 
 /// A slice that gets no more rows.

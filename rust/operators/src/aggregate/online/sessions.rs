@@ -197,6 +197,9 @@ impl OnlineWindows for OnlineSessions {
         used
     }
 
+    // Sessions are saved in the order in which they began.
+    fn arrange(&mut self, _order: KeyOrder<'_>) {}
+
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         let places: Vec<u32> = self.in_order().into_iter().map(|(place, _)| place).collect();
         self.lanes.iter_mut().for_each(|lane| lane.rows_of(0, &places, visit));
