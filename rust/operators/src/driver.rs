@@ -14,6 +14,9 @@ pub const MAX_THREADS: usize = 512;
 /// The fewest rows worth a thread: partitioning them takes about ten times as long as starting one.
 pub(crate) const PART_ROWS: usize = 1 << 15;
 
+/// Fewer items than these are one thread's work, which is done before another would be awake.
+const FEW: usize = 1 << 12;
+
 /// Runs the independent parts of one call on its threads.
 ///
 /// Threads live as long as the call that needs them, so that nothing is left to join at exit or to go missing in a
@@ -115,6 +118,11 @@ impl Driver {
             Some(pool) => pool.install(|| rayon::join(one, other)),
             None => (one(), other()),
         }
+    }
+
+    /// This driver, for work on so many items; of the caller's thread alone where they are few.
+    pub fn fit(&self, items: usize) -> Driver {
+        if items < FEW { Self::new(1, self.stop.clone()) } else { self.clone() }
     }
 
     /// The number of threads.
@@ -332,6 +340,16 @@ mod tests {
         let (one, other) = driver.within(|| driver.both(wait, wait));
         assert_ne!(one, other, "each has a thread of its own");
         assert_eq!(Driver::new(2, Stop::default()).both(|| 1, || 2), (1, 2));
+    }
+
+    #[test]
+    fn few_items_are_the_callers_work() {
+        let driver = Driver::lasting(2, Stop::default(), false).unwrap();
+        let threads = |items| driver.fit(items).within(|| std::thread::current().id());
+        assert_eq!(threads(FEW - 1), std::thread::current().id());
+        assert_ne!(threads(FEW), std::thread::current().id());
+        driver.stop().request();
+        assert_eq!(driver.fit(1).check(), Err(Stopped));
     }
 
     #[test]

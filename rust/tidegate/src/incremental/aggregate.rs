@@ -34,9 +34,6 @@ use crate::{Error, Result};
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// Epochs with fewer rows are the caller's work alone: waking threads would cost more.
-const SMALL_EPOCH: usize = 1 << 12;
-
 /// Bytes of a state that is not worth making anew.
 const LEAST_COMPACTED: usize = 1 << 16;
 
@@ -82,7 +79,7 @@ pub struct OnlineAggregation {
     /// What the state has been charged.
     charge: Option<Charge>,
     driver: Driver,
-    /// For work that is not worth waking other threads.
+    /// For what is done once.
     pub(super) alone: Driver,
     pub(super) rows_out: u64,
     latency: Latency,
@@ -233,7 +230,7 @@ impl OnlineAggregation {
         }
         if !self.pending.is_empty() {
             let rows: usize = self.pending.iter().map(Planned::len).sum();
-            let driver = if rows < SMALL_EPOCH { self.alone.clone() } else { self.driver.clone() };
+            let driver = self.driver.fit(rows);
             driver.within(|| self.take_in(&driver).and_then(|()| self.make()))?;
             return Ok(Step::Went);
         }
@@ -360,8 +357,7 @@ impl OnlineAggregation {
         }
         let ranked = self.ordered.values()?;
         let output = Output { plan: &self.plan, keys: self.groups.columns()?, ranked, of_rows };
-        let driver = if rows < SMALL_EPOCH { &self.alone } else { &self.driver };
-        let made = driver.map(pages, |page: Page| output.batch(page))?;
+        let made = self.driver.fit(rows).map(pages, |page: Page| output.batch(page))?;
         for batch in made {
             self.ready.push_back(batch?);
         }

@@ -241,6 +241,7 @@ impl OnlineAggregate {
         if runs.is_empty() {
             return Ok(());
         }
+        let driver = driver.fit(runs.iter().map(|run| run.partials.len()).sum());
         // A slice's runs stay in source order.
         runs.sort_by_key(|run| run.slice);
         let slices = runs.chunk_by(|a, b| a.slice == b.slice).collect();
@@ -304,6 +305,7 @@ impl OnlineWindows for OnlineAggregate {
         let planned: Vec<Steps> = std::iter::from_fn(next).take(pages).collect();
         let (kept, keys) = (&self.kept, self.keys);
         let lanes = if planned.is_empty() { Vec::new() } else { self.lanes.iter_mut().collect() };
+        let driver = driver.fit(planned.iter().map(|steps| steps.keys.len()).sum());
         let columns = driver.map(lanes, |lane: &mut Box<dyn Lane>| lane.write(&planned, kept, keys))?;
         let dropped = self.position.drop_slices(&self.kept);
         self.kept.drain(..dropped);
