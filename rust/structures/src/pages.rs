@@ -6,10 +6,10 @@
 //!
 //! # Trade-offs
 //!
-//! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, a smaller one a block of the heap. The pool keeps up to [`POOL_BYTES`] that the
-//! process does not use at the moment. Beyond these, it keeps up to [`LENT_BYTES`] that are the kernel's to take as soon as
-//! anybody needs memory; until then they count as the process's. The contents of a new array are arbitrary, zeros or a former array's values:
-//! whoever takes one writes every element before it is read.
+//! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, a smaller one a block of the heap. The pool keeps up to
+//! [`POOL_BYTES`] that the process does not use at the moment. Beyond these, it keeps up to [`LENT_BYTES`] that are the
+//! kernel's to take as soon as anybody needs memory; until then they count as the process's. The contents of a new array
+//! are arbitrary, zeros or a former array's values, but do not change by themselves.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,6 +18,9 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{MmapMut, MmapOptions};
+
+/// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
+const PAGE: usize = 4 << 10;
 
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
@@ -145,7 +148,7 @@ impl Block {
         let unit = if bytes <= SMALL { size_of::<Line>() } else { HUGE_PAGE };
         let len = bytes.next_multiple_of(unit);
         let pooled = if len < POOLED { None } else { lock_pool().and_then(|mut pool| pool.take(len)) };
-        pooled.unwrap_or_else(|| match bytes {
+        pooled.map(Block::taken_back).unwrap_or_else(|| match bytes {
             ..=SMALL => Block::Heap(vec![Line([0; 64]); len / size_of::<Line>()]),
             _ => Block::Mapped(Mapping::new(len)),
         })
@@ -163,7 +166,18 @@ impl Block {
         matches!(self, Block::Mapped(mapping) if mapping.lent)
     }
 
+    /// Ends the loan of a block that the pool had lent. It takes a write for each page, so nobody should wait for it.
+    fn taken_back(mut self) -> Block {
+        if let Block::Mapped(mapping) = &mut self
+            && mapping.lent
+        {
+            mapping.take_back();
+        }
+        self
+    }
+
     fn bytes(&self) -> &[u8] {
+        debug_assert!(!self.is_lent(), "what is lent may change");
         match self {
             Block::Heap(lines) => bytemuck::cast_slice(lines),
             Block::Mapped(mapping) => &mapping.memory[mapping.start..][..mapping.len],
@@ -171,6 +185,7 @@ impl Block {
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
+        debug_assert!(!self.is_lent(), "what is lent may change");
         match self {
             Block::Heap(lines) => bytemuck::cast_slice_mut(lines),
             Block::Mapped(mapping) => &mut mapping.memory[mapping.start..][..mapping.len],
@@ -199,16 +214,23 @@ impl Mapping {
         Mapping { memory, start, len, used: false, lent: false }
     }
 
-    /// Lets the kernel take the pages until they are written to again, if it can.
+    /// Lets the kernel take the pages until they are written to again, if it can. Until [`take_back`](Self::take_back), the
+    /// contents may change at any time, and nothing may look at them.
     fn lend(&mut self) {
         debug_assert!(self.start + self.len <= self.memory.len(), "the used part is mapped");
-        // SAFETY: the contents of a block in the pool are arbitrary, and nobody reads them: whoever takes it writes first.
+        // SAFETY: the pool has the block for itself, and reads none; it takes it back before anybody gets it.
         #[cfg(target_os = "linux")]
         let advised =
             unsafe { self.memory.unchecked_advise_range(memmap2::UncheckedAdvice::Free, self.start, self.len).is_ok() };
         #[cfg(not(target_os = "linux"))]
         let advised = false;
         self.lent = advised;
+    }
+
+    /// Ends the loan: the kernel leaves a page that was written to since, be it the old one or a new one of zeros.
+    fn take_back(&mut self) {
+        self.memory[self.start..][..self.len].iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+        self.lent = false;
     }
 }
 
@@ -220,18 +242,15 @@ struct Pool {
 }
 
 impl Pool {
-    /// The smallest kept block of at least `len` bytes, unless it is so large that most of it would lie idle.
+    /// The smallest kept block of at least `len` bytes, which may be lent, unless it is so large that most of it would lie idle.
     fn take(&mut self, len: usize) -> Option<Block> {
         let fits = |block: &&Block| block.len() >= len && block.len() <= len * 2;
         let best = self.blocks.iter().filter(fits).map(Block::len).min()?;
         // The block given back last is the one most likely still in a cache.
         let last = |lent: bool| self.blocks.iter().rposition(|block| block.len() == best && block.is_lent() == lent);
         let at = last(false).or_else(|| last(true))?;
-        let mut block = self.blocks.remove(at);
+        let block = self.blocks.remove(at);
         *(if block.is_lent() { &mut self.lent } else { &mut self.bytes }) -= best;
-        if let Block::Mapped(mapping) = &mut block {
-            mapping.lent = false;
-        }
         Some(block)
     }
 
@@ -299,7 +318,10 @@ mod tests {
             assert!(block.bytes().iter().all(|byte| *byte == turn));
             pool.keep(block);
             assert_eq!((pool.blocks.len(), pool.lent), (1, 2 * HUGE_PAGE));
-            block = pool.take(2 * HUGE_PAGE).expect("it was kept");
+            block = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back();
+            // As if the kernel had taken none of the pages, or some.
+            assert!(block.bytes().iter().all(|byte| [0, turn].contains(byte)));
+            assert!(block.bytes().iter().step_by(PAGE).all(|byte| *byte == 0));
         }
     }
 
