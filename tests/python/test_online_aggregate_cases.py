@@ -105,6 +105,7 @@ def test_it_says_what_it_does():
     ("algorithm", "text"),
     [
         ("auto", "slices, which is the fastest: a row goes to one slice"),
+        ("slices", "slices: a row goes to one slice"),
         ("mq", "MQ: a queue with a lock for each source; one thread merges"),
         ("mq-lf", "MQ-LF: a queue without locks for each source; one thread merges"),
         ("tumlsc", "TuMLSC: a gate merges; one thread updates"),

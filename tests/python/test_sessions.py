@@ -223,6 +223,11 @@ def test_explain_tells_of_sessions():
         ({"session": 5, "offset": 5}, TypeError, "offset and session go not together"),
         ({}, TypeError, "size: expected a duration, got None; or give session"),
         ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have an algorithm"),
+        (
+            {"session": 5, "algorithm": "slices"},
+            tidegate.TidegateError,
+            "sessions have an algorithm",
+        ),
         ({"session": 5, "max_rows": 1}, tidegate.MemoryLimitError, "max_rows = 1"),
         ({"session": 2**62}, tidegate.TidegateError, "begins or ends beyond 64 bits"),
     ],

@@ -92,14 +92,14 @@ pub(crate) fn explain_aggregate<'py>(
     query.explain(&schemas).map_err(raise)
 }
 
-const ALGORITHMS: [(&str, Design); 7] = [
-    ("auto", Design::Slices),
-    ("slices", Design::Slices),
-    ("mq", Design::MultiQueue),
-    ("mq-lf", Design::LockFreeMultiQueue),
-    ("tumlsc", Design::MergedSingleConsumer),
-    ("tumlmc", Design::MergedMultipleConsumer),
-    ("wiml", Design::WindowMerged),
+const ALGORITHMS: [(&str, Option<Design>); 7] = [
+    ("auto", None),
+    ("slices", Some(Design::Slices)),
+    ("mq", Some(Design::MultiQueue)),
+    ("mq-lf", Some(Design::LockFreeMultiQueue)),
+    ("tumlsc", Some(Design::MergedSingleConsumer)),
+    ("tumlmc", Some(Design::MergedMultipleConsumer)),
+    ("wiml", Some(Design::WindowMerged)),
 ];
 
 /// The keyword arguments as they came.

@@ -18,6 +18,7 @@ use super::Function;
 use super::groups::Groups;
 use super::plan::{OutputPlan, Plan, leaf};
 use super::streams::{Streams, cast};
+use super::user::Of;
 use crate::keys::KeyColumn;
 use crate::{Error, Result};
 
@@ -130,6 +131,9 @@ impl Values {
                 };
                 numbers(&sources, data_type, output, rows, extent, driver)?
             }
+            Function::User(user) if matches!(user.of, Of::Integers(_)) => {
+                Plain::Integers(primitives::<Int64Type>(&sources, driver)?)
+            }
             _ => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
         Ok(Values { function, numbers, masks, ranked })
@@ -145,6 +149,11 @@ impl Values {
             (Function::Max, Plain::Integers(codes)) => Aggregate::Max(self.columns(codes)),
             (Function::Var, Plain::Floats(values)) => Aggregate::Variance(self.columns(values)),
             (Function::Std, Plain::Floats(values)) => Aggregate::Deviation(self.columns(values)),
+            (Function::User(user), numbers) => match (user.of, numbers) {
+                (Of::Integers(aggregate), Plain::Integers(values)) => aggregate(self.columns(values)),
+                (Of::Floats(aggregate), Plain::Floats(values)) => aggregate(self.columns(values)),
+                _ => unreachable!("{} is of numbers of one type", user.name),
+            },
             (function, numbers) => {
                 let numbers = match numbers {
                     Plain::Integers(values) => Numbers::Integers(self.columns(values)),
@@ -152,7 +161,7 @@ impl Values {
                     Plain::Floats(values) => Numbers::Floats(self.columns(values)),
                     Plain::None => unreachable!("{} is of numbers", function.name()),
                 };
-                if function == Function::Sum { Aggregate::Sum(numbers) } else { Aggregate::Mean(numbers) }
+                if matches!(function, Function::Sum) { Aggregate::Sum(numbers) } else { Aggregate::Mean(numbers) }
             }
         }
     }

@@ -11,10 +11,11 @@ pub(crate) mod groups;
 pub(crate) mod output;
 pub(crate) mod plan;
 pub(crate) mod streams;
+pub(crate) mod user;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-pub use tidegate_operators::aggregate::Design;
+pub use tidegate_operators::aggregate::{Design, Order, STATE_WORDS, UserFunction};
 use tidegate_operators::aggregate::{aggregate, aggregate_by, aggregate_sessions};
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
@@ -28,6 +29,7 @@ use groups::Groups;
 use output::Output;
 use plan::{Plan, Span};
 use streams::Streams;
+pub use user::{UserDefined, UserResult};
 
 /// Windows of time.
 #[derive(Clone, Debug)]
@@ -58,8 +60,8 @@ pub struct Aggregation {
     pub aggregates: Vec<Aggregate>,
     /// Which rows there are.
     pub predicate: Option<Expr>,
-    /// How rows become the states of slices.
-    pub algorithm: Design,
+    /// How rows become the states of slices; `None` for the fastest. Sessions have no slices.
+    pub algorithm: Option<Design>,
     /// The number of threads.
     pub threads: usize,
     /// The most rows the result may have.
@@ -80,7 +82,7 @@ pub struct Aggregate {
 }
 
 /// What is computed of the rows of a window. Nulls count for the first and the last row only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Function {
     /// How many rows, or values.
     Count,
@@ -100,10 +102,12 @@ pub enum Function {
     Var,
     /// The standard deviation, of a sample.
     Std,
+    /// A function of one's own.
+    User(UserDefined),
 }
 
 impl Function {
-    /// All functions.
+    /// All functions but for those of one's own.
     pub const ALL: [Function; 9] = [
         Function::Count,
         Function::Sum,
@@ -128,6 +132,7 @@ impl Function {
             Function::Last => "last",
             Function::Var => "var",
             Function::Std => "std",
+            Function::User(function) => function.name,
         }
     }
 }
@@ -173,7 +178,7 @@ impl Aggregation {
         };
         let take = |page| output.batch(page);
         let aggregates = columns.aggregates();
-        match (&plan.span, self.algorithm) {
+        match (&plan.span, self.algorithm.unwrap_or_default()) {
             (Span::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, &driver, announce, take)
             }

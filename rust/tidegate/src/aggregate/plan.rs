@@ -163,10 +163,13 @@ impl Plan {
     }
 }
 
-/// What a design does, for people.
-pub(crate) fn design(design: Design) -> &'static str {
+/// What a design does, for people; why it was picked, if it was.
+pub(crate) fn design(design: Option<Design>) -> &'static str {
+    let Some(design) = design else {
+        return "slices, which is the fastest: a row goes to one slice, each source has states of its own";
+    };
     match design {
-        Design::Slices => "slices, which is the fastest: a row goes to one slice, each source has states of its own",
+        Design::Slices => "slices: a row goes to one slice, each source has states of its own",
         Design::MultiQueue => "MQ: a queue with a lock for each source; one thread merges, and updates slices",
         Design::LockFreeMultiQueue => {
             "MQ-LF: a queue without locks for each source; one thread merges, and updates slices"
@@ -225,7 +228,7 @@ fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
             let advance = advance.map_or(Ok(size), |advance| positive("advance", advance))?;
             Span::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
         }
-        super::Windows::Session(gap) if query.algorithm == Design::Slices => Span::Sessions(positive("session", gap)?),
+        super::Windows::Session(gap) if query.algorithm.is_none() => Span::Sessions(positive("session", gap)?),
         super::Windows::Session(_) => {
             return Err(Error::argument(
                 "algorithm: sessions have an algorithm of their own; leave it out, or choose windows with a size",
@@ -300,7 +303,7 @@ fn schema(query: &Aggregation, window: &DataType, read: &Schema, outputs: &[Outp
         let of = output.column.map(|at| read.field(at));
         let data_type = output_type(output, of)?;
         // A window has rows, but all may be null or left out by a condition.
-        let nullable = output.function != Function::Count;
+        let nullable = !matches!(output.function, Function::Count);
         fields.push(Field::new(&output.name, data_type, nullable));
     }
     for (at, field) in fields.iter().enumerate() {
@@ -335,6 +338,7 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     match function {
         Function::Count => Ok(DataType::Int64),
         Function::First | Function::Last => Ok(given.clone()),
+        Function::User(user) => user.result(values).ok_or_else(|| refuse(user.expected())),
         Function::Min | Function::Max if is_ordered(values) => Ok(values.clone()),
         Function::Min | Function::Max => Err(refuse("numbers, times, booleans, text or binary")),
         _ if !values.is_integer() && !values.is_floating() && !is_decimal => Err(refuse("numbers")),

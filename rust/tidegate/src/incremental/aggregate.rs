@@ -135,7 +135,7 @@ impl OnlineAggregation {
         let plan = of_schema(&schema.project(&read)?)?;
         let streams = (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
         let alone = Driver::new(1, Stop::default());
-        let windows = empty(&plan, &schema.project(&read)?, options.sources, query.algorithm)?;
+        let windows = empty(&plan, &schema.project(&read)?, options.sources, query.algorithm.unwrap_or_default())?;
         let ordered = OrderedColumns::new(&plan)?;
         // What a row may add to the state is charged with the row, so that the state always has room for it.
         let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
@@ -146,7 +146,7 @@ impl OnlineAggregation {
             explanation: explain(query, &plan, options, row_bytes),
             intake: Intake::with_row_bytes(streams, options.memory_limit, row_bytes)?,
             groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
-            algorithm: query.algorithm,
+            algorithm: query.algorithm.unwrap_or_default(),
             rows: Rows::new(rows),
             chosen,
             ordered,

@@ -14,7 +14,7 @@ use super::aggregate::{AggregateOptions, OnlineAggregation};
 use super::lock;
 use super::snapshot::{Reader, Writer};
 use super::source::columns;
-use crate::aggregate::Aggregation;
+use crate::aggregate::{Aggregation, Function};
 use crate::{Error, Result};
 
 /// What decides the results, a line each: what a snapshot must be of.
@@ -28,7 +28,8 @@ pub(super) fn describe(query: &Aggregation, schema: &Schema, options: &Aggregate
     for aggregate in &query.aggregates {
         let condition = aggregate.predicate.as_ref().map(ToString::to_string);
         let (function, column) = (aggregate.function.name(), &aggregate.column);
-        line("agg", format!("{:?} {function} {column:?} {condition:?}", aggregate.name));
+        let whose = if matches!(aggregate.function, Function::User(_)) { "user's " } else { "" };
+        line("agg", format!("{:?} {whose}{function} {column:?} {condition:?}", aggregate.name));
     }
     line("where", format!("{:?}", query.predicate.as_ref().map(ToString::to_string)));
     line("sources", format!("{:?}", options.sources));
