@@ -17,7 +17,7 @@ from typing import IO, Protocol
 import pyarrow as pa
 import pyarrow.csv
 
-from tidegate import TidegateError
+from tidegate import StateError, TidegateError
 from tidegate.files import (
     CSV_PARSING,
     STANDARD_STREAM,
@@ -47,6 +47,7 @@ class GrowingFile:
     """The bytes of a file, from a position on."""
 
     def __init__(self, name: str, stop: threading.Event) -> None:
+        self._name = name
         self._stop = stop
         self.may_grow = name != STANDARD_STREAM and Path(name).is_file()
         """Whether more may come behind the end, and any place can be gone to again."""
@@ -59,17 +60,37 @@ class GrowingFile:
         self.position = 0
         """How many bytes have been read, or passed over."""
 
+    def check_place(self, position: int) -> None:
+        """Look whether there is such a position.
+
+        Raises:
+            StateError: The file is shorter, or not one of its own.
+        """
+        if not self.may_grow:
+            message = f"{self._name}: has no places; give the file that the state is of"
+            raise StateError(message)
+        if position > (size := self._size()):
+            message = (
+                f"{self._name}: the state is of its first {position:,} bytes, but it has {size:,}: "
+                "it was cut or replaced; remove the state to begin anew"
+            )
+            raise StateError(message)
+
     def seek(self, position: int) -> None:
         """Go on from another position; only a file of its own has any."""
         if position != self.position:
             os.lseek(self._descriptor, position, os.SEEK_SET)
             self._unread, self.position = b"", position
 
+    def _size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
     def next_bytes(self, most: int = CHUNK_BYTES) -> bytes:
         """Wait for more bytes; there are none at the end.
 
         Raises:
             Stopped: The reading was stopped.
+            TidegateError: The file has become shorter.
         """
         if self._unread:
             found, self._unread = self._unread[:most], self._unread[most:]
@@ -82,6 +103,12 @@ class GrowingFile:
             self.position += len(found)
             if found or not self.may_grow:
                 return found
+            if self._size() < self.position:
+                message = (
+                    f"{self._name}: {self.position:,} bytes were read, but it has "
+                    f"{self._size():,}: it was cut or replaced"
+                )
+                raise TidegateError(message)
             self._stop.wait(PATIENCE_S)
         raise Stopped
 
@@ -157,6 +184,7 @@ def follow(
 
     Raises:
         TidegateError: The file cannot be followed; the text names it.
+        StateError: The file is shorter than the place.
         Stopped: The reading was stopped.
     """
     if layout is Format.PARQUET or name.lower().endswith(".gz"):
@@ -164,6 +192,8 @@ def follow(
         raise TidegateError(message)
     with reading(name, layout):
         file = GrowingFile(name, stop)
+        if place is not None:
+            file.check_place(place.position)
         if layout is Format.CSV:
             return _CsvFollower(name, file, csv_nulls, place)
         return _ArrowFollower(name, file, place)

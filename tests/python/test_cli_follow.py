@@ -162,6 +162,33 @@ def test_a_state_of_something_else_is_refused(folder):
     assert not (folder / "out.csv").exists()
 
 
+@pytest.mark.parametrize("rows", [b"", b"ts,symbol,price\n"])
+def test_a_state_of_more_than_the_file_has_is_refused(folder, rows):
+    (folder / "trades.csv").write_bytes(rows)
+    (folder / "quotes.csv").write_text(QUOTES_HEAD)
+    names = ["trades.csv", "quotes.csv"]
+    place = Place(16, QUOTES.schema)
+    Saved(b"bytes", (Place(17, TRADES.schema), place)).save("join.state", "join", names)
+    command = ["join", *names, *JOIN, "-o", "out.csv", "--follow", "--state", "join.state"]
+    result = run(*command)
+    assert result.exit_code == 1
+    assert (
+        f"trades.csv: the state is of its first 17 bytes, but it has {len(rows)}" in result.stderr
+    )
+    assert not (folder / "out.csv").exists()
+
+
+def test_a_plan_of_growing_files(folder):
+    write(TRADES, folder / "trades.arrows")
+    (folder / "quotes.csv").write_text(QUOTES_HEAD + "1970-01-01 00:00:05,A,2.0\n")
+    command = ["join", "trades.arrows", "quotes.csv", *JOIN, "--follow", "--explain"]
+    result = run(*command, "--lateness", "1s", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    # A table of rows as they come has sources, and results once they are final.
+    assert "  sources    1 left, 1 right" in result.stdout.splitlines()
+    assert not (folder / "out.csv").exists()
+
+
 def test_a_join_that_has_ended_leaves_no_state(folder):
     write(TRADES, folder / "trades.arrows")
     write(QUOTES, folder / "quotes.arrows")
@@ -234,6 +261,16 @@ def test_lines_end_where_no_quote_is_open(folder):
     assert second.end.position == path.stat().st_size
     stop.set()
     with pytest.raises(Stopped):
+        next(pieces)
+
+
+def test_a_file_that_becomes_shorter_is_named(folder):
+    path = folder / "rows.csv"
+    path.write_text("ts,x\n1,2\n")
+    pieces = follow("rows.csv", Format.CSV, threading.Event()).pieces()
+    assert next(pieces).rows.num_rows == 1
+    path.write_text("ts,x\n")
+    with pytest.raises(TidegateError, match=r"^rows.csv: 9 bytes were read, but it has 5: it was"):
         next(pieces)
 
 

@@ -1,16 +1,21 @@
 """`tidegate aggregate --follow`: windows while files grow, and what goes on after a stop."""
 
+import itertools
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from command_line import PATIENCE, TRADES, read, run, until, write
-from tidegate import agg, aggregate
+from tidegate import Aggregate, agg, aggregate, explain
+from tidegate.cli import following
+from tidegate.growing import Piece
 
 HEAD = "ts,symbol,price\n"
 WINDOWS = ["--on", "ts", "--by", "symbol", "--size", "10s", "--agg", "n=count()"]
@@ -103,10 +108,95 @@ def test_a_stopped_aggregation_goes_on_from_its_state(folder, started):
     ]
 
 
+def test_a_plan_of_growing_files(folder):
+    write(TRADES, folder / "trades.arrows")
+    options = ["--follow", "--explain", "--lateness", "1s", "--threads", "2", "-o", "out.csv"]
+    result = run("aggregate", "trades.arrows", "trades.arrows", *WINDOWS, *options)
+    assert result.exit_code == 0, result.output
+    aggs = {"n": agg.count(), "last": agg.last("price"), "most": agg.max("symbol")}
+    wanted = explain(
+        Aggregate,
+        TRADES,
+        on="ts",
+        by="symbol",
+        size="10s",
+        aggs=aggs,
+        sources=2,
+        lateness="1s",
+        threads=2,
+    )
+    assert result.stdout == wanted + "\n"
+    assert not (folder / "out.csv").exists()
+    result = run("aggregate", "trades.arrows", *WINDOWS, *options[:2], "--lateness", "soon")
+    assert result.exit_code == 1
+    assert "lateness" in result.stderr
+
+
+def test_a_file_that_is_ahead_waits_for_the_others(folder, monkeypatch):
+    monkeypatch.setattr(following, "HELD_BYTES", 1)
+    monkeypatch.setattr(following, "PATIENCE_S", 0.001)
+    tables = []
+    for number in range(3):
+        ts = range(number, 300 + 100 * number)
+        rows = pa.table({"ts": ts, "v": [1.5] * len(ts)})
+        tables.append(rows)
+        with pa.ipc.new_stream(folder / f"{number}.arrows", rows.schema) as file:
+            file.write_table(rows, max_chunksize=10)
+    result = run(
+        *("aggregate", *(f"{number}.arrows" for number in range(3)), "--on", "ts", "--size", "7"),
+        *("--agg", "n=count()", "--follow", "-o", "out.arrows"),
+    )
+    assert result.exit_code == 0, result.output
+    assert read(folder / "out.arrows").equals(
+        aggregate(tables, on="ts", size=7, aggs={"n": agg.count()})
+    )
+
+
+class Held:
+    """An operator of two sources, of which the first is ahead of the other."""
+
+    def __init__(self) -> None:
+        self.pushes = 0
+        self.other = 0
+        self.sources = [self, self]
+
+    def push(self, _rows: pa.Table) -> None:
+        self.pushes += 1
+
+    def stats(self) -> dict[str, object]:
+        return {"watermark": self.other, "sources": [{"watermark": 10 * self.pushes}]}
+
+    def late(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_as_much_is_held_of_a_file_as_may_be(monkeypatch):
+    rows = pa.table({"ts": [1]})
+    monkeypatch.setattr(following, "HELD_BYTES", 3 * rows.nbytes)
+    monkeypatch.setattr(following, "PATIENCE_S", 0.001)
+    follower = SimpleNamespace(pieces=lambda: itertools.repeat(Piece(rows, None), 9))
+    stop = threading.Event()
+    reading = following._Reading(follower, None, ["ts"], threading.Event(), stop)
+    operator = Held()
+    feeder = following._Feeder(operator, 0, reading)
+    feeder.start()
+    until(lambda: operator.pushes == 3)
+    # Pushes are through once the other source has come as far.
+    operator.other = 25
+    until(lambda: operator.pushes == 5)
+    stop.set()
+    feeder.join(PATIENCE)
+    assert (operator.pushes, feeder.failure) == (5, None)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         (["--lateness", "1s"], "is for --follow"),
+        (["--lateness", "1s", "--explain"], "is for --follow"),
         (["--state", "file"], "is for --follow"),
         (["--follow", "--max-rows", "5"], "is not for --follow"),
         (["--follow", "--format", "parquet"], "at its end only"),

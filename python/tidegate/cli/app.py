@@ -126,18 +126,18 @@ def join(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
+    within = _within_following(max_rows, lateness, state, follow=follow)
+    work = following.joined(job, within) if follow else None
     if explain:
         with _failures_in_one_line(traceback=traceback):
-            typer.echo(joining.plan(job))
+            typer.echo(joining.plan(job) if work is None else following.plan(work))
         return
-    layout = _format(out, out_format, "--format")
-    _check_terminal(out, layout)
+    layout = _out_layout(out, out_format, follow=follow)
     output = Output(out, layout, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
-    within = _within_following(layout, max_rows, lateness, state, follow=follow)
     with _failures_in_one_line(traceback=traceback):
-        if follow:
-            counts = str(following.run(following.joined(job, within), output, state=state))
+        if work is not None:
+            counts = str(following.run(work, output, state=state))
         else:
             counts = str(joining.run(job, output, show_progress=shown and not quiet))
         if not quiet:
@@ -200,8 +200,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
         with _failures_in_one_line(traceback=traceback):
             typer.echo(joining.plan(job))
         return
-    layout = _format(out, out_format, "--format")
-    _check_terminal(out, layout)
+    layout = _out_layout(out, out_format)
     shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
         output = Output(out, layout, force=force)
@@ -227,7 +226,7 @@ def _inputs(
 
 
 def _within_following(
-    layout: Format, max_rows: int | None, lateness: str | None, state: str | None, *, follow: bool
+    max_rows: int | None, lateness: str | None, state: str | None, *, follow: bool
 ) -> str | int | None:
     """Check the options of --follow, and read --lateness."""
     if not follow:
@@ -236,8 +235,6 @@ def _within_following(
         return None
     if max_rows is not None:
         _misused("--max-rows", "is not for --follow, whose result has no end")
-    if layout is Format.PARQUET:
-        _misused("--format", "--follow writes csv or arrow; parquet can be read at its end only")
     return None if lateness is None else _bound(lateness)
 
 
@@ -277,8 +274,7 @@ def merge(  # noqa: PLR0913 - a parameter for each option
         lateness=None if lateness is None else _bound(lateness),
         threads=threads,
     )
-    layout = _format(out, out_format, "--format")
-    _check_terminal(out, layout)
+    layout = _out_layout(out, out_format)
     shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
         counts = merging.run(
@@ -366,17 +362,16 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
+    within = _within_following(max_rows, lateness, state, follow=follow)
+    work = following.aggregated(job, within) if follow else None
     if explain:
         with _failures_in_one_line(traceback=traceback):
-            typer.echo(aggregating.plan(job))
+            typer.echo(aggregating.plan(job) if work is None else following.plan(work))
         return
-    layout = _format(out, out_format, "--format")
-    _check_terminal(out, layout)
-    within = _within_following(layout, max_rows, lateness, state, follow=follow)
-    output = Output(out, layout, force=force)
+    output = Output(out, _out_layout(out, out_format, follow=follow), force=force)
     with _failures_in_one_line(traceback=traceback):
-        if follow:
-            counts = str(following.run(following.aggregated(job, within), output, state=state))
+        if work is not None:
+            counts = str(following.run(work, output, state=state))
         else:
             counts = str(aggregating.run(job, output))
         if not quiet:
@@ -397,9 +392,14 @@ def _format(name: str, given: Format | None, option: str) -> Format:
     return layout
 
 
-def _check_terminal(out: str, layout: Format) -> None:
+def _out_layout(out: str, given: Format | None, *, follow: bool = False) -> Format:
+    """Find out how OUT is written, and whether it can be."""
+    layout = _format(out, given, "--format")
+    if follow and layout is Format.PARQUET:
+        _misused("--format", "--follow writes csv or arrow; parquet can be read at its end only")
     if out == STANDARD_STREAM and layout is not Format.CSV and sys.stdout.isatty():
         _misused("OUT", f"{layout} is not for a terminal; give a file, or --format csv")
+    return layout
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:

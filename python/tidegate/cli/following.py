@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from tidegate.cli.tables import Input, Output
 from tidegate.files import BatchWriter
 from tidegate.growing import Follower, Place, Stopped, follow, live_writer
 
-# What may be held for a file that is ahead of the others; it waits then.
-HELD_BYTES = 1 << 30
+# What may be held of a file that is ahead of the others; it waits then.
+HELD_BYTES = 1 << 29
 
 # How long a wait may last before it is looked whether somebody has asked to stop.
 PATIENCE_S = 0.1
@@ -50,6 +51,7 @@ class Operator(Protocol):
     def poll(self) -> pa.RecordBatch | None: ...  # noqa: D102
     def late(self) -> pa.Table: ...  # noqa: D102
     def stats(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def explain(self) -> str: ...  # noqa: D102
     def snapshot(self) -> bytes: ...  # noqa: D102
     def restore(self, snapshot: bytes) -> None: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
@@ -86,17 +88,20 @@ class _Feeder(threading.Thread):
         """Behind the rows that were pushed."""
 
         self.failure: BaseException | None = None
+        self._held: deque[tuple[int, int]] = deque()
+        """Of pushes that are held: the watermark after each, and their bytes."""
 
     def run(self) -> None:
         reading = self._reading
         try:
             for piece in reading.follower.pieces():
-                self._wait_for_room()
-                self._source.push(piece.rows.select(reading.columns))
+                rows = piece.rows.select(reading.columns)
+                self._source.push(rows)
                 self.place = piece.end
                 # Late rows are counted; nobody asks for them here.
                 self._operator.late()
                 reading.news.set()
+                self._wait_for_others(rows.nbytes)
             self._source.close()
         except Stopped:
             pass
@@ -104,12 +109,16 @@ class _Feeder(threading.Thread):
             self.failure = error
         reading.news.set()
 
-    def _wait_for_room(self) -> None:
-        """Wait while much is held and this is not the source that holds it back."""
+    def _wait_for_others(self, pushed: int) -> None:
+        """Wait while much of this file is held for those that are behind it."""
+        own = self._operator.stats()["sources"][self._number]["watermark"]
+        if own is not None:
+            self._held.append((own, pushed))
         while not self._reading.stop.wait(0):
-            stats = self._operator.stats()
-            own, all_ = stats["sources"][self._number]["watermark"], stats["watermark"]
-            if stats["memory"] < HELD_BYTES or own is None or own == all_:
+            reached = self._operator.stats()["watermark"]
+            while self._held and reached is not None and self._held[0][0] <= reached:
+                self._held.popleft()
+            if sum(held for _, held in self._held) < HELD_BYTES:
                 return
             self._reading.stop.wait(PATIENCE_S)
         raise Stopped
@@ -202,6 +211,23 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names], schema.metadata)
 
 
+def plan(work: Work) -> str:
+    """Tell how the files would be worked on; only their first rows are read."""
+    followers = _followers(work, (None,) * len(work.inputs), threading.Event())
+    operator, _ = work.make([follower.schema for follower in followers])
+    try:
+        return operator.explain()
+    finally:
+        operator.close()
+
+
+def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event) -> list[Follower]:
+    return [
+        follow(given.name, given.layout, stop, csv_nulls=given.csv_nulls, place=place)
+        for given, place in zip(work.inputs, places, strict=True)
+    ]
+
+
 def run(work: Work, output: Output, *, state: str | None) -> Counts:
     """Work on files as they grow, until all have ended or Ctrl-C."""
     start = time.perf_counter()
@@ -211,10 +237,7 @@ def run(work: Work, output: Output, *, state: str | None) -> Counts:
     with _stopped_by_signals(stop, news):
         places = (None,) * len(work.inputs) if saved is None else saved.places
         try:
-            followers = [
-                follow(given.name, given.layout, stop, csv_nulls=given.csv_nulls, place=place)
-                for given, place in zip(work.inputs, places, strict=True)
-            ]
+            followers = _followers(work, places, stop)
         except Stopped:
             return Counts(0, 0, 0, time.perf_counter() - start)
         operator, columns = work.make([follower.schema for follower in followers])
