@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import csv
 
 import w1s
 import workload
+from flink import Flink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,64 +115,32 @@ def pathway(inputs: Inputs) -> Run:
 
 def flink(inputs: Inputs) -> Run:
     """An interval join in Flink SQL, of files of comma-separated values; starting a job apart."""
-    table_api: Any = importlib.import_module("pyflink.table")
-    settings = table_api.EnvironmentSettings.in_streaming_mode()
-    environment = table_api.TableEnvironment.create(settings)
-    environment.get_config().set("parallelism.default", str(THREADS))
-    with tempfile.TemporaryDirectory() as folder:
-        names = zip(("left", "right"), (inputs.left, inputs.right), strict=True)
-        for name, table in names:
-            for part, rows in (("whole", table), ("head", table.slice(0, 1))):
-                path = Path(folder, f"{name}-{part}.csv.gz")
-                # A compressed file is read from its beginning to its end.
-                with pa.CompressedOutputStream(str(path), "gzip") as file:
-                    csv.write_csv(rows, file, csv.WriteOptions(include_header=False))
-                key, ts, *values = table.column_names
-                environment.execute_sql(f"""
-                    CREATE TABLE {name}_{part} (
-                        {key} BIGINT, {ts} BIGINT, {values[0]} BIGINT, {values[1]} DOUBLE,
-                        {ts}_ms AS TO_TIMESTAMP_LTZ({ts} / 1000, 3),
-                        WATERMARK FOR {ts}_ms AS {ts}_ms
-                    ) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')
-                """)
-        types = dict(
-            zip(workload.COLUMNS, ["BIGINT", "BIGINT", "BIGINT", "DOUBLE"] * 2, strict=True)
-        )
-        # Flink's times are of milliseconds: they bound the state, and the exact times decide.
-        interval = f"INTERVAL '{inputs.upper / 1e6 + 0.002:.3f}' SECOND(3, 3)"
+    types = dict(zip(workload.COLUMNS, ["BIGINT", "BIGINT", "BIGINT", "DOUBLE"] * 2, strict=True))
+    # Flink's times are of milliseconds: they bound the state, and the exact times decide.
+    interval = f"INTERVAL '{inputs.upper / 1e6 + 0.002:.3f}' SECOND(3, 3)"
+    session = Flink(THREADS)
+    for name, table in (("left", inputs.left), ("right", inputs.right)):
+        key, ts, *values = table.column_names
+        columns = f"""
+            {key} BIGINT, {ts} BIGINT, {values[0]} BIGINT, {values[1]} DOUBLE,
+            {ts}_ms AS TO_TIMESTAMP_LTZ({ts} / 1000, 3), WATERMARK FOR {ts}_ms AS {ts}_ms
+        """
+        for part, rows in (("whole", table), ("head", table.slice(0, 1))):
+            session.add(f"{name}_{part}", rows, columns)
 
-        def join(part: str) -> float:
-            columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
-            environment.execute_sql(f"""
-                CREATE TABLE pairs_{part} ({columns}) WITH (
-                    'connector' = 'filesystem', 'path' = '{folder}/pairs-{part}', 'format' = 'csv'
-                )
-            """)
-            start = time.perf_counter()
-            environment.execute_sql(f"""
-                INSERT INTO pairs_{part} SELECT {", ".join(types)}
-                FROM left_{part} JOIN right_{part} ON k = k2
-                AND t2_ms BETWEEN t_ms - {interval} AND t_ms + {interval}
-                AND t2 BETWEEN t - {inputs.upper} AND t + {inputs.upper}
-            """).wait()  # noqa: S608 - a query of names and numbers that are ours
-            return time.perf_counter() - start
+    def join(part: str) -> tuple[float, pa.Table]:
+        query = f"""
+            SELECT {", ".join(types)} FROM left_{part} JOIN right_{part} ON k = k2
+            AND t2_ms BETWEEN t_ms - {interval} AND t_ms + {interval}
+            AND t2 BETWEEN t - {inputs.upper} AND t + {inputs.upper}
+        """  # noqa: S608 - a query of names and numbers that are ours
+        start = time.perf_counter()
+        found = session.insert(f"pairs_{part}", query, types)
+        return time.perf_counter() - start, found
 
-        idle = join("head")
-        taken = join("whole") - idle
-        read = csv.ReadOptions(column_names=list(types))
-        files = [path for path in Path(folder, "pairs-whole").iterdir() if path.is_file()]
-        convert = csv.ConvertOptions(
-            column_types={
-                name: pa.float64() if kind == "DOUBLE" else pa.int64()
-                for name, kind in types.items()
-            }
-        )
-        found = [
-            csv.read_csv(path, read, convert_options=convert)
-            for path in files
-            if path.stat().st_size
-        ]
-    return taken, pa.concat_tables(found).to_batches()
+    idle, _ = join("head")
+    taken, found = join("whole")
+    return taken - idle, found.to_batches()
 
 
 SYSTEMS: dict[str, Callable[[Inputs], Run]] = {

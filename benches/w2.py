@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import statistics
-import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+import child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,28 +208,19 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 }
 
 
-def fingerprint(result: pa.Table) -> list[int]:
+def fingerprint(result: pa.Table) -> child.Fingerprint:
     """The number of rows and the sums of the columns."""
     sums = (pc.sum(result[name].cast(pa.int64())).as_py() for name in COLUMNS)
     return [result.num_rows, *sums]
 
 
-def measure(job: Job) -> dict[str, object]:
-    """Run one form here: a small run to load libraries, one to check, then timed ones."""
+def measure(job: Job) -> child.Found:
+    """Run one form here: a small run to load libraries, then those that count."""
     pa.set_cpu_count(job.threads)
     left, right = generate(job)
     form = FORMS[job.form]
     form(left.slice(0, WARM_UP_ROWS), right.slice(0, WARM_UP_ROWS), job)()
-    run = form(left, right, job)
-    found = fingerprint(run())
-    seconds, cpu = [], []
-    for _ in range(job.repeat):
-        start, cpu_start = time.perf_counter(), time.process_time()
-        result = run()
-        seconds.append(time.perf_counter() - start)
-        cpu.append(time.process_time() - cpu_start)
-        del result
-    return {"seconds": seconds, "cpu": cpu, "fingerprint": found}
+    return child.measure(form(left, right, job), fingerprint, job.repeat)
 
 
 def main() -> None:
@@ -248,7 +237,7 @@ def main() -> None:
     print("| --- | --: | --: | --- | --: | --: | --: | --: |")
     for case in given.cases.split(","):
         for window in map(int, given.windows.split(",")):
-            expected: list[int] = []
+            expected: child.Fingerprint = []
             for threads in map(int, given.threads.split(",")):
                 for form in given.forms.split(","):
                     job = Job(form, case, window, threads, given.repeat)
@@ -256,35 +245,18 @@ def main() -> None:
                     print(f"| {case} | {window:,} | {threads} | {form} | {line} |", flush=True)
 
 
-def _line(job: Job, expected: list[int], timeout: float) -> tuple[str, list[int]]:
+def _line(job: Job, expected: child.Fingerprint, timeout: float) -> tuple[str, child.Fingerprint]:
     """Run a job in a process of its own; what it found, and what every other has to find."""
-    from measure import environment  # noqa: PLC0415 - the child needs none of it
-
-    command = [sys.executable, __file__, "--job", json.dumps(dataclasses.asdict(job))]
-    try:
-        done = subprocess.run(  # noqa: S603 - this script
-            command,
-            env=environment(job.threads),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    found = child.run(__file__, job, timeout)
+    if found is None:
         return f"> {timeout:.0f} | | | ", expected
-    if done.returncode != 0:
-        sys.exit(f"{job.form} failed:\n{done.stderr}")
-    found = json.loads(done.stdout)
-    expected = expected or found["fingerprint"]
-    if found["fingerprint"] != expected:
-        sys.exit(f"{job.form}: expected {expected}, found {found['fingerprint']}")
-    seconds, cpu = (statistics.median(found[name]) for name in ("seconds", "cpu"))
+    expected = expected or found.fingerprint
+    if found.fingerprint != expected:
+        sys.exit(f"{job.form}: expected {expected}, found {found.fingerprint}")
+    seconds, cpu = found.medians
     rate = 2 * SIDE * job.window / seconds / 1e6
     return f"{seconds:.3f} | {cpu:.3f} | {rate:,.1f} M | {expected[0]:,}", expected
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--job"]:
-        print(json.dumps(measure(Job(**json.loads(sys.argv[2])))))
-    else:
-        main()
+    child.main(lambda job: measure(Job(**job)), main)

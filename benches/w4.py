@@ -17,18 +17,16 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import json
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+import child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,6 +235,31 @@ def polars_dynamic(
     return lambda: windows.collect().to_arrow()
 
 
+def flink_hop(
+    _streams: list[pa.Table], whole: pa.Table, threads: int, panes: int
+) -> Callable[[], pa.Table]:
+    """HOP of Flink SQL, from a file into files; starting the job included."""
+    from flink import Flink  # noqa: PLC0415 - as above
+
+    session = Flink(threads)
+    time_column = "t AS TO_TIMESTAMP_LTZ(ts / 1000, 3), WATERMARK FOR t AS t"
+    session.add("r", whole, f"ts BIGINT, k BIGINT, v DOUBLE, {time_column}")
+    advance = ADVANCE_US // 1_000_000
+    query = f"""
+        SELECT window_start, k, COUNT(*), AVG(v), FIRST_VALUE(v) FROM TABLE(HOP(TABLE r,
+            DESCRIPTOR(t), INTERVAL '{advance}' SECOND, INTERVAL '{advance * panes}' SECOND(6)))
+        GROUP BY window_start, window_end, k
+    """  # noqa: S608 - numbers only
+    types = ("TIMESTAMP(3)", "BIGINT", "BIGINT", "DOUBLE", "DOUBLE")
+
+    def run() -> pa.Table:
+        found = session.insert("windows", query, dict(zip(COLUMNS, types, strict=True)))
+        starts = found["w"].cast(pa.timestamp("us")).cast(pa.int64())
+        return found.set_column(0, "w", starts)
+
+    return run
+
+
 ALGORITHMS: tuple[Algorithm, ...] = ("mq", "mq-lf", "tumlsc", "tumlmc", "wiml")
 FORMS: dict[str, Form] = {
     "tidegate": tidegate_slices,
@@ -246,16 +269,19 @@ FORMS: dict[str, Form] = {
     "duckdb windows": duckdb_windows,
     "polars panes": polars_panes,
     "polars dynamic": polars_dynamic,
+    "flink hop": flink_hop,
 }
+OTHERS = ("flink hop",)
+"""Forms that need an environment of their own."""
 
 
-def fingerprint(result: pa.Table) -> list[float]:
+def fingerprint(result: pa.Table) -> child.Fingerprint:
     """The number of rows and the sums of the columns."""
     return [result.num_rows, *(float(pc.sum(result[name]).as_py()) for name in COLUMNS)]
 
 
-def measure(job: Job) -> dict[str, object]:
-    """Run one form here: a small run to load libraries, one to check, then timed ones."""
+def measure(job: Job) -> child.Found:
+    """Run one form here: a small run to load libraries, then those that count."""
     pa.set_cpu_count(job.threads)
     folder = Path(job.folder)
     form = FORMS[job.form]
@@ -266,14 +292,7 @@ def measure(job: Job) -> dict[str, object]:
     small = [stream.slice(0, WARM_UP_ROWS) for stream in streams]
     form(small, whole.slice(0, WARM_UP_ROWS), job.threads, job.panes)()
     run = form(streams, whole, job.threads, job.panes)
-    found = fingerprint(run())
-    seconds = []
-    for _ in range(job.repeat):
-        start = time.perf_counter()
-        result = run()
-        seconds.append(time.perf_counter() - start)
-        del result
-    return {"seconds": seconds, "fingerprint": found}
+    return child.measure(run, fingerprint, job.repeat)
 
 
 def main() -> None:
@@ -283,52 +302,40 @@ def main() -> None:
     parser.add_argument("--keys", default="243,40000", help="numbers of keys, comma-separated")
     parser.add_argument("--threads", default="1,2", help="thread counts, comma-separated")
     parser.add_argument("--windows", type=int, default=10, help="windows that a row is in")
-    parser.add_argument("--forms", default=",".join(FORMS), help="which forms to run")
+    usual = ",".join(form for form in FORMS if form not in OTHERS)
+    parser.add_argument("--forms", default=usual, help="which forms to run")
+    parser.add_argument("--python", default=sys.executable, help="of what environment Flink is in")
     parser.add_argument("--repeat", type=int, default=3, help="timed runs; the median counts")
     parser.add_argument("--timeout", type=float, default=300, help="seconds a form may take")
     given = parser.parse_args()
-    print("| keys | threads | form | s | rows/s | result rows |")
-    print("| --: | --: | --- | --: | --: | --: |")
+    print("| keys | threads | form | first, s | s | rows/s | result rows |")
+    print("| --: | --: | --- | --: | --: | --: | --: |")
     for keys in map(int, given.keys.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             generate(given.rows, keys, Path(folder))
-            expected: list[float] = []
+            expected: child.Fingerprint = []
             for threads in map(int, given.threads.split(",")):
                 for form in given.forms.split(","):
                     job = Job(form, threads, folder, given.rows, given.repeat, given.windows)
-                    line, expected = _line(job, expected, given.timeout)
+                    python = given.python if form in OTHERS else sys.executable
+                    line, expected = _line(job, expected, given.timeout, python)
                     print(f"| {keys:,} | {threads} | {form} | {line} |", flush=True)
 
 
-def _line(job: Job, expected: list[float], timeout: float) -> tuple[str, list[float]]:
+def _line(
+    job: Job, expected: child.Fingerprint, timeout: float, python: str
+) -> tuple[str, child.Fingerprint]:
     """Run a job in a process of its own; what it found, and what every other has to find."""
-    from measure import environment  # noqa: PLC0415 - the child needs none of it
-
-    command = [sys.executable, __file__, "--job", json.dumps(dataclasses.asdict(job))]
-    try:
-        done = subprocess.run(  # noqa: S603 - this script
-            command,
-            env=environment(job.threads),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"> {timeout:.0f} | | ", expected
-    if done.returncode != 0:
-        sys.exit(f"{job.form} failed:\n{done.stderr}")
-    found = json.loads(done.stdout)
-    expected = expected or found["fingerprint"]
-    if not np.allclose(found["fingerprint"], expected, rtol=TOLERANCE, atol=0):
-        sys.exit(f"{job.form}: expected {expected}, found {found['fingerprint']}")
-    seconds = statistics.median(found["seconds"])
-    rows = int(expected[0])
-    return f"{seconds:.3f} | {job.size / seconds / 1e6:,.1f} M | {rows:,}", expected
+    found = child.run(__file__, job, timeout, python)
+    if found is None:
+        return f"> {timeout:.0f} | | | ", expected
+    expected = expected or found.fingerprint
+    if not np.allclose(found.fingerprint, expected, rtol=TOLERANCE, atol=0):
+        sys.exit(f"{job.form}: expected {expected}, found {found.fingerprint}")
+    seconds, _ = found.medians
+    rate, rows = job.size / seconds / 1e6, int(expected[0])
+    return f"{found.first:.3f} | {seconds:.3f} | {rate:,.1f} M | {rows:,}", expected
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--job"]:
-        print(json.dumps(measure(Job(**json.loads(sys.argv[2])))))
-    else:
-        main()
+    child.main(lambda job: measure(Job(**job)), main)
