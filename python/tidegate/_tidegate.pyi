@@ -1132,9 +1132,9 @@ class Aggregate:
         """Return the state as bytes.
 
         An aggregation of the same arguments that restores them goes on as if nothing had happened,
-        in another process or with another number of threads. They hold all that was pushed and may
-        still matter, late rows that were not returned, and results that were not handed out. Equal
-        histories give equal bytes.
+        in another process, with another number of threads or another algorithm. They hold all that
+        was pushed and may still matter, late rows that were not returned, and results that were not
+        handed out. Equal histories give equal bytes, whichever the algorithm.
 
         Returns:
             The bytes, which have a version and a checksum.
