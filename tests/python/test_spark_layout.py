@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.spark._balance import Sample, by_time, hybrid
+from tidegate.spark._cycle import Cycle
 from tidegate.spark._layout import Bucket, Layout, Reach, Span
 
 times = st.lists(st.integers(-50, 50), min_size=0, max_size=30)
@@ -52,6 +53,41 @@ def test_every_pair_meets_in_the_homes_that_report_it(left, right, low, high, co
                 assert shared.count(l_slices[-1]) == 1
             else:
                 assert len(shared) == 1, "the pair would be reported by two partitions"
+
+
+@given(
+    st.lists(st.integers(-(10**4), 10**4) | st.sampled_from([-(2**63), 2**63 - 1]), max_size=20),
+    st.lists(st.integers(-(10**4), 10**4) | st.sampled_from([-(2**63), 2**63 - 1]), max_size=20),
+    st.tuples(st.integers(-60, 60), st.integers(0, 40)),
+    st.integers(1, 5),
+    st.sampled_from(["left", "right"]),
+    st.integers(0, 4),
+)
+def test_pairs_of_streams_meet_in_one_bucket(left, right, bounds, count, copied, key):
+    reach = Reach.of(bounds[0], sum(bounds))
+    cycle = Cycle.of(count, copied, reach, keyed=True)
+    sent = []
+    for rows, span in ((left, cycle.left_span), (right, cycle.right_span)):
+        buckets = np.full(len(rows), key % count)
+        places = cycle.slices(buckets, np.array(rows, dtype=np.int64), span, None)
+        homes = [
+            [int(cycle.partition_of[place]) for place in range(first, last + 1)]
+            for first, last in zip(*places, strict=True)
+        ]
+        assert all(len(set(home)) == len(home) for home in homes), "a row is sent there twice"
+        sent.append(dict(zip(rows, homes, strict=True)))
+    for l_time, l_buckets in sent[0].items():
+        for r_time, r_buckets in sent[1].items():
+            if bounds[0] <= r_time - l_time <= sum(bounds):
+                assert len(set(l_buckets) & set(r_buckets)) == 1
+
+
+def test_slices_of_streams_take_turns():
+    cycle = Cycle.of(3, "right", Reach.of(-1, 1), keyed=False)
+    times = np.arange(0, 16 * 5, 16)
+    (first, last) = cycle.slices(np.zeros(5, int), times, cycle.left_span, None)
+    assert cycle.partition_of[first].tolist() == [0, 1, 2, 0, 1]
+    assert np.array_equal(first, last)
 
 
 @given(times, times, st.integers(1, 5))

@@ -30,7 +30,7 @@ CASES = [
     ("window_join", "anti", {"window": "3s"}, 2),
     ("band_join", "inner", {}, 2),
     ("band_join", "left", {"partitions": 16}, 5),
-    ("band_join", "full", {"by": None, "suffix": "_right"}, 2),
+    ("band_join", "right", {"by": None, "suffix": "_right"}, 2),
     ("band_join", "semi", {"within": (30, 5)}, 1),
 ]
 
