@@ -258,8 +258,9 @@ def _maker() -> Callable[[bytes], Processor]:
 def _packed(rows: pa.RecordBatch) -> bytes:
     """Rows as the store has them."""
     plain = rows.serialize()
+    size: int = plain.size
     compressed: bytes = _CODEC.compress(plain, asbytes=True)
-    return plain.size.to_bytes(_SIZE, "little") + compressed
+    return size.to_bytes(_SIZE, "little") + compressed
 
 
 def _unpacked(stored: bytes, schema: pa.Schema) -> pa.RecordBatch:
