@@ -77,12 +77,6 @@ def test_a_stream_and_a_table_do_not_mix(spark, folder, join):
         function(table, stream, **query)
 
 
-def test_the_mode_that_updates_rows_finds_none_to_update(spark, tmp_path):
-    streaming.write(tmp_path, 2, seed=3)
-    found = streaming.Sink(tmp_path, mode="update").drain(streaming.joined(spark, tmp_path))
-    streaming.check(tmp_path, found)
-
-
 @pytest.mark.parametrize("query", [streaming.joined, streaming.aggregated])
 def test_an_output_mode_that_cannot_work(spark, folder, tmp_path, query):
     more = {"aggs": WINDOWS["aggs"]} if query is streaming.aggregated else {}
@@ -130,9 +124,7 @@ def test_a_worker_whose_python_lacks_the_package(spark, folder):
 
 
 @pytest.mark.usefixtures("bare_python")
-@pytest.mark.parametrize("query", [streaming.joined, streaming.aggregated])
-def test_a_worker_of_a_stream_whose_python_lacks_the_package(spark, folder, tmp_path, query):
-    more = {"aggs": WINDOWS["aggs"]} if query is streaming.aggregated else {}
+def test_a_worker_of_a_stream_whose_python_lacks_the_package(spark, folder, tmp_path):
     sink = streaming.Sink(tmp_path)
     with pytest.raises((StreamingQueryException, PySparkException), match=LACKING):
-        sink.drain(query(spark, folder, **more))
+        sink.drain(streaming.joined(spark, folder))
