@@ -242,20 +242,26 @@ def flink_hop(
     from flink import Flink  # noqa: PLC0415 - as above
 
     session = Flink(threads)
-    time_column = "t AS TO_TIMESTAMP_LTZ(ts / 1000, 3), WATERMARK FOR t AS t"
+    time_column = "t AS TO_TIMESTAMP_LTZ(ts / 1000, 3)"
+    # More rows of the last millisecond may come.
+    time_column += ", WATERMARK FOR t AS t - INTERVAL '0.001' SECOND"
     session.add("r", whole, f"ts BIGINT, k BIGINT, v DOUBLE, {time_column}")
     advance = ADVANCE_US // 1_000_000
     query = f"""
-        SELECT window_start, k, COUNT(*), AVG(v), FIRST_VALUE(v) FROM TABLE(HOP(TABLE r,
+        SELECT window_start, k, COUNT(*), AVG(v), MIN(ts) FROM TABLE(HOP(TABLE r,
             DESCRIPTOR(t), INTERVAL '{advance}' SECOND, INTERVAL '{advance * panes}' SECOND(6)))
         GROUP BY window_start, window_end, k
     """  # noqa: S608 - numbers only
-    types = ("TIMESTAMP(3)", "BIGINT", "BIGINT", "DOUBLE", "DOUBLE")
+    types = dict(
+        zip(COLUMNS, ("TIMESTAMP(3)", "BIGINT", "BIGINT", "DOUBLE", "BIGINT"), strict=True)
+    )
 
     def run() -> pa.Table:
-        found = session.insert("windows", query, dict(zip(COLUMNS, types, strict=True)))
+        found = session.insert("windows", query, types)
         starts = found["w"].cast(pa.timestamp("us")).cast(pa.int64())
-        return found.set_column(0, "w", starts)
+        # FIRST_VALUE is none of the functions of windows that overlap; a time is one row's only.
+        firsts = whole["v"].take(pa.array(np.searchsorted(whole["ts"], found["first"])))
+        return found.set_column(0, "w", starts).set_column(4, "first", firsts)
 
     return run
 
