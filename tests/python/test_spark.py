@@ -24,6 +24,7 @@ import spark_session
 import tidegate
 import tidegate.spark
 from tidegate.spark import _join, _schema
+from tidegate.spark._layout import Reach, by_key
 from tidegate.spark._plan import Plan
 from tidegate.spark._query import IntervalQuery
 from tidegate.spark._task import on_worker
@@ -249,6 +250,15 @@ def test_hot_keys_are_spread_over_the_partitions(spark, drawn):
         tidegate.spark.interval_join, frame, frame, **query, parallelism="hybrid", partitions=8
     )
     assert "of them cut by time" in text
+
+
+def test_rows_find_their_partitions_by_hash(spark, monkeypatch):
+    monkeypatch.setattr(_join, "places_rows", lambda: False)
+    layout = by_key(13, "right", Reach.of(0, 0))
+    packs = spark.range(1300).selectExpr("cast(id % 13 as int) as partition")
+    placed = _join.in_partitions(packs, layout).withColumn("task", F.spark_partition_id())
+    found = {(row["partition"], row["task"]) for row in placed.collect()}
+    assert found == {(number, number) for number in range(13)}
 
 
 MARCH = [dt.datetime(2026, 3, 8, 1, 0) + dt.timedelta(minutes=20 * i) for i in range(12)]  # noqa: DTZ001

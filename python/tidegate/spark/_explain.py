@@ -94,7 +94,7 @@ def _streamed_windows(plan: AggregatePlan) -> list[str]:
 def _shuffled(layout: Layout, what: str = "time") -> list[str]:
     placed = "by partition number (repartitionById)"
     if not places_rows():
-        placed = "by hash of the partition number"
+        placed = "by a number that hashes to the partition's"
     lines = [f"  divided    {_division(layout, what)}"]
     if layout.rows:
         share = layout.fullest * layout.partitions / layout.rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 from tidegate.spark import _schema, _stream, _whole
@@ -63,15 +64,41 @@ def in_partitions(packs: DataFrame, layout: Layout) -> DataFrame:
     """The packs in Spark partitions, those of one of the layout's together."""
     if places_rows():
         return packs.repartitionById(layout.partitions, "partition")
-    return packs.repartition(layout.partitions, "partition")
+    numbers = F.array(*(F.lit(number) for number in hashed_to(layout.partitions)))
+    return packs.repartition(layout.partitions, numbers[F.col("partition")])
 
 
 def places_rows() -> bool:
     """Whether Spark can put a row into a partition by its number (4.1 and later).
 
-    Otherwise it goes by the number's hash, and Spark may put several numbers together.
+    Otherwise it goes by a number's hash.
     """
     return hasattr(DataFrame, "repartitionById")
+
+
+def hashed_to(partitions: int) -> list[int]:
+    """For each partition, the least number that Spark's hash puts into it."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < partitions:
+        found.setdefault(_hash(number) % partitions, number)
+        number += 1
+    return [found[partition] for partition in range(partitions)]
+
+
+def _hash(number: int) -> int:
+    """Murmur3 of an int and Spark's seed (`org.apache.spark.unsafe.hash.Murmur3_x86_32`)."""
+    mask = 0xFFFFFFFF
+
+    def turned(bits: int, by: int) -> int:
+        return (bits << by | bits >> 32 - by) & mask
+
+    block = turned(number * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    bits = (turned(42 ^ block, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    bits = (bits ^ bits >> 16) * 0x85EBCA6B & mask
+    bits = (bits ^ bits >> 13) * 0xC2B2AE35 & mask
+    bits ^= bits >> 16
+    return bits - (1 << 32) if bits >> 31 else bits
 
 
 def _home_names(plan: Plan) -> tuple[str, str]:
