@@ -1,29 +1,17 @@
 //! Checks an expression against two schemas, once, and fixes the type of every operation.
 
-use std::sync::Arc;
-
-use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, NullArray,
-    StringArray, UInt64Array, new_empty_array,
-};
+use arrow_array::{ArrayRef, new_empty_array};
 use arrow_buffer::BooleanBuffer;
-use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_schema::{DataType, Schema};
 
-use regex::Regex;
-
+use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, float, scalar};
 use super::evaluate::{Rows, arithmetic_kernel};
 use super::pattern;
 use super::types::{
-    comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type, literal_type_beside,
-    nanoseconds_of, operand_types,
+    comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type, literal_type_beside, operand_types,
 };
-use super::{Arithmetic, Binary, Comparison, Expr, Literal, Side, Unary};
+use super::{Arithmetic, Binary, Expr, Side, Unary};
 use crate::{Error, Result};
-
-/// No cast may lose a value: what does not fit is an error.
-pub(super) const EXACT: CastOptions<'static> =
-    CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
 /// An expression that was checked against the schemas of two tables and yields a boolean.
 #[derive(Clone, Debug)]
@@ -32,48 +20,6 @@ pub struct Predicate {
     left: Vec<usize>,
     right: Vec<usize>,
     types: Vec<DataType>,
-}
-
-/// An operation whose type is known.
-#[derive(Clone, Debug)]
-pub(super) struct Bound {
-    pub(super) operation: Operation,
-    pub(super) data_type: DataType,
-    /// What the user wrote, for errors.
-    pub(super) text: String,
-    /// Whether some values make it an error.
-    pub(super) can_fail: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum Operation {
-    /// One of the gathered columns: first those of the left side, then those of the right.
-    Column(usize),
-    /// An array of one value.
-    Scalar(ArrayRef),
-    Cast(Box<Bound>),
-    Negate(Box<Bound>),
-    Abs(Box<Bound>),
-    Not(Box<Bound>),
-    IsNull(Box<Bound>),
-    IsNotNull(Box<Bound>),
-    Arithmetic(Arithmetic, Box<[Bound; 2]>),
-    /// A division in `float64`, and whether a divisor of zero is an error.
-    Divide(Box<[Bound; 2]>, ZeroDivisor),
-    Compare(Comparison, Box<[Bound; 2]>),
-    And(Box<[Bound; 2]>),
-    Or(Box<[Bound; 2]>),
-    /// Value, low, high.
-    Between(Box<[Bound; 3]>),
-    /// The value and its items.
-    In(Box<Bound>, Vec<Bound>),
-    Match(Box<Bound>, Regex),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ZeroDivisor {
-    IsAnError,
-    FollowsIeee754,
 }
 
 impl Predicate {
@@ -402,95 +348,4 @@ fn mismatch(text: &str, verb: &str, left: &Bound, right: &Bound) -> Error {
 
 fn boxed<const N: usize>(operands: Vec<Bound>) -> Box<[Bound; N]> {
     Box::new(operands.try_into().expect("as many operands come out as went in"))
-}
-
-fn any_can_fail(operands: &[Bound]) -> bool {
-    operands.iter().any(|operand| operand.can_fail)
-}
-
-impl Bound {
-    /// Both of two conditions.
-    pub(super) fn and(self, other: Bound) -> Bound {
-        let text = format!("{} AND {}", self.text, other.text);
-        boolean(text, Operation::And(Box::new([self, other])))
-    }
-}
-
-fn boolean(text: String, operation: Operation) -> Bound {
-    let can_fail = match &operation {
-        Operation::Not(x) | Operation::IsNull(x) | Operation::IsNotNull(x) | Operation::Match(x, _) => x.can_fail,
-        Operation::Compare(_, operands) | Operation::And(operands) | Operation::Or(operands) => {
-            any_can_fail(&**operands)
-        }
-        Operation::Between(operands) => any_can_fail(&**operands),
-        Operation::In(value, items) => value.can_fail || any_can_fail(items),
-        _ => false,
-    };
-    Bound { operation, data_type: DataType::Boolean, text, can_fail }
-}
-
-/// For a division: durations by way of their whole numbers.
-fn float(operand: Bound) -> Result<Bound> {
-    match operand.data_type {
-        DataType::Duration(_) => cast(cast(operand, &DataType::Int64)?, &DataType::Float64),
-        _ => Ok(operand),
-    }
-}
-
-/// The same values in another type; a scalar is cast here and now.
-fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
-    let encoded = matches!(operand.data_type, DataType::RunEndEncoded(..));
-    if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to) || operand.data_type == *to {
-        return Ok(operand);
-    }
-    if let Operation::Scalar(value) = &operand.operation {
-        let value = cast_with_options(value, to, &EXACT)
-            .map_err(|_| Error::schema(format!("where: the literal {} does not fit {to}", operand.text)))?;
-        return Ok(Bound { operation: Operation::Scalar(value), data_type: to.clone(), ..operand });
-    }
-    if !can_cast_types(&operand.data_type, to) {
-        return Err(Error::schema(format!(
-            "where: `{}` of type {} cannot be read as {to}; convert the column first",
-            operand.text, operand.data_type
-        )));
-    }
-    // A finer unit of time or more decimal digits may not hold the value. Numbers and text always fit.
-    let can_fail = operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
-    let text = operand.text.clone();
-    Ok(Bound { operation: Operation::Cast(Box::new(operand)), data_type: to.clone(), text, can_fail })
-}
-
-fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
-    let text = literal.to_string();
-    let too_large = || Error::schema(format!("where: the literal {text} does not fit {}", literal_type(literal)));
-    let value: ArrayRef = match literal {
-        Literal::Null => Arc::new(NullArray::new(1)),
-        Literal::Boolean(value) => Arc::new(BooleanArray::from(vec![*value])),
-        Literal::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
-            (Ok(value), _) => Arc::new(Int64Array::from(vec![value])),
-            (_, Ok(value)) => Arc::new(UInt64Array::from(vec![value])),
-            _ => return Err(too_large()),
-        },
-        Literal::Float(value) => Arc::new(Float64Array::from(vec![*value])),
-        Literal::Decimal { value, .. } => {
-            Arc::new(Decimal128Array::from(vec![*value]).with_data_type(literal_type(literal)))
-        }
-        Literal::Text(value) => Arc::new(StringArray::from(vec![value.as_str()])),
-        Literal::Binary(value) => Arc::new(BinaryArray::from(vec![value.as_slice()])),
-        Literal::Date(days) => Arc::new(Date32Array::from(vec![*days])),
-        Literal::Timestamp { nanoseconds, .. } | Literal::Duration { nanoseconds } => {
-            let (DataType::Timestamp(unit, _) | DataType::Duration(unit)) = literal_type(literal) else {
-                unreachable!("a timestamp or a duration has such a type")
-            };
-            let value = in_unit(*nanoseconds, unit).ok_or_else(too_large)?;
-            cast_with_options(&Int64Array::from(vec![value]), &literal_type(literal), &EXACT)?
-        }
-    };
-    let data_type_on_its_own = value.data_type().clone();
-    let bound = Bound { operation: Operation::Scalar(value), data_type: data_type_on_its_own, text, can_fail: false };
-    cast(bound, data_type)
-}
-
-fn in_unit(nanoseconds: i128, unit: TimeUnit) -> Option<i64> {
-    i64::try_from(nanoseconds / nanoseconds_of(unit)).ok()
 }

@@ -19,7 +19,7 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
 use arrow_select::take::take;
 
-use super::bind::{Bound, EXACT, Operation, ZeroDivisor};
+use super::bound::{Bound, EXACT, Operation, ZeroDivisor};
 use super::compare::compare;
 use super::pattern;
 use super::{Arithmetic, Comparison};

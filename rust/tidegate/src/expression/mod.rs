@@ -30,6 +30,7 @@
 //!   `right.size != 0 and left.amount / right.size > 2` is safe.
 
 mod bind;
+mod bound;
 mod compare;
 mod display;
 mod evaluate;

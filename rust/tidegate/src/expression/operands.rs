@@ -1,6 +1,6 @@
 //! The parts of a bound expression.
 
-use super::bind::{Bound, Operation};
+use super::bound::{Bound, Operation};
 
 impl Bound {
     /// What the operation is applied to.

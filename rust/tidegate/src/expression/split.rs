@@ -14,7 +14,8 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 
-use super::bind::{Bound, Operation, Predicate};
+use super::bind::Predicate;
+use super::bound::{Bound, Operation};
 use super::evaluate::Rows;
 use super::{Arithmetic, Comparison, Side};
 
