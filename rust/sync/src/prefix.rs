@@ -24,8 +24,13 @@ impl Prefix {
 
     /// Marks a thing: what was done before is seen by whoever sees the edge behind it.
     pub fn mark(&self, nth: usize) {
+        self.mark_all([nth]);
+    }
+
+    /// Marks things, as [`mark`](Self::mark) does, and looks only once whether the edge can be moved.
+    pub fn mark_all(&self, things: impl IntoIterator<Item = usize>) {
         // Release: pairs with the Acquire of whoever moves the edge past it.
-        self.marks[nth].store(true, Ordering::Release);
+        things.into_iter().for_each(|nth| self.marks[nth].store(true, Ordering::Release));
         self.moving.try_with(|edge| {
             // Acquire: what was done before the mark is passed on with the edge.
             while self.marks.get(*edge).is_some_and(|mark| mark.load(Ordering::Acquire)) {

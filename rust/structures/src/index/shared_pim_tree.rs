@@ -2,6 +2,7 @@
 
 use tidegate_sync::{CachePadded, Counter, Lock};
 
+use super::css::GROUP;
 use super::pim_tree::insertion_depth;
 use super::{BPlusTree, CssTree, Entry, Probe, WindowIndex, is_live};
 
@@ -51,9 +52,22 @@ impl SharedPimTree {
 
     /// Adds a row. Rows with one key come in the order of their numbers only as far as threads insert them so.
     pub fn insert(&self, key: i64, row: u32) {
-        let node = self.immutable.descend(key, 0, 0, self.depth);
-        self.subindexes[node].with(|tree| tree.insert(key, row));
-        self.mutable.add(1);
+        self.insert_all(&[Entry { key, row }]);
+    }
+
+    /// Adds rows, as [`insert`](Self::insert) does one after the other.
+    pub fn insert_all(&self, rows: &[Entry]) {
+        for rows in rows.chunks(GROUP) {
+            let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
+            let (keys, nodes) = (&mut keys[..rows.len()], &mut nodes[..rows.len()]);
+            keys.iter_mut().zip(rows).for_each(|(key, row)| *key = row.key);
+            self.immutable.descend_all(keys, 0, nodes, self.depth);
+            for (row, &node) in rows.iter().zip(&*nodes) {
+                self.subindexes[node].with(|tree| tree.insert(row.key, row.row));
+            }
+            // Threads wait for each other here, so not a row at a time.
+            self.mutable.add(rows.len());
+        }
     }
 
     /// Adds the numbers of the rows that the probe takes to `found`, in any order: all whose insertion was over before, and

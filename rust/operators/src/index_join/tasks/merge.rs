@@ -43,6 +43,7 @@ impl Merge {
                         let drained = (own.index.clone(), own.first, queue.next);
                         if !join.options.is_blocking {
                             own.is_indexing = false;
+                            queue.changes += 1;
                             queue.is_blocked = false;
                         }
                         drained
@@ -64,6 +65,7 @@ impl Merge {
                         let own = &mut queue.sides[side];
                         own.index = new.clone();
                         own.is_indexing = true;
+                        queue.changes += 1;
                         queue.is_blocked = false;
                         since..queue.next
                     })
@@ -74,7 +76,7 @@ impl Merge {
                 }
             }
             Stage::CatchUp { index, rows } => {
-                rows.filter(|&row| join.rows[row].side == side).for_each(|row| join.index(row, &index));
+                join.index(side, rows, &index);
                 join.queue.with(|queue| {
                     queue.is_merging = false;
                     queue.merges += 1;

@@ -32,12 +32,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_structures::index::{Entry, Probe, SharedPimTree};
+use tidegate_structures::select::select_within;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
 use super::find::Found;
 use crate::driver::Turn;
 use merge::Merge;
-use queue::{Acquired, Queue, Task};
+use queue::{Acquired, Indexes, Queue};
 
 /// Rows of a task: more of them gain little, as in the paper.
 const TASK_ROWS: usize = 8;
@@ -82,8 +83,10 @@ pub struct TaskRow {
 struct Side {
     /// The number of the first one.
     first: u32,
-    /// Their keys.
-    keys: Vec<Option<i64>>,
+    /// Their keys; those of rows that can match nothing mean nothing.
+    keys: Vec<i64>,
+    /// Which can match anything; none if all can.
+    joins: Vec<bool>,
     /// Which are in the index; the edge is the first that may not be.
     indexed: Prefix,
 }
@@ -141,7 +144,13 @@ impl TaskJoin {
             let mut own = rows.iter().filter(|row| row.side == side).peekable();
             let first = own.peek().map_or(0, |row| row.number);
             let keys: Vec<Option<i64>> = own.map(|row| row.key).collect();
-            Side { first, indexed: Prefix::new(keys.len()), keys }
+            let has_others = keys.iter().any(Option::is_none);
+            Side {
+                first,
+                indexed: Prefix::new(keys.len()),
+                joins: if has_others { keys.iter().map(Option::is_some).collect() } else { Vec::new() },
+                keys: keys.into_iter().map(Option::unwrap_or_default).collect(),
+            }
         };
         self.sides = (0..self.queue.with(|queue| queue.sides.len())).map(of_side).collect();
         self.results = (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
@@ -158,7 +167,7 @@ impl TaskJoin {
 
     /// What a thread does: as many of them as wished may take turns.
     pub fn worker(&self) -> Worker<'_> {
-        Worker { join: self, merge: None }
+        Worker { join: self, merge: None, indexes: Indexes::default() }
     }
 
     /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker is left.
@@ -182,7 +191,7 @@ impl TaskJoin {
     /// Lets the index of a side have these rows and no others. All rows of the queue are through.
     pub(super) fn refill(&mut self, side: usize, rows: &[Entry]) {
         let index = SharedPimTree::default();
-        rows.iter().for_each(|row| index.insert(row.key, row.row));
+        index.insert_all(rows);
         self.queue.with(|queue| queue.sides[side].index = Arc::new(index));
     }
 
@@ -209,11 +218,11 @@ impl TaskJoin {
     }
 
     /// The matches of a task's rows.
-    fn find(&self, task: &Task) -> Results {
+    fn find(&self, rows: Rows, indexes: &Indexes) -> Results {
         let mut results = Results::default();
-        for row in &self.rows[task.rows.clone()] {
+        for row in &self.rows[rows] {
             if row.key.is_some() {
-                self.find_row(row, &task.indexes[row.other], &mut results);
+                self.find_row(row, &indexes.trees[row.other], &mut results);
             }
             results.ends.push(results.numbers.len() as u32);
         }
@@ -242,23 +251,19 @@ impl TaskJoin {
         // 2. The others are looked at one by one.
         results.comparisons += (results.numbers.len() - before) as u64 + u64::from(window - indexed);
         debug_assert!(indexed == window || from_window(upto) >= window, "rows that are not indexed are in the queue");
-        for distance in indexed..window {
-            let number = probe.from.wrapping_add(distance);
-            let key = other.keys[number.wrapping_sub(other.first) as usize];
-            if key.is_some_and(|key| (probe.low..=probe.high).contains(&key)) {
-                results.numbers.push(number);
-            }
+        if indexed < window {
+            let from = probe.from.wrapping_add(indexed).wrapping_sub(other.first);
+            other.scan(from..from + (window - indexed), probe, &mut results.numbers);
         }
     }
 
-    /// Inserts a row of the queue into an index, and marks it.
-    fn index(&self, row: usize, index: &SharedPimTree) {
-        let row = &self.rows[row];
-        let side = &self.sides[row.side];
-        if let Some(key) = row.key {
-            index.insert(key, row.number);
-        }
-        side.indexed.mark(row.number.wrapping_sub(side.first) as usize);
+    /// Inserts those of some rows of the queue that are of a side into its index, and marks them.
+    fn index(&self, side: usize, rows: Rows, index: &SharedPimTree) {
+        let own = || self.rows[rows.clone()].iter().filter(|row| row.side == side);
+        let entries: Vec<Entry> = own().filter_map(|row| Some(Entry { key: row.key?, row: row.number })).collect();
+        index.insert_all(&entries);
+        let side = &self.sides[side];
+        side.indexed.mark_all(own().map(|row| row.number.wrapping_sub(side.first) as usize));
     }
 
     /// Takes the results of completed tasks in order, unless another thread is at it.
@@ -273,6 +278,24 @@ impl TaskJoin {
     /// Whether all tasks that were handed out are through.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
+    }
+}
+
+impl Side {
+    /// Adds the numbers of the rows at these places whose keys the probe takes.
+    fn scan(&self, places: Range<u32>, probe: &Probe, found: &mut Vec<u32>) {
+        let (from, before) = (places.start, found.len());
+        let keys = &self.keys[from as usize..places.end as usize];
+        select_within(keys, probe.low, probe.high, from, found);
+        if !self.joins.is_empty() {
+            let mut kept = before;
+            for at in before..found.len() {
+                found[kept] = found[at];
+                kept += usize::from(self.joins[found[at] as usize]);
+            }
+            found.truncate(kept);
+        }
+        found[before..].iter_mut().for_each(|place| *place = self.first.wrapping_add(*place));
     }
 }
 
@@ -300,6 +323,8 @@ pub struct Worker<'a> {
     join: &'a TaskJoin,
     /// The merge that this thread is at.
     merge: Option<Merge>,
+    /// The indexes as they are for its task.
+    indexes: Indexes,
 }
 
 impl Worker<'_> {
@@ -311,9 +336,9 @@ impl Worker<'_> {
             self.merge = merge;
             return turn;
         }
-        match join.acquire() {
-            Acquired::Task(task) => {
-                self.work(&task);
+        match join.acquire(&mut self.indexes) {
+            Acquired::Task(rows) => {
+                self.work(rows);
                 Turn::Worked
             }
             Acquired::Merge(side) => {
@@ -331,16 +356,13 @@ impl Worker<'_> {
         }
     }
 
-    fn work(&self, task: &Task) {
-        let join = self.join;
-        let results = join.find(task);
+    fn work(&self, rows: Rows) {
+        let (join, indexes) = (self.join, &self.indexes);
+        let results = join.find(rows.clone(), indexes);
         join.matches.add(results.numbers.len());
-        join.results[task.rows.start / join.options.rows].with(|slot| *slot = Some(results));
-        for row in task.rows.clone() {
-            let side = join.rows[row].side;
-            if task.is_indexing[side] {
-                join.index(row, &task.indexes[side]);
-            }
+        join.results[rows.start / join.options.rows].with(|slot| *slot = Some(results));
+        for side in (0..join.sides.len()).filter(|&side| indexes.is_indexing[side]) {
+            join.index(side, rows.clone(), &indexes.trees[side]);
         }
         join.queue.with(|queue| queue.active -= 1);
         join.propagate();

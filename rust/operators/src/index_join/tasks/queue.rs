@@ -23,6 +23,8 @@ pub(super) struct Queue {
     pub(super) is_merging: bool,
     /// Merges that are through.
     pub(super) merges: u64,
+    /// How often an index, or whether tasks insert into it, has changed.
+    pub(super) changes: u64,
     pub(super) sides: Vec<Indexed>,
 }
 
@@ -36,18 +38,22 @@ pub(super) struct Indexed {
     pub(super) first: u32,
 }
 
-/// Rows that a thread has to do, with the indexes as they are meanwhile.
-#[derive(Debug)]
-pub(super) struct Task {
-    pub(super) rows: Rows,
-    pub(super) indexes: Vec<Arc<SharedPimTree>>,
+/// The indexes as a thread has got them with its last task. It keeps them, since threads that take and let go of the same
+/// tree again and again hold each other up.
+#[derive(Debug, Default)]
+pub(super) struct Indexes {
+    /// The changes up to which they are those of the queue; none if they never were.
+    changes: Option<u64>,
+    pub(super) trees: Vec<Arc<SharedPimTree>>,
+    /// Whether tasks insert their rows.
     pub(super) is_indexing: Vec<bool>,
 }
 
 /// What there is to do for a thread.
 #[derive(Debug)]
 pub(super) enum Acquired {
-    Task(Task),
+    /// Rows that the thread has to do.
+    Task(Rows),
     /// The index of this side is to be merged, by this thread.
     Merge(usize),
     /// Somebody else is to end something first.
@@ -59,7 +65,7 @@ pub(super) enum Acquired {
 impl Queue {
     pub(super) fn new(sides: usize) -> Self {
         let sides = (0..sides).map(|_| Indexed { index: Arc::default(), is_indexing: true, first: 0 }).collect();
-        Queue { next: 0, rows: 0, active: 0, is_blocked: false, is_merging: false, merges: 0, sides }
+        Queue { next: 0, rows: 0, active: 0, is_blocked: false, is_merging: false, merges: 0, changes: 0, sides }
     }
 
     pub(super) fn begin(&mut self, rows: usize) {
@@ -69,8 +75,8 @@ impl Queue {
 }
 
 impl TaskJoin {
-    /// Takes what is next to do out of the queue.
-    pub(super) fn acquire(&self) -> Acquired {
+    /// Takes what is next to do out of the queue, with the indexes for it.
+    pub(super) fn acquire(&self, indexes: &mut Indexes) -> Acquired {
         self.queue.with(|queue| {
             if queue.is_blocked {
                 return Acquired::Wait;
@@ -95,11 +101,14 @@ impl TaskJoin {
             }
             queue.next = rows.end;
             queue.active += 1;
-            Acquired::Task(Task {
-                rows,
-                indexes: queue.sides.iter().map(|side| side.index.clone()).collect(),
-                is_indexing: queue.sides.iter().map(|side| side.is_indexing).collect(),
-            })
+            if indexes.changes != Some(queue.changes) {
+                *indexes = Indexes {
+                    changes: Some(queue.changes),
+                    trees: queue.sides.iter().map(|side| side.index.clone()).collect(),
+                    is_indexing: queue.sides.iter().map(|side| side.is_indexing).collect(),
+                };
+            }
+            Acquired::Task(rows)
         })
     }
 }
