@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, make_array, new_null_array};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
@@ -26,8 +26,8 @@ use crate::Result;
 use crate::records::Records;
 use crate::table::Table;
 
-/// Rows of several chunks that are found together.
-const TOGETHER: usize = 64;
+/// Rows of several chunks that are found together, while the values of those before are copied.
+const TOGETHER: usize = 32;
 
 /// A column of a table, ready to be gathered.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Column {
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         let Some(width) = self.width else { return self.take(rows) };
         let mut memory = Pages::<u8>::new(width * rows.len());
-        self.gather_values(rows, false, &mut memory, Store::Cached);
+        gather_columns(vec![(self, &mut memory[..width * rows.len()])], rows, false, Store::Cached);
         self.array(Buffer::from(Bytes::from_owner(memory)), rows, false)
     }
 
@@ -156,7 +156,7 @@ impl Column {
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// Writes the values of the rows to `out`; of rows that are [`NO_ROW`], zeros.
+    /// Writes the values of the rows, of which those that are [`NO_ROW`] give zeros, where the column has one chunk.
     fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [u8], store: Store) {
         match self.width {
             Some(1) => self.gather_as::<u8>(rows, optional, out, store),
@@ -176,27 +176,101 @@ impl Column {
         store: Store,
     ) {
         let out: &mut [T] = bytemuck::cast_slice_mut(out);
-        let chunks: Vec<&[T]> = self.values.iter().map(|values| bytemuck::cast_slice(values)).collect();
-        match (&chunks[..], optional) {
-            ([chunk], false) => gather(chunk, rows, out, store),
-            ([chunk], true) => out.iter_mut().zip(rows).for_each(|(out, &row)| {
+        let chunk: &[T] = bytemuck::cast_slice(&self.values[0]);
+        match optional {
+            false => gather(chunk, rows, out, store),
+            true => out.iter_mut().zip(rows).for_each(|(out, &row)| {
                 *out = chunk.get(row as usize).copied().unwrap_or_default();
             }),
-            (chunks, _) => {
-                let finder = ChunkFinder::new(&self.starts);
-                let mut places = [(0, 0); TOGETHER];
-                // Where values lie is found for some rows first, so that they come from memory together.
-                for (out, rows) in out.chunks_mut(TOGETHER).zip(rows.chunks(TOGETHER)) {
-                    for (place, &row) in places.iter_mut().zip(rows).filter(|(_, row)| **row != NO_ROW) {
-                        *place = finder.find(row);
-                        prefetch(chunks[place.0], place.1);
-                    }
-                    for ((out, &row), &(chunk, place)) in out.iter_mut().zip(rows).zip(&places) {
-                        *out = if row == NO_ROW { T::default() } else { chunks[chunk][place] };
-                    }
-                }
+        }
+    }
+
+    /// The chunks as values of their width, and where values gathered from them go.
+    fn chunked<'a>(&'a self, out: &'a mut [u8]) -> Box<dyn Chunked + 'a> {
+        fn of<'a, T: AnyBitPattern + NoUninit + Default>(
+            values: &'a [Buffer],
+            out: &'a mut [u8],
+        ) -> Box<dyn Chunked + 'a> {
+            let chunks: Vec<&[T]> = values.iter().map(|values| bytemuck::cast_slice(values)).collect();
+            Box::new(Chunks { chunks, out: bytemuck::cast_slice_mut(out) })
+        }
+        match self.width {
+            Some(1) => of::<u8>(&self.values, out),
+            Some(2) => of::<u16>(&self.values, out),
+            Some(4) => of::<u32>(&self.values, out),
+            Some(8) => of::<u64>(&self.values, out),
+            Some(16) => of::<[u64; 2]>(&self.values, out),
+            width => unreachable!("a width of {width:?} is not gathered here"),
+        }
+    }
+}
+
+/// Where a row is: its chunk, and its place there.
+type Place = (usize, usize);
+
+/// The place of a row that there is not.
+const NO_PLACE: Place = (usize::MAX, 0);
+
+/// A column of several chunks, of which values are gathered.
+trait Chunked {
+    /// Asks for the values at these places.
+    fn ask(&self, places: &[Place]);
+
+    /// Writes them behind those written before.
+    fn copy(&mut self, places: &[Place]);
+}
+
+struct Chunks<'a, T> {
+    chunks: Vec<&'a [T]>,
+    /// What has not been written yet.
+    out: &'a mut [T],
+}
+
+impl<T: Copy + Default> Chunked for Chunks<'_, T> {
+    fn ask(&self, places: &[Place]) {
+        for &(chunk, place) in places {
+            if let Some(chunk) = self.chunks.get(chunk) {
+                prefetch(chunk, place);
             }
         }
+    }
+
+    fn copy(&mut self, places: &[Place]) {
+        let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
+        for (out, &(chunk, place)) in out.iter_mut().zip(places) {
+            *out = self.chunks.get(chunk).map_or_else(T::default, |chunk| chunk[place]);
+        }
+        self.out = rest;
+    }
+}
+
+/// Writes the values of the same rows of columns of one table; of rows that are [`NO_ROW`], zeros.
+fn gather_columns(columns: Vec<(&Column, &mut [u8])>, rows: &[u32], optional: bool, store: Store) {
+    let Some(starts) = columns.first().map(|(column, _)| &column.starts) else { return };
+    debug_assert!(columns.iter().all(|(column, _)| column.starts == *starts), "columns of a table are cut alike");
+    if starts.len() == 2 {
+        return columns.into_iter().for_each(|(column, out)| column.gather_values(rows, optional, out, store));
+    }
+    let finder = ChunkFinder::new(starts);
+    let mut columns: Vec<_> = columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
+    // Where rows are is found once for all columns, and ahead, so that values come from memory meanwhile.
+    let find = |rows: &[u32], places: &mut [Place; TOGETHER], columns: &[Box<dyn Chunked + '_>]| {
+        for (place, &row) in places.iter_mut().zip(rows) {
+            *place = if row == NO_ROW { NO_PLACE } else { finder.find(row) };
+        }
+        columns.iter().for_each(|column| column.ask(&places[..rows.len()]));
+    };
+    let mut memory = [[NO_PLACE; TOGETHER]; 2];
+    let [places, ahead] = &mut memory;
+    let (mut places, mut ahead) = (places, ahead);
+    let (mut some, mut rest) = rows.split_at(TOGETHER.min(rows.len()));
+    find(some, places, &columns);
+    while !some.is_empty() {
+        let (next, others) = rest.split_at(TOGETHER.min(rest.len()));
+        find(next, ahead, &columns);
+        columns.iter_mut().for_each(|column| column.copy(&places[..some.len()]));
+        (some, rest) = (next, others);
+        std::mem::swap(&mut places, &mut ahead);
     }
 }
 
@@ -219,6 +293,59 @@ fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     }
     let arrays: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
     concat(&arrays).map_or(chunks, |one| vec![one])
+}
+
+/// Rows of several batches as one. Values of fixed width share one piece of memory, on huge pages if they are many.
+pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(schema.clone()));
+    }
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let width = |column: usize| fixed_width(schema.field(column).data_type());
+    let columns = 0..schema.fields().len();
+    let padded = |width: usize| (width * rows).next_multiple_of(64);
+    // 1. The values, column by column.
+    let mut memory = Pages::<u8>::new(columns.clone().filter_map(width).map(padded).sum());
+    let mut rest = &mut memory[..];
+    for (column, width) in columns.clone().filter_map(|column| Some((column, width(column)?))) {
+        let (mut out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
+        rest = others;
+        for batch in batches {
+            let values = raw_values(batch.column(column), width);
+            let (now, later) = out.split_at_mut(values.len());
+            now.copy_from_slice(&values);
+            out = later;
+        }
+    }
+    // 2. They become arrays, as do the others.
+    let memory = Bytes::from_owner(memory);
+    let mut start = 0;
+    let columns = columns.map(|column| {
+        let chunks: Vec<&dyn Array> = batches.iter().map(|batch| &**batch.column(column)).collect();
+        let Some(width) = width(column) else { return concat(&chunks) };
+        let values = Buffer::from(memory.slice(start..start + width * rows));
+        start += padded(width);
+        let data = ArrayDataBuilder::new(schema.field(column).data_type().clone()).len(rows).add_buffer(values);
+        data.nulls(concat_nulls(&chunks)).build().map(make_array)
+    });
+    let columns = columns.collect::<Result<_, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+}
+
+/// Which values of the chunks are valid, if one is not.
+fn concat_nulls(chunks: &[&dyn Array]) -> Option<NullBuffer> {
+    if chunks.iter().all(|chunk| chunk.null_count() == 0) {
+        return None;
+    }
+    let mut valid = BooleanBufferBuilder::new(chunks.iter().map(|chunk| chunk.len()).sum());
+    for chunk in chunks {
+        match chunk.nulls() {
+            Some(nulls) => valid.append_buffer(nulls.inner()),
+            None => valid.append_n(chunk.len(), true),
+        }
+    }
+    Some(NullBuffer::new(valid.finish()))
 }
 
 /// The bytes of a value, where all values of the type have the same number and our kernels know it.
@@ -339,12 +466,18 @@ impl Gather {
         for records in &self.records {
             records.gather(right, self.optional[1], &mut out, store);
         }
+        let mut of_sides = [Vec::new(), Vec::new()];
         for (source, out) in self.sources.iter().zip(out).filter(|(_, out)| !out.is_empty()) {
             match source {
-                Source::Left(column) => column.gather_values(left, self.optional[0], out, store),
-                Source::Right(column) => column.gather_values(right, self.optional[1], out, store),
+                Source::Left(column) => of_sides[0].push((&**column, out)),
+                Source::Right(column) => of_sides[1].push((&**column, out)),
                 Source::Either(..) => unreachable!("its width is not fixed"),
             }
+        }
+        for (columns, (rows, optional)) in
+            of_sides.into_iter().zip([(left, self.optional[0]), (right, self.optional[1])])
+        {
+            gather_columns(columns, rows, optional, store);
         }
         // 2. They become arrays; the others are gathered one by one.
         let memory = Bytes::from_owner(memory);

@@ -61,7 +61,24 @@ impl Band {
             Band::Floats { below, above } => float_band(float_of(value), below, above),
         }
     }
+
+    /// Writes what [`at`](Self::at) says of each value, and [`NO_RANGE`] where none matches.
+    pub fn ranges(&self, values: &[i64], low: &mut [i64], high: &mut [i64]) {
+        match *self {
+            Band::Steps { below, above } => write_ranges(&Steps { below, above }, values, low, high),
+            Band::Floats { below, above } => write_ranges(&Floats { below, above }, values, low, high),
+        }
+    }
 }
+
+fn write_ranges(reach: &impl Reach, values: &[i64], low: &mut [i64], high: &mut [i64]) {
+    for ((&value, low), high) in values.iter().zip(low).zip(high) {
+        (*low, *high) = reach.at(0, value).unwrap_or(NO_RANGE);
+    }
+}
+
+/// The first and the last code of a row that matches nothing.
+pub const NO_RANGE: (i64, i64) = (i64::MAX, i64::MIN);
 
 /// [`Band::Steps`].
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ use tidegate_structures::gather::{Store, gather};
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::ranges;
 
-pub use band::{Band, float_code};
+pub use band::{Band, NO_RANGE, float_code};
 use band::{Floats, Steps};
 
 use crate::count_window::Ends;

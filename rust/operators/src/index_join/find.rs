@@ -3,14 +3,17 @@
 use std::ops::Range;
 
 use tidegate_structures::index::{Probe, WindowIndex};
+use tidegate_structures::wide::{Work, wide};
 
+use super::epoch::Epoch;
 use super::log::Log;
-use super::{Epoch, IndexJoin};
+use super::{IndexJoin, SIDES};
 use crate::incremental::{Filter, Side};
+use crate::matches::{SHORT, sort_short};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they have, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
-const MOST_ROWS: usize = if cfg!(test) { 8 } else { 256 };
+const MOST_ROWS: usize = if cfg!(test) { 8 } else { 512 };
 
 /// Matches of rows that are looked for together, about: what stays in a core's cache.
 const MATCHES: usize = 1 << 14;
@@ -43,38 +46,69 @@ impl Found {
     }
 }
 
+/// What the rows of one side that are looked for together have given.
+#[derive(Debug, Default)]
+struct Candidates {
+    numbers: Vec<u32>,
+    /// For each row, where its candidates end.
+    ends: Vec<u32>,
+}
+
+impl Candidates {
+    /// Looks for them in an index.
+    fn find(&mut self, index: &impl WindowIndex, probes: &[Probe]) {
+        self.numbers.clear();
+        self.ends.clear();
+        index.find_all(probes, &mut self.numbers, &mut self.ends);
+    }
+
+    /// Keeps those that `agrees` says so of, given which of the rows it is about.
+    fn retain(&mut self, agrees: impl Fn(usize, u32) -> bool) {
+        let (mut at, mut kept) = (0, 0);
+        for (nth, end) in self.ends.iter_mut().enumerate() {
+            while at < *end as usize {
+                let number = self.numbers[at];
+                self.numbers[kept] = number;
+                kept += usize::from(agrees(nth, number));
+                at += 1;
+            }
+            *end = kept as u32;
+        }
+        self.numbers.truncate(kept);
+    }
+}
+
 impl<I: WindowIndex> IndexJoin<I> {
     /// Looks for the matches of rows of the epoch, or as many of them as have the most matches that should be taken at once.
     pub(super) fn look<E>(&self, rows: Range<usize>, filter: Option<&Filter<'_, E>>) -> Result<Found, E> {
         let mut found = Found { rows: rows.start..rows.start, ..Found::default() };
+        found.ends.reserve(rows.len());
         let mut together = FIRST_ROWS;
-        let (mut candidates, mut ends) = (Vec::new(), Vec::new());
+        let mut candidates = [Candidates::default(), Candidates::default()];
         while found.rows.end < rows.end && found.numbers.len() < MOST_MATCHES {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
             found.rows.end = some.end;
             let before = found.numbers.len();
-            // 1. The rows of each side probe the other's index together.
-            candidates.clear();
-            ends.clear();
-            let probed = self.probe(some.clone(), &mut candidates, &mut ends);
-            found.comparisons += candidates.len() as u64;
-            // 2. Each row's candidates are brought into order, and those that fail another band dropped.
-            let mut next = [0, probed];
-            for row in some.clone() {
-                let nth = &mut next[self.epoch.sides[row] as usize];
-                let begin = nth.checked_sub(1).map_or(0, |before| ends[before] as usize);
-                let end = ends[*nth] as usize;
-                *nth += 1;
-                let from = found.numbers.len();
-                found.numbers.extend(candidates[begin..end].iter().copied().filter(|&other| self.agrees(row, other)));
-                self.sort(row, &mut found.numbers[from..]);
-                found.ends.push(found.numbers.len() as u32);
+            // 1. The rows of each side probe the other's index together, and other bands are looked at.
+            let (from, to) = (self.epoch.before(some.start), self.epoch.before(some.end));
+            let mut compared = 0;
+            for (side, candidates) in SIDES.into_iter().zip(&mut candidates) {
+                let ranks = from[side as usize]..to[side as usize];
+                candidates.find(&self.indexes[self.other(side)], self.epoch.probes(side, ranks.clone()));
+                compared += candidates.numbers.len();
+                if self.epoch.has_further() {
+                    candidates.retain(|nth, other| self.agrees(side, ranks.start + nth, other));
+                }
             }
-            // 3. What is left goes through the condition.
+            found.comparisons += compared as u64;
+            // 2. What is left is brought into order.
+            let (epoch, ordered) = (&self.epoch, self.ordered);
+            wide(Merge { epoch, rows: some.clone(), candidates: &mut candidates, ordered, found: &mut found });
+            // 3. Then it goes through the condition.
             if let Some(filter) = filter {
                 found.filter(&self.epoch, before, some.clone(), filter)?;
             }
-            let matches = (candidates.len() / some.len()).max(1);
+            let matches = (compared / some.len()).max(1);
             together = (2 * together).min(MATCHES / matches).clamp(1, MOST_ROWS);
         }
         Ok(found)
@@ -85,9 +119,12 @@ impl<I: WindowIndex> IndexJoin<I> {
         let mut found =
             Found { rows: candidates.rows.clone(), comparisons: candidates.comparisons, ..Found::default() };
         for (row, numbers) in candidates.matches(candidates.rows.clone()) {
+            let (side, rank) = (self.epoch.sides[row], self.epoch.rank(row));
             let from = found.numbers.len();
-            found.numbers.extend(numbers.iter().copied().filter(|&other| self.agrees(row, other)));
-            self.sort(row, &mut found.numbers[from..]);
+            found.numbers.extend(numbers.iter().copied().filter(|&other| self.agrees(side, rank, other)));
+            if self.ordered {
+                sort(&mut found.numbers[from..], self.epoch.probe(row).from);
+            }
             found.ends.push(found.numbers.len() as u32);
         }
         if let Some(filter) = filter {
@@ -96,51 +133,68 @@ impl<I: WindowIndex> IndexJoin<I> {
         Ok(found)
     }
 
-    /// Brings a row's matches into the order in which they came, if that is wanted.
-    #[inline]
-    fn sort(&self, row: usize, numbers: &mut [u32]) {
-        if self.ordered {
-            let first = self.epoch.places[row].from;
-            numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
-        }
-    }
-
-    /// What a row looks for; no numbers if it matches nothing.
-    #[inline]
-    pub(super) fn probe_of(&self, row: usize) -> Probe {
-        let place = self.epoch.places[row];
-        let (low, high) = self.epoch.ranges[row];
-        Probe { low, high, from: place.from, to: if self.epoch.joins[row] { place.upto } else { place.from } }
-    }
-
-    /// Probes for rows of the epoch, those of the left side first; how many these are.
-    fn probe(&self, rows: Range<usize>, candidates: &mut Vec<u32>, ends: &mut Vec<u32>) -> usize {
-        let mut probes = [const { Probe { low: 0, high: -1, from: 0, to: 0 } }; MOST_ROWS];
-        let mut of_left = 0;
-        for side in [Side::Left, Side::Right] {
-            let mut count = 0;
-            for row in rows.clone().filter(|&row| self.epoch.sides[row] == side) {
-                probes[count] = self.probe_of(row);
-                count += 1;
-            }
-            self.indexes[self.other(side)].find_all(&probes[..count], candidates, ends);
-            if side == Side::Left {
-                of_left = count;
-            }
-        }
-        of_left
-    }
-
     /// Whether a row of the epoch and an earlier one are within the bands of the columns that are not indexed.
     #[inline]
-    fn agrees(&self, row: usize, other: u32) -> bool {
-        let log: &Log = &self.logs[self.other(self.epoch.sides[row])];
-        let mut further = self.epoch.further.iter().enumerate();
-        further.all(|(column, ranges)| {
-            let (low, high) = ranges[row];
-            (low..=high).contains(&log.code(column + 1, other))
-        })
+    fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
+        let log: &Log = &self.logs[self.other(side)];
+        let mut further = self.epoch.further(side, rank).zip(1..);
+        further.all(|((low, high), column)| (low..=high).contains(&log.code(column, other)))
     }
+}
+
+/// Appends the candidates of rows of both sides in the order of the rows, and those of each in the order in which they came,
+/// if that is wanted.
+struct Merge<'a> {
+    epoch: &'a Epoch,
+    rows: Range<usize>,
+    candidates: &'a mut [Candidates; 2],
+    ordered: bool,
+    found: &'a mut Found,
+}
+
+impl Work for Merge<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Merge { epoch, rows, candidates, ordered, found } = self;
+        let mut at = found.numbers.len();
+        let all = candidates.iter().map(|candidates| candidates.numbers.len()).sum::<usize>();
+        // What follows a row's candidates is read and written, too: how many these are cannot be predicted.
+        found.numbers.resize(at + all + SHORT, 0);
+        candidates.iter_mut().for_each(|candidates| candidates.numbers.extend([0; SHORT]));
+        let (mut next, mut begin) = ([0; 2], [0; 2]);
+        for row in rows {
+            let side = epoch.sides[row] as usize;
+            let Candidates { numbers, ends } = &candidates[side];
+            let (from, end) = (begin[side], ends[next[side]] as usize);
+            let (count, first) = (end - from, epoch.probe(row).from);
+            if count <= SHORT {
+                let mut ages: [u32; SHORT] = numbers[from..from + SHORT].try_into().expect("as many numbers");
+                if ordered {
+                    ages = ages.map(|number| number.wrapping_sub(first));
+                    sort_short(&mut ages, count);
+                    ages = ages.map(|age| age.wrapping_add(first));
+                }
+                found.numbers[at..at + SHORT].copy_from_slice(&ages);
+            } else {
+                let out = &mut found.numbers[at..at + count];
+                out.copy_from_slice(&numbers[from..end]);
+                if ordered {
+                    sort(out, first);
+                }
+            }
+            at += count;
+            found.ends.push(at as u32);
+            (next[side], begin[side]) = (next[side] + 1, end);
+        }
+        found.numbers.truncate(at);
+    }
+}
+
+/// Brings a row's matches, of which `first` is the oldest there can be, into the order in which they came.
+fn sort(numbers: &mut [u32], first: u32) {
+    numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
 }
 
 impl Found {
@@ -149,7 +203,7 @@ impl Found {
         // 1. The pairs, whole.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for (row, earlier) in self.matches(rows.clone()) {
-            let later = std::iter::repeat_n(epoch.places[row].number, earlier.len());
+            let later = std::iter::repeat_n(epoch.number(row), earlier.len());
             match epoch.sides[row] {
                 Side::Left => {
                     left.extend(later);

@@ -1,5 +1,9 @@
 //! The rows of one side that are still needed, in merged order.
 
+use std::ops::Range;
+
+use tidegate_structures::index::Entry;
+
 use super::Bands;
 use super::window::Window;
 use crate::incremental::{Matched, Side, drop_front};
@@ -71,6 +75,14 @@ impl Log {
         self.codes[column][self.at(number)]
     }
 
+    /// The rows of these numbers that can match anything, as an index has them.
+    pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
+        let at = |number: u64| self.gone + (number - self.first) as usize;
+        let places = at(numbers.start)..at(numbers.end);
+        let rows = self.codes[0][places.clone()].iter().zip(&self.joins[places]).zip(numbers);
+        rows.filter(|((_, joins), _)| **joins).map(|((&key, _), number)| Entry { key, row: number as u32 }).collect()
+    }
+
     /// Exchanges two columns.
     pub(super) fn swap_columns(&mut self, a: usize, b: usize) {
         self.codes.swap(a, b);
@@ -79,8 +91,14 @@ impl Log {
     /// Adds rows behind the others.
     pub(super) fn extend(&mut self, ts: impl Iterator<Item = i64>, bands: &[Bands<'_>]) {
         self.ts.extend(ts);
-        let rows = self.ts.len() - self.joins.len();
-        self.joins.extend((0..rows).map(|row| bands.iter().all(|band| band.low[row] <= band.high[row])));
+        let new = self.joins.len();
+        fn joins<'a>(band: &Bands<'a>) -> impl Iterator<Item = bool> + use<'a> {
+            band.low.iter().zip(band.high).map(|(low, high)| low <= high)
+        }
+        self.joins.extend(joins(&bands[0]));
+        for band in &bands[1..] {
+            self.joins[new..].iter_mut().zip(joins(band)).for_each(|(all, joins)| *all &= joins);
+        }
         for (codes, band) in self.codes.iter_mut().zip(bands) {
             codes.extend_from_slice(band.codes);
         }
@@ -125,7 +143,8 @@ impl Log {
         self.first += rows as u64;
         self.gone += rows;
         self.settled = self.settled.saturating_sub(rows);
-        if self.gone > self.ts.len() / 4 {
+        // Each value is moved about twice.
+        if self.gone > self.ts.len() / 3 {
             drop_front(&mut self.ts, self.gone);
             drop_front(&mut self.joins, self.gone);
             self.codes.iter_mut().for_each(|codes| drop_front(codes, self.gone));

@@ -29,21 +29,24 @@
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), sections 2 and 4.
 
+mod epoch;
 mod find;
 mod kind;
 mod log;
+mod results;
 mod tasks;
 mod window;
 
 use std::fmt;
 use std::ops::Range;
 
-use tidegate_structures::index::{Entry, WindowIndex};
+use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
-use crate::incremental::{Failed, Filter, Matched, Progress, Results, Side};
+use crate::incremental::{Failed, Filter, Matched, Progress, Side};
 use crate::matches::How;
 use crate::selectivity;
+use epoch::Epoch;
 use find::Found;
 pub use kind::IndexKind;
 use log::Log;
@@ -51,12 +54,17 @@ pub use tasks::{TaskJoin, TaskOptions, TaskRow, Worker};
 use window::Edge;
 pub use window::Window;
 
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
 /// Rows that enter the indexes ahead of those that look for others, at least and at most.
 const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
 const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 
 /// Rows that a thread looks for by itself: fewer are not worth waking it.
 const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
+
+/// Pairs of which a thread makes the results by itself, about.
+const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
 /// A column with a band, of some rows of one side: for each row its code, and the least and the greatest code of the other
 /// side's rows that it matches. A row without a value has a least code above the greatest.
@@ -96,29 +104,6 @@ pub struct Kept<'a> {
     pub matched: &'a [bool],
     /// How many from the first on are settled.
     pub settled: usize,
-}
-
-/// The low bits of a row's number within its side, and those of the first row of the other side that it may match and of
-/// the one behind the last.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    number: u32,
-    from: u32,
-    upto: u32,
-}
-
-/// Rows that are joined together.
-#[derive(Debug, Default)]
-struct Epoch {
-    ts: Vec<i64>,
-    sides: Vec<Side>,
-    places: Vec<Place>,
-    /// Whether each row can match anything.
-    joins: Vec<bool>,
-    /// The codes that each row matches in the indexed column.
-    ranges: Vec<(i64, i64)>,
-    /// The same in the other columns, by column.
-    further: Vec<Vec<(i64, i64)>>,
 }
 
 /// The state of a join.
@@ -185,7 +170,7 @@ impl<I: WindowIndex> IndexJoin<I> {
             tasks: None,
             edges: vec![Edge::default(); sides],
             indexed: vec![0; sides],
-            epoch: Epoch { further: vec![Vec::new(); columns - 1], ..Epoch::default() },
+            epoch: Epoch::default(),
             entered: 0,
             next: 0,
             found: Vec::new(),
@@ -219,12 +204,12 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// The rows of the epoch.
     pub fn epoch_rows(&self) -> usize {
-        self.epoch.ts.len()
+        self.epoch.len()
     }
 
     /// Whether the epoch's results have all been given.
     pub fn is_done(&self) -> bool {
-        self.next == self.epoch.ts.len()
+        self.next == self.epoch.len()
     }
 
     /// Candidates that the indexes have given.
@@ -248,8 +233,7 @@ impl<I: WindowIndex> IndexJoin<I> {
                 Some(_) => log.first()..log.end(),
                 None => self.indexed[at]..log.end(),
             };
-            let rows = numbers.map(|number| number as u32).filter(|&row| log.joins(row));
-            let rows: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
+            let rows = log.entries(numbers);
             match &mut self.tasks {
                 Some(tasks) => tasks.refill(at, &rows),
                 None => {
@@ -275,29 +259,24 @@ impl<I: WindowIndex> IndexJoin<I> {
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         (self.next, self.entered) = (0, 0);
-        let mut numbers: Vec<u64> = self.logs.iter().map(Log::end).collect();
-        for (log, (side, bands)) in self.logs.iter_mut().zip([Side::Left, Side::Right].into_iter().zip(bands)) {
+        let mut first = [0; 2];
+        for (side, (log, first)) in SIDES.into_iter().zip(self.logs.iter_mut().zip(&mut first)) {
+            *first = log.end();
             let of_side = ts.iter().zip(&sides).filter(|&(_, &other)| other == side);
-            log.extend(of_side.map(|(&ts, _)| ts), bands);
+            log.extend(of_side.map(|(&ts, _)| ts), bands[side as usize]);
         }
-        let epoch = &mut self.epoch;
-        epoch.clear();
-        let mut nth = [0; 2];
-        for (&ts, &side) in ts.iter().zip(&sides) {
-            let (own, row) = (side as usize, nth[side as usize]);
-            nth[own] += 1;
-            let other = if numbers.len() == 1 { Side::Left } else { side.other() };
-            let upto = numbers[other as usize];
-            let from = self.edges[other as usize].advance(self.window, other, &self.logs[other as usize], upto, ts);
-            epoch.places.push(Place { number: numbers[own] as u32, from: from as u32, upto: upto as u32 });
-            epoch.joins.push(self.logs[own].joins(numbers[own] as u32));
+        let mut numbers = first;
+        self.epoch.begin(ts, sides, first, bands);
+        for row in 0..self.epoch.len() {
+            let (ts, side) = (self.epoch.ts[row], self.epoch.sides[row]);
+            let (own, other) = (side as usize, self.other(side));
+            let (number, upto) = (numbers[own], numbers[other]);
+            let from = self.edges[other].advance(self.window, SIDES[other], &self.logs[other], upto, ts) as u32;
+            let to = if self.logs[own].joins(number as u32) { upto as u32 } else { from };
+            let (band, nth) = (&bands[own][0], (number - first[own]) as usize);
+            self.epoch.push(side, Probe { low: band.low[nth], high: band.high[nth], from, to });
             numbers[own] += 1;
-            epoch.ranges.push((bands[own][0].low[row], bands[own][0].high[row]));
-            for (ranges, band) in epoch.further.iter_mut().zip(&bands[own][1..]) {
-                ranges.push((band.low[row], band.high[row]));
-            }
         }
-        (epoch.ts, epoch.sides) = (ts, sides);
         if let Some(mut tasks) = self.tasks.take() {
             tasks.begin((0..self.epoch_rows()).map(|row| self.task_row(row)).collect());
             self.tasks = Some(tasks);
@@ -306,9 +285,10 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// A row of the epoch as tasks see it.
     fn task_row(&self, row: usize) -> TaskRow {
-        let (side, number) = (self.epoch.sides[row], self.epoch.places[row].number);
-        let key = self.epoch.joins[row].then(|| self.logs[side as usize].code(0, number));
-        TaskRow { side: side as usize, other: self.other(side), number, key, probe: self.probe_of(row) }
+        let (side, number, probe) = (self.epoch.sides[row], self.epoch.number(row), *self.epoch.probe(row));
+        let log = &self.logs[side as usize];
+        let key = log.joins(number).then(|| log.code(0, number));
+        TaskRow { side: side as usize, other: self.other(side), number, key, probe }
     }
 
     /// Finds the results of as many rows of the epoch as the threads come to. After an error the join is of no more use.
@@ -319,39 +299,58 @@ impl<I: WindowIndex> IndexJoin<I> {
             false => self.look_ahead(driver, filter)?,
         }
         let is_outer = self.logs.iter().any(Matched::is_outer);
-        let pieces = self.found.iter().map(|found| found.rows.clone()).collect();
-        let progress = if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(pieces) };
-        if self.tasks.is_none() && self.next == self.entered {
-            self.leave();
-        }
-        Ok(progress)
+        Ok(if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(self.pieces()) })
     }
 
-    /// Finds the matches of rows that enter the indexes ahead.
+    /// Finds the matches of rows that enter the indexes ahead, until that are many.
     fn look_ahead<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<(), Failed<E>> {
-        // 1. Some rows enter the indexes: few, if they are many beside those that are there.
-        if self.next == self.entered {
-            let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
-            let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
-            self.enter(driver, self.epoch_rows().min(self.entered + ahead)).map_err(Failed::Stopped)?;
-        }
-        // 2. They look for others, in pieces that no number of threads shows in.
-        let pieces: Vec<Range<usize>> =
-            (self.next..self.entered).step_by(PIECE).map(|from| from..self.entered.min(from + PIECE)).collect();
-        let looked = driver.map(pieces, |rows| (rows.end, self.look(rows, filter))).map_err(Failed::Stopped)?;
-        // 3. Results are taken up to the first row that was not looked for, since its piece has matches enough.
         self.found.clear();
-        for (end, found) in looked {
-            let found = found.map_err(Failed::Filter)?;
-            self.comparisons += found.comparisons;
-            self.next = found.rows.end;
-            let is_whole = found.rows.end == end;
-            self.found.push(found);
-            if !is_whole {
-                break;
+        let mut matches = 0;
+        while matches < find::MOST_MATCHES && !self.is_done() {
+            // 1. Some rows enter the indexes: few, if they are many beside those that are there.
+            if self.next == self.entered {
+                let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
+                let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
+                self.enter(driver, self.epoch_rows().min(self.entered + ahead)).map_err(Failed::Stopped)?;
+            }
+            // 2. They look for others, in pieces that no number of threads shows in.
+            let pieces: Vec<Range<usize>> =
+                (self.next..self.entered).step_by(PIECE).map(|from| from..self.entered.min(from + PIECE)).collect();
+            let looked = driver.map(pieces, |rows| (rows.end, self.look(rows, filter))).map_err(Failed::Stopped)?;
+            // 3. Results are taken up to the first row that was not looked for, since its piece has matches enough.
+            for (end, found) in looked {
+                let found = found.map_err(Failed::Filter)?;
+                self.comparisons += found.comparisons;
+                matches += found.numbers.len();
+                self.next = found.rows.end;
+                let is_whole = found.rows.end == end;
+                self.found.push(found);
+                if !is_whole {
+                    break;
+                }
+            }
+            if self.next == self.entered {
+                self.leave();
             }
         }
         Ok(())
+    }
+
+    /// Rows that were looked for last, cut where they have some pairs.
+    fn pieces(&self) -> Vec<Range<usize>> {
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        let mut pairs = usize::MAX;
+        for found in &self.found {
+            match pieces.last_mut() {
+                Some(piece) if pairs < PIECE_PAIRS => piece.end = found.rows.end,
+                _ => {
+                    pieces.push(found.rows.clone());
+                    pairs = 0;
+                }
+            }
+            pairs += found.numbers.len();
+        }
+        pieces
     }
 
     /// Finds the matches of rows by tasks.
@@ -371,17 +370,14 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// Inserts the rows of the epoch before `upto` into the indexes of their sides.
     fn enter(&mut self, driver: &Driver, upto: usize) -> Result<(), Stopped> {
-        let (epoch, logs, rows) = (&self.epoch, &self.logs, self.entered..upto);
+        let (from, to) = (self.epoch.before(self.entered), self.epoch.before(upto));
+        let (epoch, logs, rows) = (&self.epoch, &self.logs, upto - self.entered);
         let insert = |(side, index): (usize, &mut I)| {
-            let own = rows.clone().filter(|&row| epoch.sides[row] as usize == side && epoch.joins[row]);
-            let entry = |row: usize| {
-                let row = epoch.places[row].number;
-                Entry { key: logs[side].code(0, row), row }
-            };
-            index.insert_all(&own.map(entry).collect::<Vec<_>>());
+            let first = epoch.first(side);
+            index.insert_all(&logs[side].entries(first + from[side] as u64..first + to[side] as u64));
         };
         let sides: Vec<(usize, &mut I)> = self.indexes.iter_mut().enumerate().collect();
-        if rows.len() < PIECE {
+        if rows < PIECE {
             sides.into_iter().for_each(insert);
         } else {
             driver.map(sides, insert)?;
@@ -392,11 +388,11 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// Removes the rows from the indexes that no row that is still to look may match.
     fn leave(&mut self) {
-        for side in [Side::Left, Side::Right] {
-            let (at, other) = (side as usize, self.other(side));
-            let last = self.epoch.sides.get(..self.next).and_then(|sides| sides.iter().rposition(|&of| of == side));
-            let (Some(last), true) = (last, at < self.logs.len()) else { continue };
-            let first = self.epoch.places[last].from;
+        let came = self.epoch.before(self.next);
+        for side in SIDES {
+            let Some(last) = came[side as usize].checked_sub(1) else { continue };
+            let other = self.other(side);
+            let first = self.epoch.probe_of(side, last).from;
             let gone = first.wrapping_sub(self.indexed[other] as u32).cast_signed().max(0);
             self.remove_before(other, self.indexed[other] + gone.cast_unsigned() as u64);
         }
@@ -404,64 +400,9 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// Removes the rows of a side before the one of that number from its index.
     fn remove_before(&mut self, side: usize, number: u64) {
-        let (log, from) = (&self.logs[side], self.indexed[side]);
-        let rows = (from..number.max(from)).map(|number| number as u32).filter(|&row| log.joins(row));
-        let gone: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
-        self.indexes[side].remove_all(&gone);
+        let from = self.indexed[side];
+        self.indexes[side].remove_all(&self.logs[side].entries(from..number.max(from)));
         self.indexed[side] = number.max(from);
-    }
-
-    /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
-    pub fn assemble(&self, rows: Range<usize>) -> Results {
-        let mut results = Results::default();
-        let piece = self.found.iter().find(|found| found.rows == rows);
-        for (row, matches) in piece.expect("advance has named the piece").matches(rows) {
-            let side = self.epoch.sides[row];
-            let place = self.epoch.places[row].number.wrapping_sub(self.first(side) as u32);
-            let first = self.logs[self.other(side)].first() as u32;
-            let others = matches.iter().map(|number| number.wrapping_sub(first));
-            match self.logs.len() {
-                1 => results.pair(Side::Left, place, others),
-                _ => results.pair(side, place, others),
-            }
-        }
-        results
-    }
-
-    /// The results of the rows that were looked for last, where it matters which rows have had a match.
-    fn collect(&mut self, from: usize) -> Results {
-        let mut results = Results::default();
-        let firsts: Vec<u32> = self.logs.iter().map(|log| log.first() as u32).collect();
-        let mut places: Vec<u32> = Vec::new();
-        let IndexJoin { found, epoch, logs, window, how, .. } = self;
-        let sides: &mut [Log; 2] =
-            logs.as_mut_slice().try_into().expect("one stream has no rows that come once or alone");
-        debug_assert_eq!(found.first().map_or(from, |found| found.rows.start), from);
-        for (row, matches) in found.iter().flat_map(|found| found.matches(found.rows.clone())) {
-            if matches.is_empty() {
-                continue;
-            }
-            let side = epoch.sides[row];
-            if self.ordered {
-                results.add_unmatched(sides, window, *how, Some(epoch.ts[row]));
-            }
-            places.clear();
-            places.extend(matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])));
-            let place = epoch.places[row].number.wrapping_sub(firsts[side as usize]);
-            results.add(sides, *how, side, place, &places);
-        }
-        results
-    }
-
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
-    pub fn unmatched(&mut self, now: Option<i64>) -> Results {
-        debug_assert!(self.is_done(), "rows of the epoch may still match");
-        let mut results = Results::default();
-        // Rows of one stream that join each other all come out by their pairs.
-        if let Ok(sides) = self.logs.as_mut_slice().try_into() {
-            results.add_unmatched::<Log>(sides, &self.window, self.how, now);
-        }
-        results
     }
 
     /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
@@ -474,7 +415,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// from here on.
     pub fn purge(&mut self, now: Option<i64>) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
-        for (at, side) in (0..self.logs.len()).zip([Side::Left, Side::Right]) {
+        for (at, side) in (0..self.logs.len()).zip(SIDES) {
             let end = self.logs[at].end();
             let first = match now {
                 Some(now) => self.edges[at].advance(self.window, side, &self.logs[at], end, now),
@@ -498,22 +439,12 @@ impl<I: WindowIndex> IndexJoin<I> {
         for (at, (log, kept)) in self.logs.iter_mut().zip(sides).enumerate() {
             log.extend(kept.ts.iter().copied(), kept.bands);
             log.restore(kept.matched, kept.settled);
-            let rows = (0..kept.ts.len() as u32).filter(|&row| log.joins(row));
-            let rows: Vec<Entry> = rows.map(|row| Entry { key: log.code(0, row), row }).collect();
+            let rows = log.entries(0..kept.ts.len() as u64);
             match &mut self.tasks {
                 Some(tasks) => tasks.refill(at, &rows),
                 None => self.indexes[at].insert_all(&rows),
             }
         }
-    }
-}
-
-impl Epoch {
-    fn clear(&mut self) {
-        self.places.clear();
-        self.joins.clear();
-        self.ranges.clear();
-        self.further.iter_mut().for_each(Vec::clear);
     }
 }
 

@@ -23,6 +23,7 @@ use crate::driver::{Driver, Stopped};
 pub use how::How;
 pub use narrow::Check;
 pub use output::{NO_ROW, Output, Pairs};
+pub(crate) use output::{SHORT, sort_short};
 
 /// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`].
 pub const MAX_ROWS: usize = u32::MAX as usize;

@@ -16,7 +16,7 @@ pub const NO_ROW: u32 = u32::MAX;
 const BLOCK: usize = 1 << 10;
 
 /// Runs up to this length are copied as if they had it, without a loop.
-const SHORT: usize = 8;
+pub(crate) const SHORT: usize = 8;
 
 /// How many runs ahead the rows of one are asked for: those of neighbouring left rows lie far apart.
 const AHEAD: usize = 32;
@@ -221,8 +221,8 @@ fn list_short_runs<const ASCENDING: bool>(
 /// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
 ///
 /// Networks of comparisons, whose order no value decides. Most runs that are sorted have few numbers.
-#[inline]
-fn sort_short(numbers: &mut [u32], count: usize) {
+#[inline(always)]
+pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
     const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
     const OF_8: [(usize, usize); 19] = [
         (0, 2),
@@ -251,7 +251,7 @@ fn sort_short(numbers: &mut [u32], count: usize) {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn sort_by<const COMPARISONS: usize>(network: &[(usize, usize); COMPARISONS], numbers: &mut [u32], count: usize) {
     let mut sorted: [u32; SHORT] = numbers.try_into().expect("as many numbers");
     sorted.iter_mut().zip(0..).for_each(|(number, at)| *number |= if at < count { 0 } else { u32::MAX });

@@ -8,13 +8,12 @@ use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use tidegate_operators::band_join::{Band, float_code};
+use tidegate_operators::band_join::{Band, NO_RANGE, float_code};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::Side;
 use tidegate_operators::index_join::Bands;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::pages::Pages;
-use tidegate_structures::partition::ranges;
 
 use super::distance::{Distance, Step, Within};
 use crate::keys::common_type;
@@ -50,9 +49,6 @@ pub(crate) struct CodeRanges {
     pub(crate) low: Vec<i64>,
     pub(crate) high: Vec<i64>,
 }
-
-/// The range of a row that matches nothing.
-const NO_RANGE: (i64, i64) = (i64::MAX, i64::MIN);
 
 impl CodeRanges {
     pub(crate) fn bands(&self) -> Bands<'_> {
@@ -119,12 +115,11 @@ impl ColumnPlan {
             Side::Right => (self.right, self.band.reversed()),
         };
         let Codes { values, missing } = self.side(table, column, driver)?;
-        let parts = ranges(values.len(), driver.parts(values.len(), PART_ROWS));
-        let of_part = |part: Range<usize>| -> (Vec<i64>, Vec<i64>) {
-            values[part].iter().map(|&value| band.at(value).unwrap_or(NO_RANGE)).unzip()
-        };
-        let (low, high): (Vec<Vec<i64>>, Vec<Vec<i64>>) = driver.map(parts, of_part)?.into_iter().unzip();
-        let (mut low, mut high) = (low.concat(), high.concat());
+        let (mut low, mut high) = (vec![0; values.len()], vec![0; values.len()]);
+        let size = values.len().div_ceil(driver.parts(values.len(), PART_ROWS)).max(1);
+        let parts = values.chunks(size).zip(low.chunks_mut(size).zip(high.chunks_mut(size))).collect();
+        driver
+            .map(parts, |(values, (low, high)): (&[i64], (&mut [i64], &mut [i64]))| band.ranges(values, low, high))?;
         for row in missing {
             (low[row as usize], high[row as usize]) = NO_RANGE;
         }

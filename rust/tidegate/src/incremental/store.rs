@@ -5,21 +5,28 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 use tidegate_sync::Charge;
 
 use crate::Result;
-use crate::gather::Column;
+use crate::gather::{Column, concat_rows, fixed_width};
 
-/// Neighbouring segments are put together while they have no more rows than this: results are gathered from one segment
-/// far faster than from several, but each row is copied as often as its segment is put together with another.
-const SEGMENT_ROWS: usize = 1 << 16;
+/// So many neighbouring segments are put together: results are gathered from few segments faster than from many, and from
+/// large ones, which lie on huge pages. A row is copied once for each power of this number that there is between the rows
+/// of a push and of a large segment.
+const TOGETHER: usize = 8;
+
+/// Rows of a segment that is not put together with others any more: where all columns have values of fixed width, and
+/// where the bytes of text or lists have to fit one array.
+const LARGE: usize = 1 << 16;
+const LARGE_OF_BYTES: usize = 1 << 13;
 
 /// Rows in merged order, numbered from the first ever.
 #[derive(Debug)]
 pub(super) struct Store {
     schema: SchemaRef,
     segments: VecDeque<Segment>,
+    /// Rows of a segment that stays as it is.
+    large: usize,
     /// The number of the oldest row that is needed.
     first: u64,
     end: u64,
@@ -46,7 +53,9 @@ impl Segment {
 
 impl Store {
     pub(super) fn new(schema: SchemaRef) -> Self {
-        Store { schema, segments: VecDeque::new(), first: 0, end: 0 }
+        let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
+        let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
+        Store { schema, segments: VecDeque::new(), large, first: 0, end: 0 }
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -62,21 +71,36 @@ impl Store {
         self.end += rows.num_rows() as u64;
         let charges = charges.into_iter().map(|charge| (self.end, charge)).collect();
         self.segments.push_back(Segment { first, rows, charges });
-        // A segment takes in the one before it when that is not much larger: a row is copied a few times at most.
-        while let [.., before, last] = &*self.segments.make_contiguous()
-            && let gone = self.first.saturating_sub(before.first) as usize
-            && before.len() - gone <= 2 * last.len()
-            && before.len() - gone + last.len() <= SEGMENT_ROWS
-        {
-            let rows = concat_batches(&self.schema, [&before.rows.slice(gone, before.len() - gone), &last.rows])?;
-            let last = self.segments.pop_back().expect("the last");
-            let before = self.segments.back_mut().expect("the one before");
-            before.first += gone as u64;
-            before.rows = rows;
-            before.charges.extend(last.charges);
-            before.charges.retain(|(end, _)| *end > self.first);
+        while self.is_cut_up() {
+            self.put_together()?;
         }
         Ok(())
+    }
+
+    /// Whether the last segments are to become one: not if most of the rows are those of the first of them, which would be
+    /// copied again and again.
+    fn is_cut_up(&self) -> bool {
+        let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
+        let rows = |segment: &Segment| segment.len() - self.gone(segment);
+        let all: usize = self.segments.range(from..).map(rows).sum();
+        let are_small = self.segments.range(from..).all(|segment| segment.len() < self.large);
+        are_small && 2 * rows(&self.segments[from]) <= all
+    }
+
+    /// Makes one segment of the last ones.
+    fn put_together(&mut self) -> Result<()> {
+        let from = self.segments.len() - TOGETHER;
+        let first = self.segments[from].first + self.gone(&self.segments[from]) as u64;
+        let rows = concat_rows(&self.schema, &self.kept().skip(from).collect::<Vec<_>>())?;
+        let charges = self.segments.drain(from..).flat_map(|segment| segment.charges);
+        let charges = charges.filter(|(end, _)| *end > self.first).collect();
+        self.segments.push_back(Segment { first, rows, charges });
+        Ok(())
+    }
+
+    /// How many rows of a segment are not needed.
+    fn gone(&self, segment: &Segment) -> usize {
+        self.first.saturating_sub(segment.first) as usize
     }
 
     /// Drops rows with smaller numbers, as far as they are in segments of their own.
@@ -89,13 +113,13 @@ impl Store {
 
     /// The rows that are needed.
     pub(super) fn rows(&self) -> Result<RecordBatch> {
-        Ok(concat_batches(&self.schema, &self.kept().collect::<Vec<_>>())?)
+        Ok(concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())?)
     }
 
     /// The rows that are needed, in pieces.
     fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
         self.segments.iter().map(|segment| {
-            let gone = self.first.saturating_sub(segment.first) as usize;
+            let gone = self.gone(segment);
             segment.rows.slice(gone, segment.len() - gone)
         })
     }
@@ -104,5 +128,52 @@ impl Store {
     pub(super) fn column(&self, column: usize) -> Column {
         let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
         Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_schema::{DataType, Field, Schema};
+    use arrow_select::concat::concat_batches;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Rows `from..to`, of which some values are null; with text or without.
+    fn rows(from: u64, to: u64, has_text: bool) -> RecordBatch {
+        let numbers = Int64Array::from_iter((from..to).map(|row| (row % 7 != 3).then_some(row as i64)));
+        let mut fields = vec![Field::new("n", DataType::Int64, true)];
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
+        if has_text {
+            fields.push(Field::new("text", DataType::Utf8, true));
+            let texts = (from..to).map(|row| (row % 5 != 0).then(|| "x".repeat(row as usize % 4)));
+            columns.push(Arc::new(StringArray::from_iter(texts)));
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of the schema")
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_rows_come_back_however_they_are_put_together(
+            pushes in prop::collection::vec((0_u64..40, 0_u64..40), 1..120),
+            has_text in any::<bool>(),
+        ) {
+            let schema = rows(0, 1, has_text).schema();
+            let mut store = Store::new(schema.clone());
+            let (mut first, mut end) = (0_u64, 0_u64);
+            for (added, dropped) in pushes {
+                // A slice, so that values do not begin where their memory does.
+                let batch = rows(end.saturating_sub(1), end + added, has_text);
+                let skipped = (end > 0) as usize;
+                store.push(batch.slice(skipped, added as usize), Vec::new()).unwrap();
+                end += added;
+                first = end.min(first + dropped);
+                store.drop_before(first);
+                let expected = concat_batches(&schema, [&rows(first, end, has_text)]).unwrap();
+                prop_assert_eq!(store.rows().unwrap(), expected);
+                prop_assert!(store.segments.len() < TOGETHER * 8, "{} segments", store.segments.len());
+            }
+        }
     }
 }

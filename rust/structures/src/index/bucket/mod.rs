@@ -14,8 +14,12 @@ use super::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 use crate::gather::prefetch;
 use crate::pages::Pages;
 
-/// Rows or probes whose blocks are asked for together: as many as a core waits for at a time, and some more.
+/// Rows or probes whose blocks are asked for together, while those asked for before are looked into: as many as a core waits
+/// for at a time, and some more.
 const GROUP: usize = 32;
+
+/// Rows that enter before it is asked whether the directory still serves.
+const TOGETHER: usize = 8 * GROUP;
 
 /// Rows below which nothing is gained by making the directory anew.
 const SMALL: usize = 64;
@@ -169,28 +173,42 @@ impl BucketIndex {
         self.put_groups::<Avx512>(rows);
     }
 
-    /// Asks for the blocks of some rows, then puts each into its own.
+    /// Puts each row into its block, while those of the next rows are on their way.
     #[inline(always)]
     fn put_groups<K: Kernel>(&mut self, rows: &[Entry]) {
-        for rows in rows.chunks(GROUP) {
-            let blocks: &mut [Block] = &mut self.blocks;
-            let (mut places, mut rest) = ([(0, 0); GROUP], 0_u32);
-            for (place, row) in places.iter_mut().zip(rows) {
-                let (block, code) = self.directory.block(row.key, row.row);
-                *place = (1 + block, code);
-                prefetch(blocks, place.0);
-            }
-            for (nth, (&(at, code), row)) in places.iter().zip(rows).enumerate() {
-                let block = &mut blocks[at];
+        let (mut some, mut rest) = rows.split_at(GROUP.min(rows.len()));
+        let mut memory = [[(0, 0); GROUP]; 2];
+        let [places, ahead] = &mut memory;
+        let (mut places, mut ahead) = (places, ahead);
+        self.ask(some, places);
+        while !some.is_empty() {
+            let (next, others) = rest.split_at(GROUP.min(rest.len()));
+            self.ask(next, ahead);
+            let mut left = 0_u32;
+            for (nth, (&(at, code), row)) in places.iter().zip(some).enumerate() {
+                let block = &mut self.blocks[at];
                 let live = K::live(block, self.first);
                 let is_here = block.put(live, code, row.row) && block.next == 0;
-                rest |= u32::from(!is_here) << nth;
+                left |= u32::from(!is_here) << nth;
             }
-            while rest != 0 {
-                let nth = rest.trailing_zeros() as usize;
-                self.put_more::<K>(places[nth], rows[nth]);
-                rest &= rest - 1;
+            while left != 0 {
+                let nth = left.trailing_zeros() as usize;
+                self.put_more::<K>(places[nth], some[nth]);
+                left &= left - 1;
             }
+            (some, rest) = (next, others);
+            std::mem::swap(&mut places, &mut ahead);
+        }
+    }
+
+    /// Asks for the blocks of rows, and notes where they are, with the codes of the rows there.
+    #[inline(always)]
+    fn ask(&self, rows: &[Entry], places: &mut [(usize, u32); GROUP]) {
+        let blocks: &[Block] = &self.blocks;
+        for (place, row) in places.iter_mut().zip(rows) {
+            let (block, code) = self.directory.block(row.key, row.row);
+            *place = (1 + block, code);
+            prefetch(blocks, place.0);
         }
     }
 
@@ -259,29 +277,47 @@ impl BucketIndex {
         self.cost > MAKE_NS * (SMALL + self.made_for) * self.blocks.len() || self.len > SMALL + 2 * self.made_for
     }
 
-    /// Adds what the probe takes of a block and the one after it, and says whether others have spilled.
+    /// Adds what the probe takes of its blocks, and says whether others have spilled.
     #[inline(always)]
-    fn find_in<K: Kernel>(
-        &self,
-        blocks: &[Block],
-        at: usize,
-        range: &Blocks,
-        probe: &Probe,
-        found: &mut Vec<u32>,
-    ) -> bool {
-        let mut block = &blocks[1 + at];
-        let has_spilled = block.has_spilled != 0;
-        loop {
-            let (mut bits, ends) = K::matching(block, range.reach(at), probe);
-            if range.is_vague && ends != 0 {
-                bits ^= self.wrong(block, ends, probe);
-            }
-            K::append(block, bits, found);
-            if block.next == 0 {
-                return has_spilled;
-            }
-            block = &blocks[block.next as usize];
+    fn find_one<K: Kernel>(&self, blocks: &[Block], range: &Blocks, probe: &Probe, found: &mut Vec<u32>) -> bool {
+        let (first, last) = (&blocks[1 + range.first], &blocks[1 + range.last]);
+        let is_usual = range.last - range.first <= 1 && first.next | last.next == 0 && probe.low <= probe.high;
+        if !is_usual {
+            return probe.low <= probe.high && self.find_many::<K>(blocks, range, probe, found);
         }
+        // Two blocks are looked at even where they are one, since how many they are cannot be predicted.
+        let (mut bits, ends) = K::matching(first, range.reach(range.first), probe);
+        let (mut more, more_ends) = K::matching(last, range.reach(range.last), probe);
+        if range.is_vague && ends | more_ends != 0 {
+            bits ^= self.wrong(first, ends, probe);
+            more ^= self.wrong(last, more_ends, probe);
+        }
+        let are_two = u8::from(range.first != range.last).wrapping_neg();
+        K::append(first, bits, found);
+        K::append(last, more & are_two, found);
+        first.has_spilled | last.has_spilled != 0
+    }
+
+    /// The same where there are more blocks than two.
+    #[inline(always)]
+    fn find_many<K: Kernel>(&self, blocks: &[Block], range: &Blocks, probe: &Probe, found: &mut Vec<u32>) -> bool {
+        let mut has_spilled = false;
+        for at in range.first..=range.last {
+            let mut block = &blocks[1 + at];
+            has_spilled |= block.has_spilled != 0;
+            loop {
+                let (mut bits, ends) = K::matching(block, range.reach(at), probe);
+                if range.is_vague && ends != 0 {
+                    bits ^= self.wrong(block, ends, probe);
+                }
+                K::append(block, bits, found);
+                if block.next == 0 {
+                    break;
+                }
+                block = &blocks[block.next as usize];
+            }
+        }
+        has_spilled
     }
 
     /// Which of the rows with a bit have keys that the probe does not take.
@@ -297,29 +333,33 @@ impl BucketIndex {
         wrong
     }
 
-    /// Finds what each probe takes: asks for the blocks of all, then looks into them.
+    /// Finds what each probe takes, while the blocks of the next probes are on their way.
     #[inline(always)]
     fn find_groups<K: Kernel>(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
         let blocks: &[Block] = &self.blocks;
-        for probes in probes.chunks(GROUP) {
-            let mut ranges = [Blocks::default(); GROUP];
+        let ask = |probes: &[Probe], ranges: &mut [Blocks; GROUP]| {
             for (range, probe) in ranges.iter_mut().zip(probes) {
                 *range = self.directory.range(probe.low, probe.high.max(probe.low));
                 prefetch(blocks, 1 + range.first);
                 prefetch(blocks, 1 + range.last);
             }
-            for (range, probe) in ranges.iter().zip(probes) {
-                let mut has_spilled = false;
-                if probe.low <= probe.high {
-                    for at in range.first..=range.last {
-                        has_spilled |= self.find_in::<K>(blocks, at, range, probe, found);
-                    }
-                }
-                if has_spilled {
+        };
+        let (mut some, mut rest) = probes.split_at(GROUP.min(probes.len()));
+        let mut memory = [[Blocks::default(); GROUP]; 2];
+        let [ranges, ahead] = &mut memory;
+        let (mut ranges, mut ahead) = (ranges, ahead);
+        ask(some, ranges);
+        while !some.is_empty() {
+            let (next, others) = rest.split_at(GROUP.min(rest.len()));
+            ask(next, ahead);
+            for (range, probe) in ranges.iter().zip(some) {
+                if self.find_one::<K>(blocks, range, probe, found) {
                     self.spilled.find(probe, found);
                 }
                 ends.push(found.len() as u32);
             }
+            (some, rest) = (next, others);
+            std::mem::swap(&mut ranges, &mut ahead);
         }
     }
 
@@ -378,7 +418,7 @@ impl WindowIndex for BucketIndex {
     }
 
     fn insert_all(&mut self, rows: &[Entry]) {
-        for rows in rows.chunks(GROUP) {
+        for rows in rows.chunks(TOGETHER) {
             if self.len == 0 {
                 self.first = rows[0].row;
             }

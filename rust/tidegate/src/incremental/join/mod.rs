@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::matches::How;
@@ -30,6 +29,7 @@ use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceStats, Stream, gather_batch};
 use super::store::Store;
 use super::{Polled, lasting};
+use crate::gather::concat_rows;
 use crate::interleave::{NO_PLACE, Place};
 use crate::join::{JoinOptions, JoinPlan};
 use crate::time::{self, Bound, Unit};
@@ -397,7 +397,7 @@ fn side_rows(schema: &SchemaRef, runs: &[ReadyRun], sources: &[u16]) -> Result<R
         return Ok(rows.clone());
     }
     if first.source == last.source {
-        return Ok(concat_batches(schema, &batches)?);
+        return Ok(concat_rows(schema, &batches)?);
     }
     // Where the next row of each source lies.
     let mut next: Vec<Place> = vec![NO_PLACE; usize::from(last.source - first.source) + 1];

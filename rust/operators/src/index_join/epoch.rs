@@ -1,0 +1,103 @@
+//! Rows that are joined together, and what each of them looks for.
+
+use std::ops::Range;
+
+use tidegate_structures::index::Probe;
+
+use super::Bands;
+use crate::incremental::Side;
+
+/// The rows of an epoch in merged order, and by side.
+#[derive(Debug, Default)]
+pub(super) struct Epoch {
+    pub(super) ts: Vec<i64>,
+    pub(super) sides: Vec<Side>,
+    /// For each row, how many of its side are before it in the epoch.
+    ranks: Vec<u32>,
+    /// The number of the first row of each side.
+    first: [u64; 2],
+    /// What the rows of each side look for in the indexed column. A row that can match nothing asks for no numbers.
+    probes: [Vec<Probe>; 2],
+    /// The codes that the rows of each side match in the other columns, by column.
+    further: [Vec<Vec<(i64, i64)>>; 2],
+}
+
+impl Epoch {
+    /// Begins with rows whose first ones have these numbers. Their probes are [pushed](Self::push) row by row.
+    pub(super) fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, first: [u64; 2], bands: [&[Bands<'_>]; 2]) {
+        self.ranks.clear();
+        self.ranks.reserve(ts.len());
+        (self.ts, self.sides, self.first) = (ts, sides, first);
+        for ((probes, further), bands) in self.probes.iter_mut().zip(&mut self.further).zip(bands) {
+            probes.clear();
+            further.clear();
+            let ranges = |band: &Bands<'_>| band.low.iter().copied().zip(band.high.iter().copied()).collect();
+            further.extend(bands.iter().skip(1).map(ranges));
+        }
+    }
+
+    /// Adds what the next row of a side looks for.
+    #[inline]
+    pub(super) fn push(&mut self, side: Side, probe: Probe) {
+        let probes = &mut self.probes[side as usize];
+        self.ranks.push(probes.len() as u32);
+        probes.push(probe);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    /// The number of the first row of a side.
+    pub(super) fn first(&self, side: usize) -> u64 {
+        self.first[side]
+    }
+
+    /// How many rows of each side are before a row.
+    #[inline]
+    pub(super) fn before(&self, row: usize) -> [usize; 2] {
+        let Some(&rank) = self.ranks.get(row) else { return [0, 1].map(|side: usize| self.probes[side].len()) };
+        let (own, other) = (rank as usize, row - rank as usize);
+        if self.sides[row] == Side::Left { [own, other] } else { [other, own] }
+    }
+
+    /// The low bits of a row's number within its side.
+    #[inline]
+    pub(super) fn number(&self, row: usize) -> u32 {
+        (self.first[self.sides[row] as usize] as u32).wrapping_add(self.ranks[row])
+    }
+
+    /// What a row looks for.
+    #[inline]
+    pub(super) fn probe(&self, row: usize) -> &Probe {
+        self.probe_of(self.sides[row], self.ranks[row] as usize)
+    }
+
+    /// What a row of a side looks for.
+    #[inline]
+    pub(super) fn probe_of(&self, side: Side, rank: usize) -> &Probe {
+        &self.probes[side as usize][rank]
+    }
+
+    /// What some rows of a side look for.
+    pub(super) fn probes(&self, side: Side, ranks: Range<usize>) -> &[Probe] {
+        &self.probes[side as usize][ranks]
+    }
+
+    /// Whether other columns than the indexed one have bands.
+    pub(super) fn has_further(&self) -> bool {
+        self.further.iter().any(|columns| !columns.is_empty())
+    }
+
+    /// The codes that a row of a side matches in each of the columns that are not indexed.
+    #[inline]
+    pub(super) fn further(&self, side: Side, rank: usize) -> impl Iterator<Item = (i64, i64)> {
+        self.further[side as usize].iter().map(move |ranges| ranges[rank])
+    }
+
+    /// A row's place among those of its side.
+    #[inline]
+    pub(super) fn rank(&self, row: usize) -> usize {
+        self.ranks[row] as usize
+    }
+}
