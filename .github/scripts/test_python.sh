@@ -1,4 +1,7 @@
 #!/usr/bin/env bash
 # Every Python test, on the installed package. Arguments go to pytest: test_python.sh -k cli.
+#
+# Two processes, each with whole files: while one waits for Spark, the other computes. A session of Spark takes some
+# gigabytes, so that there are no more of them.
 set -euo pipefail
-python -m pytest --quiet "$@"
+python -m pytest --quiet --numprocesses 2 --dist loadfile "$@"

@@ -1,7 +1,6 @@
 //! The batches of a result, made ahead of whoever reads them.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -186,8 +185,7 @@ impl Batches {
                     Err(error)
                 }
             };
-            let made = catch_unwind(AssertUnwindSafe(|| join.run(take)));
-            match made.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))) {
+            match Error::catch(|| join.run(take)) {
                 Ok(_) => shared.finish(),
                 Err(error) => shared.fail(&error),
             }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_operators::driver::Stopped;
 use tidegate_operators::incremental::Failed;
@@ -75,6 +76,11 @@ impl Error {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
+    }
+
+    /// What `work` gives, or the error that its panic becomes.
+    pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
     }
 
     /// The same error, said to be about `place`.

@@ -1,6 +1,5 @@
 //! What every join of tables has, whatever decides its pairs: the options, and the way from matches to record batches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -269,7 +268,11 @@ impl Join {
                 let first = taken.len() as u64;
                 let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
                     let done = left_rows + output.left_row(rows.start);
-                    take(number, done, piece(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))))
+                    take(
+                        number,
+                        done,
+                        Error::catch(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))),
+                    )
                 })?;
                 taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
             }
@@ -281,7 +284,7 @@ impl Join {
             let first = taken.len() as u64;
             let left_rows = self.stats.left_rows;
             let made = self.driver.map((first..).zip(rows.chunks(self.batch_rows)).collect(), |(number, right)| {
-                take(number, left_rows, piece(|| self.batches(&vec![NO_ROW; right.len()], right)))
+                take(number, left_rows, Error::catch(|| self.batches(&vec![NO_ROW; right.len()], right)))
             })?;
             taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
         }
@@ -347,8 +350,3 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
 
 /// The batches of consecutive result rows, or why there are none.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
-
-/// A panic becomes an error, so that whoever waits for the piece hears of it.
-fn piece(make: impl FnOnce() -> Piece) -> Piece {
-    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
-}

@@ -212,7 +212,7 @@ impl OnlineAggregation {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        self.try_step().inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone()))
+        Error::catch(|| self.try_step()).inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone()))
     }
 
     fn try_step(&mut self) -> Result<Step> {

@@ -9,6 +9,8 @@ pub(super) mod engine;
 mod late;
 mod maker;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -213,7 +215,7 @@ impl StreamJoin {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        self.try_step().inspect_err(|error| self.failed = Some(error.clone()))
+        Error::catch(|| self.try_step()).inspect_err(|error| self.failed = Some(error.clone()))
     }
 
     fn try_step(&mut self) -> Result<Step> {

@@ -1,0 +1,120 @@
+//! What becomes of a join whose engine is broken.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::incremental::{Progress, Results, Side};
+use tidegate_operators::matches::How;
+
+use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamJoin, StreamOptions};
+use crate::incremental::snapshot::{Reader, Writer};
+use crate::join::JoinOptions;
+use crate::time::Unit;
+use crate::Result;
+
+/// Panics at the first rows.
+#[derive(Debug)]
+struct Broken;
+
+impl Engine for Broken {
+    fn begin(&mut self, _: &Driver, _: Rows<'_>) -> Result<()> {
+        panic!("a broken engine")
+    }
+
+    fn epoch_rows(&self) -> usize {
+        0
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self, _: &Driver, _: &KeptRows<'_>) -> Result<Progress> {
+        unreachable!("no epoch has begun")
+    }
+
+    fn assemble(&self, _: Range<usize>) -> Results {
+        Results::default()
+    }
+
+    fn unmatched(&mut self, _: Option<i64>) -> Results {
+        Results::default()
+    }
+
+    fn purge(&mut self, _: Option<i64>) {}
+
+    fn first(&self, _: Side) -> u64 {
+        0
+    }
+
+    fn rows(&self, _: Side) -> usize {
+        0
+    }
+
+    fn memory(&self) -> usize {
+        0
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        Vec::new()
+    }
+
+    fn write(&self, _: &mut Writer) {}
+
+    fn restore(&mut self, _: [RestoredRows; 2], _: &mut Reader<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn join() -> StreamJoin {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
+    let options = JoinOptions {
+        by: Vec::new(),
+        predicate: None,
+        how: How::Inner,
+        suffix: "_right".to_owned(),
+        columns: None,
+        threads: 2,
+        max_rows: None,
+        batch_rows: None,
+    };
+    let plan = options.plan(&schema, &schema).expect("the schemas fit");
+    let explanation = String::new();
+    let query = Query {
+        operator: "broken",
+        relation: Vec::new(),
+        options: &options,
+        times: (0, 0),
+        unit: Unit::Integer,
+        plan,
+        explanation,
+    };
+    let streams =
+        StreamOptions { sources: (1, 1), lateness: (None, None), memory_limit: None, ordered: true, pin: false };
+    StreamJoin::new(query, Box::new(Broken), schema.clone(), schema, &streams).expect("a join")
+}
+
+#[test]
+fn a_panic_is_an_error_and_stays_one() {
+    let mut join = join();
+    let schema = join.sources()[0].lock().expect("a source").schema().clone();
+    let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).expect("rows");
+    for source in join.sources() {
+        let mut source = source.lock().expect("a source");
+        source.push(&schema, vec![rows.clone()]).expect("rows in order");
+        source.close();
+    }
+    let first = join.poll().expect_err("the engine is broken");
+    assert!(first.is_bug(), "{first}");
+    assert!(first.message().contains("a broken engine"), "{first}");
+    let second = join.poll().expect_err("rows would be missing");
+    assert_eq!(first, second);
+}
