@@ -18,7 +18,6 @@ mod interleave;
 mod interval_join;
 mod join;
 mod keys;
-mod records;
 mod schema;
 mod table;
 mod time;

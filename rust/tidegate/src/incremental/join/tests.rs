@@ -11,10 +11,10 @@ use tidegate_operators::matches::How;
 
 use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::{Query, StreamJoin, StreamOptions};
+use crate::Result;
 use crate::incremental::snapshot::{Reader, Writer};
 use crate::join::JoinOptions;
 use crate::time::Unit;
-use crate::Result;
 
 /// Panics at the first rows.
 #[derive(Debug)]

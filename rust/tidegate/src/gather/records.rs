@@ -7,7 +7,7 @@ use tidegate_structures::gather::Store;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::records::{COLUMNS, Record, gather, interleave};
 
-use crate::gather::Column;
+use super::column::Column;
 
 /// Rows of a task.
 const PART_ROWS: usize = 1 << 15;

@@ -1,0 +1,118 @@
+//! Rows of columns of several chunks: where they are, and their values.
+
+use tidegate_operators::matches::NO_ROW;
+use tidegate_structures::gather::{Store, prefetch};
+
+use super::column::Column;
+
+/// Rows of several chunks that are found together, while the values of those before are copied.
+const TOGETHER: usize = 32;
+
+/// Where a row is: its chunk, and its place there.
+pub(super) type Place = (usize, usize);
+
+/// The place of a row that there is not.
+const NO_PLACE: Place = (usize::MAX, 0);
+
+/// A column of several chunks, of which values are gathered.
+pub(super) trait Chunked {
+    /// Asks for the values at these places.
+    fn ask(&self, places: &[Place]);
+
+    /// Writes them behind those written before.
+    fn copy(&mut self, places: &[Place]);
+}
+
+pub(super) struct Chunks<'a, T> {
+    pub(super) chunks: Vec<&'a [T]>,
+    /// What has not been written yet.
+    pub(super) out: &'a mut [T],
+}
+
+impl<T: Copy + Default> Chunked for Chunks<'_, T> {
+    fn ask(&self, places: &[Place]) {
+        for &(chunk, place) in places {
+            if let Some(chunk) = self.chunks.get(chunk) {
+                prefetch(chunk, place);
+            }
+        }
+    }
+
+    fn copy(&mut self, places: &[Place]) {
+        let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
+        for (out, &(chunk, place)) in out.iter_mut().zip(places) {
+            *out = self.chunks.get(chunk).map_or_else(T::default, |chunk| chunk[place]);
+        }
+        self.out = rest;
+    }
+}
+
+/// Writes the values of the same rows of columns of one table; of rows that are [`NO_ROW`], zeros.
+pub(super) fn gather_columns(columns: Vec<(&Column, &mut [u8])>, rows: &[u32], optional: bool, store: Store) {
+    let Some(starts) = columns.first().map(|(column, _)| &column.starts) else { return };
+    debug_assert!(columns.iter().all(|(column, _)| column.starts == *starts), "columns of a table are cut alike");
+    if starts.len() == 2 {
+        return columns.into_iter().for_each(|(column, out)| column.gather_values(rows, optional, out, store));
+    }
+    let finder = ChunkFinder::new(starts);
+    let mut columns: Vec<_> = columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
+    // Where rows are is found once for all columns, and ahead, so that values come from memory meanwhile.
+    let find = |rows: &[u32], places: &mut [Place; TOGETHER], columns: &[Box<dyn Chunked + '_>]| {
+        for (place, &row) in places.iter_mut().zip(rows) {
+            *place = if row == NO_ROW { NO_PLACE } else { finder.find(row) };
+        }
+        columns.iter().for_each(|column| column.ask(&places[..rows.len()]));
+    };
+    let mut memory = [[NO_PLACE; TOGETHER]; 2];
+    let [places, ahead] = &mut memory;
+    let (mut places, mut ahead) = (places, ahead);
+    let (mut some, mut rest) = rows.split_at(TOGETHER.min(rows.len()));
+    find(some, places, &columns);
+    while !some.is_empty() {
+        let (next, others) = rest.split_at(TOGETHER.min(rest.len()));
+        find(next, ahead, &columns);
+        columns.iter_mut().for_each(|column| column.copy(&places[..some.len()]));
+        (some, rest) = (next, others);
+        std::mem::swap(&mut places, &mut ahead);
+    }
+}
+
+/// Finds the chunk of a row. Rows are cut into blocks, of which few hold a chunk's end: no branch on where a row is goes
+/// wrong often, in whichever order rows come.
+pub(super) struct ChunkFinder<'a> {
+    starts: &'a [u32],
+    /// The chunk of each block's first row, and once more that of the last row.
+    chunk_of: Vec<u32>,
+    /// A block has 2 to the power of this many rows.
+    shift: u32,
+}
+
+impl<'a> ChunkFinder<'a> {
+    pub(super) fn new(starts: &'a [u32]) -> Self {
+        let (chunks, rows) = (starts.len() - 1, starts[starts.len() - 1]);
+        let Some(last) = rows.checked_sub(1) else { return ChunkFinder { starts, chunk_of: Vec::new(), shift: 0 } };
+        // Some blocks a chunk.
+        let shift = (rows / chunks as u32 / 8).checked_ilog2().unwrap_or(0);
+        let mut chunk = 0;
+        let mut chunk_at = |row: u32| {
+            while starts[chunk + 1] <= row {
+                chunk += 1;
+            }
+            chunk as u32
+        };
+        let firsts = (0..=last >> shift).map(|block| block << shift);
+        let chunk_of = firsts.chain([last]).map(&mut chunk_at).collect();
+        ChunkFinder { starts, chunk_of, shift }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, row: u32) -> (usize, usize) {
+        let block = (row >> self.shift) as usize;
+        let (first, last) = (self.chunk_of[block] as usize, self.chunk_of[block + 1] as usize);
+        let chunk = match first == last {
+            true => first,
+            false => first + self.starts[first + 1..=last].partition_point(|&start| start <= row),
+        };
+        (chunk, (row - self.starts[chunk]) as usize)
+    }
+}

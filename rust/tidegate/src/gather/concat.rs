@@ -1,0 +1,65 @@
+//! Several batches as one.
+
+use arrow_array::{Array, RecordBatch, RecordBatchOptions, make_array};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::concat::concat;
+use bytes::Bytes;
+use tidegate_structures::pages::Pages;
+
+use super::column::{fixed_width, raw_values};
+use crate::Result;
+
+/// Rows of several batches as one. Values of fixed width share one piece of memory, on huge pages if they are many.
+pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(schema.clone()));
+    }
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let width = |column: usize| fixed_width(schema.field(column).data_type());
+    let columns = 0..schema.fields().len();
+    let padded = |width: usize| (width * rows).next_multiple_of(64);
+    // 1. The values, column by column.
+    let mut memory = Pages::<u8>::new(columns.clone().filter_map(width).map(padded).sum());
+    let mut rest = &mut memory[..];
+    for (column, width) in columns.clone().filter_map(|column| Some((column, width(column)?))) {
+        let (mut out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
+        rest = others;
+        for batch in batches {
+            let values = raw_values(batch.column(column), width);
+            let (now, later) = out.split_at_mut(values.len());
+            now.copy_from_slice(&values);
+            out = later;
+        }
+    }
+    // 2. They become arrays, as do the others.
+    let memory = Bytes::from_owner(memory);
+    let mut start = 0;
+    let columns = columns.map(|column| {
+        let chunks: Vec<&dyn Array> = batches.iter().map(|batch| &**batch.column(column)).collect();
+        let Some(width) = width(column) else { return concat(&chunks) };
+        let values = Buffer::from(memory.slice(start..start + width * rows));
+        start += padded(width);
+        let data = ArrayDataBuilder::new(schema.field(column).data_type().clone()).len(rows).add_buffer(values);
+        data.nulls(concat_nulls(&chunks)).build().map(make_array)
+    });
+    let columns = columns.collect::<Result<_, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+}
+
+/// Which values of the chunks are valid, if one is not.
+fn concat_nulls(chunks: &[&dyn Array]) -> Option<NullBuffer> {
+    if chunks.iter().all(|chunk| chunk.null_count() == 0) {
+        return None;
+    }
+    let mut valid = BooleanBufferBuilder::new(chunks.iter().map(|chunk| chunk.len()).sum());
+    for chunk in chunks {
+        match chunk.nulls() {
+            Some(nulls) => valid.append_buffer(nulls.inner()),
+            None => valid.append_n(chunk.len(), true),
+        }
+    }
+    Some(NullBuffer::new(valid.finish()))
+}

@@ -1,0 +1,148 @@
+//! Gathers rows of table columns, given by row numbers, into new arrays.
+//!
+//! Fixed-width columns, chunked or not, are gathered by our kernels into memory on huge pages: a result is large and fresh,
+//! and its page faults would cost more than the join (see [`tidegate_structures::pages`]). All other columns go through
+//! `arrow-select`.
+
+mod chunks;
+mod column;
+mod concat;
+mod records;
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::Buffer;
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::interleave::interleave;
+use bytes::Bytes;
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::matches::NO_ROW;
+use tidegate_structures::gather::Store;
+use tidegate_structures::pages::Pages;
+
+use chunks::gather_columns;
+pub(crate) use column::{Column, fixed_width, raw_values};
+pub(crate) use concat::concat_rows;
+use records::Records;
+
+/// Where a column of the result comes from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A column of the left side.
+    Left(Arc<Column>),
+    /// A column of the right side.
+    Right(Arc<Column>),
+    /// A key column: the left side's value, or the right side's where there is no left row.
+    Either(Arc<Column>, Arc<Column>),
+}
+
+/// What is gathered for a row of the result.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub(crate) sources: Vec<Source>,
+    /// The types of the result's columns.
+    pub(crate) types: Vec<DataType>,
+    /// Whether result rows may be without a left row, and without a right row.
+    pub(crate) optional: [bool; 2],
+    /// Right columns that lie row by row, too.
+    pub(crate) records: Vec<Records>,
+}
+
+impl Gather {
+    /// Lays right columns out row by row: worth it for a result that has most right rows, at places far apart.
+    pub(crate) fn lay_out_right(&mut self, rows: (usize, usize), driver: &Driver) -> Result<(), Stopped> {
+        let right = |(place, source): (usize, &Source)| match source {
+            Source::Right(column) if column.width == Some(size_of::<u64>()) => Some((place, column.clone())),
+            _ => None,
+        };
+        self.records = Records::lay_out(self.sources.iter().enumerate().filter_map(right).collect(), rows, driver)?;
+        Ok(())
+    }
+
+    /// The bytes a result row takes, on average.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let bytes = |source: &Source| match source {
+            Source::Left(column) | Source::Right(column) => column.row_bytes(),
+            Source::Either(left, right) => left.row_bytes().max(right.row_bytes()),
+        };
+        self.sources.iter().map(bytes).sum()
+    }
+
+    /// The columns of the result rows given by their rows of each side. Values that will not be read soon are written past
+    /// the caches.
+    pub(crate) fn columns(&self, left: &[u32], right: &[u32], read_soon: bool) -> Result<Vec<ArrayRef>, ArrowError> {
+        let rows = left.len();
+        // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's start.
+        let width = |source: &Source| match source {
+            Source::Left(column) | Source::Right(column) => column.width,
+            Source::Either(..) => None,
+        };
+        let padded = |width: usize| (width * rows).next_multiple_of(64);
+        let mut memory = Pages::<u8>::new(self.sources.iter().filter_map(width).map(padded).sum());
+        let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
+        let mut rest = &mut memory[..];
+        let mut of_source = |source: &Source| {
+            let width = width(source).unwrap_or(0);
+            let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
+            rest = others;
+            &mut out[..width * rows]
+        };
+        let mut out: Vec<&mut [u8]> = self.sources.iter().map(&mut of_source).collect();
+        for records in &self.records {
+            records.gather(right, self.optional[1], &mut out, store);
+        }
+        let mut of_sides = [Vec::new(), Vec::new()];
+        for (source, out) in self.sources.iter().zip(out).filter(|(_, out)| !out.is_empty()) {
+            match source {
+                Source::Left(column) => of_sides[0].push((&**column, out)),
+                Source::Right(column) => of_sides[1].push((&**column, out)),
+                Source::Either(..) => unreachable!("its width is not fixed"),
+            }
+        }
+        for (columns, (rows, optional)) in
+            of_sides.into_iter().zip([(left, self.optional[0]), (right, self.optional[1])])
+        {
+            gather_columns(columns, rows, optional, store);
+        }
+        // 2. They become arrays; the others are gathered one by one.
+        let memory = Bytes::from_owner(memory);
+        let mut start = 0;
+        let mut fixed = |column: &Column, width: usize, rows: &[u32], optional| {
+            let values = Buffer::from(memory.slice(start..start + width * rows.len()));
+            start += padded(width);
+            column.array(values, rows, optional)
+        };
+        let mut array = |column: &Column, rows: &[u32], optional| match column.width {
+            Some(width) => fixed(column, width, rows, optional),
+            None => column.take(rows),
+        };
+        let one = |(source, data_type): (&Source, &DataType)| match source {
+            Source::Left(column) => array(column, left, self.optional[0]),
+            Source::Right(column) => array(column, right, self.optional[1]),
+            Source::Either(of_left, of_right) => either(of_left, of_right, left, right, data_type),
+        };
+        self.sources.iter().zip(&self.types).map(one).collect()
+    }
+}
+
+/// The left column's value where there is a left row, else the right column's, in one type.
+fn either(
+    of_left: &Column,
+    of_right: &Column,
+    left: &[u32],
+    right: &[u32],
+    data_type: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    let as_common = |array: ArrayRef| match array.data_type() == data_type {
+        true => Ok(array),
+        false => arrow_cast::cast(&array, data_type),
+    };
+    if left.iter().all(|&row| row != NO_ROW) {
+        return as_common(of_left.take(left)?);
+    }
+    let left_values = as_common(of_left.take(left)?)?;
+    let right_values = as_common(of_right.take(right)?)?;
+    let places: Vec<_> = left.iter().enumerate().map(|(at, &row)| (usize::from(row == NO_ROW), at)).collect();
+    interleave(&[&*left_values, &*right_values], &places)
+}
