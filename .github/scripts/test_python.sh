@@ -4,4 +4,4 @@
 # Two processes, each with whole files: while one waits for Spark, the other computes. A session of Spark takes some
 # gigabytes, so that there are no more of them.
 set -euo pipefail
-python -m pytest --quiet --numprocesses 2 --dist loadfile "$@"
+python -m pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder "$@"

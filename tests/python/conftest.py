@@ -22,6 +22,11 @@ settings.load_profile("fast")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for Spark come first, so that short ones fill the processes in the end."""
+    items.sort(key=lambda item: "spark" not in item.path.name)
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real data; each folder in it has a README with its source and its counts."""
