@@ -15,7 +15,7 @@ pub const MAX_THREADS: usize = 512;
 pub(crate) const PART_ROWS: usize = 1 << 15;
 
 /// Fewer items than these are one thread's work, which is done before another would be awake.
-const FEW: usize = 1 << 12;
+const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of one call on its threads.
 ///

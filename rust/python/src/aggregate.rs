@@ -182,23 +182,23 @@ fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
 
 /// The columns of the result, from names to `tidegate.agg` functions.
 fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
-    let wrong = |what: &Bound<'_, PyAny>| {
-        let kind = what.get_type();
-        PyTypeError::new_err(format!(
-            "aggs: expected a mapping from names to functions such as tidegate.agg.sum(\"size\"), got {kind}"
-        ))
-    };
-    let mapping = aggs.cast::<PyMapping>().map_err(|_| wrong(aggs))?;
+    const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
+    let mapping = aggs.cast::<PyMapping>().map_err(|_| {
+        PyTypeError::new_err(format!("aggs: expected a mapping from names to functions {EXAMPLE}, got {aggs:?}"))
+    })?;
     let one = |item: Bound<'_, PyAny>| {
         let (name, given): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+        let name: String = name
+            .extract()
+            .map_err(|_| PyTypeError::new_err(format!("aggs: expected names that are strings, got {name:?}")))?;
         if !given.is_instance(aggregate_type(aggs.py())?)? {
-            return Err(wrong(&given));
+            return Err(PyTypeError::new_err(format!("aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}")));
         }
         let function: String = given.getattr("function")?.extract()?;
         let known = Function::ALL.map(|function| (function.name(), function));
         let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
         Ok(Aggregate {
-            name: name.extract().map_err(|_| wrong(&name))?,
+            name,
             function: word("aggs", &function, &known)?,
             column: given.getattr("column")?.extract()?,
             predicate: condition.as_ref().map(extract_row).transpose()?,

@@ -38,7 +38,7 @@ use crate::interval_join::{Interval, NO_KEY};
 use crate::matches::How;
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of work for one.
-pub const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
+const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
 /// Rows of an epoch whose results are made together: enough that little is done for a piece as such, and few enough that
 /// threads share an epoch out, two of them even a small one.

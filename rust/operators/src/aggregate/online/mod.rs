@@ -331,6 +331,8 @@ impl OnlineWindows for OnlineAggregate {
         let open = self.open.iter_mut().map(|open| open.arrange(order.ranks)).collect::<Vec<_>>();
         let kept = self.kept.iter_mut().map(|kept| arrange(&mut kept.keys, order.ranks)).collect::<Vec<_>>();
         self.lanes.iter_mut().for_each(|lane| lane.arrange(&open, &kept));
+        // What the halves of windows remember of slices is in the former order: the next window begins with new ones.
+        self.position = Position::new(self.position.next);
     }
 
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32)) {

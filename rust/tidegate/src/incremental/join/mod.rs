@@ -20,9 +20,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::matches::How;
-use tidegate_operators::online_join::SMALL_EPOCH;
 use tidegate_structures::gate::Planned;
-use tidegate_sync::Stop;
 
 use super::intake::Intake;
 use super::latency::Latency;
@@ -91,8 +89,6 @@ pub struct StreamJoin {
     epoch: Option<i64>,
     ready: VecDeque<RecordBatch>,
     driver: Driver,
-    /// For work that is not worth waking other threads.
-    alone: Driver,
     latency: Latency,
     rows_out: u64,
     /// Why the join cannot go on.
@@ -157,7 +153,6 @@ impl StreamJoin {
             epoch: None,
             ready: VecDeque::new(),
             driver: lasting(*threads, options.pin)?,
-            alone: Driver::new(1, Stop::default()),
             latency: Latency::default(),
             rows_out: 0,
             failed: None,
@@ -229,7 +224,7 @@ impl StreamJoin {
         if !blocks.is_empty() {
             let rows = blocks.iter().map(Planned::len).sum();
             self.within(rows, |join| {
-                let ready = ReadyRuns::new(&blocks, join.driver_for(rows))?;
+                let ready = ReadyRuns::new(&blocks, &join.driver.fit(rows))?;
                 drop(blocks);
                 join.begin(ready)?;
                 join.go_on()
@@ -256,8 +251,7 @@ impl StreamJoin {
 
     /// Does the work of so many rows: on the caller's thread, or on one of those that last, near the others.
     fn within(&mut self, rows: usize, work: impl FnOnce(&mut Self) -> Result<()> + Send) -> Result<()> {
-        let driver = self.driver_for(rows).clone();
-        driver.within(|| work(self))
+        self.driver.fit(rows).within(|| work(self))
     }
 
     /// Takes ready rows into the stores and begins to join them.
@@ -271,7 +265,7 @@ impl StreamJoin {
         let (left_runs, right_runs) = runs.split_at(runs.partition_point(|run| side_of(run.source) == Side::Left));
         let left_rows = || side_rows(left.schema(), left_runs, &sources);
         let right_rows = || side_rows(right.schema(), right_runs, &sources);
-        let driver = self.driver_for(ts.len()).clone();
+        let driver = self.driver.fit(ts.len());
         let is_little = left_runs.len() <= 1 && right_runs.len() <= 1;
         let (left_rows, right_rows) =
             if is_little { (left_rows(), right_rows()) } else { driver.both(left_rows, right_rows) };
@@ -308,7 +302,7 @@ impl StreamJoin {
             Progress::Pieces(pieces) => {
                 let (engine, maker) = (&*self.engine, self.maker());
                 let work = |rows| maker.batches(&engine.assemble(rows));
-                let made = self.driver_for(engine.epoch_rows()).map(pieces, work)?;
+                let made = self.driver.fit(engine.epoch_rows()).map(pieces, work)?;
                 self.keep(made)
             }
         }
@@ -332,14 +326,10 @@ impl StreamJoin {
         }
         let maker = self.maker();
         let made = self
-            .driver_for(results.left.len())
+            .driver
+            .fit(results.left.len())
             .map(cuts(results), |rows| maker.batch(results, rows).map(|batch| vec![batch]))?;
         self.keep(made)
-    }
-
-    /// What does the work of so many rows: the caller alone, or all threads.
-    fn driver_for(&self, rows: usize) -> &Driver {
-        if rows < SMALL_EPOCH { &self.alone } else { &self.driver }
     }
 
     fn maker(&self) -> Maker {
