@@ -355,7 +355,7 @@ def test_functions_are_values():
         ({"aggs": {"window_end": agg.count()}}, SchemaError, "two columns `window_end`"),
         ({"aggs": {"x": agg.Aggregate("sum")}}, TidegateError, "aggs: `x`: sum needs a column"),
         ({"aggs": {"x": agg.Aggregate("mode", "size")}}, TidegateError, "got `mode`"),
-        ({"aggs": {"x": "sum"}}, TypeError, "aggs: `x`: expected a function such as tidegate.agg.sum"),
+        ({"aggs": {"x": "sum"}}, TypeError, "aggs: `x`: expected a function such as"),
         ({"aggs": {1: agg.count()}}, TypeError, "aggs: expected names that are strings, got 1"),
         ({"aggs": [agg.count()]}, TypeError, "aggs: expected a mapping from names to functions"),
         ({"where": "size"}, SchemaError, "where: expected a condition that is true or false"),
