@@ -115,9 +115,9 @@ def summed(pairs: DataFrame) -> DataFrame:
 def tide_summed(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
     """The same aggregate, begun inside the native call."""
 
-    def partial(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def partial(batch: pa.RecordBatch) -> pa.Table:
         groups = pa.table(batch).group_by("key").aggregate([("c", "count"), ("c", "sum")])
-        return groups.combine_chunks().to_batches()[0].rename_columns(["key", "pairs", "total"])
+        return groups.rename_columns(["key", "pairs", "total"])
 
     partials = tidegate.spark.interval_join(
         left,

@@ -423,9 +423,9 @@ def test_where_as_an_expression(sides):
 
 
 def test_then_aggregates_in_the_call(sides):
-    def partial(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def partial(batch: pa.RecordBatch) -> pa.Table:
         groups = pa.table(batch).group_by("key").aggregate([("partition_right", "sum")])
-        return groups.rename_columns(["key", "total"]).combine_chunks().to_batches()[0]
+        return groups.rename_columns(["key", "total"])
 
     query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s"}
     partials = tidegate.spark.interval_join(

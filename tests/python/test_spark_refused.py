@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
 
@@ -128,3 +129,92 @@ def test_a_worker_of_a_stream_whose_python_lacks_the_package(spark, folder, tmp_
     sink = streaming.Sink(tmp_path)
     with pytest.raises((StreamingQueryException, PySparkException), match=LACKING):
         sink.drain(streaming.joined(spark, folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"partitions": "8"}, "partitions: expected an int or None, got '8'"),
+        ({"partitions": True}, "partitions: expected an int or None, got True"),
+        ({"columns": "ts"}, "columns: expected a list of column names, got 'ts'"),
+        ({"by": 5}, "by: expected a column name, a list of names or of pairs of"),
+        ({"late_as": 3}, "late_as: expected the name of a column, got 3"),
+        ({"then": "v", "then_schema": "v long"}, "then: expected a function of a pyarrow.Record"),
+    ],
+)
+def test_arguments_of_other_types(spark, folder, change, message):
+    sides = (spark.read.parquet(str(folder / side)) for side in streaming.SIDES)
+    with pytest.raises(TypeError, match=message):
+        tidegate.spark.interval_join(*sides, **{**streaming.QUERY, **change})
+
+
+@pytest.mark.parametrize(
+    ("streams", "change", "message"),
+    [
+        (None, {}, "stream: expected a DataFrame of Spark, got builtins.NoneType"),
+        (pd.DataFrame(), {}, r"stream: expected a DataFrame of Spark, got pandas\."),
+        ("left", {"aggs": [agg.count()]}, "aggs: expected a mapping of names to functions such as"),
+        ("left", {"by": 3}, "by: expected a column name or a list of them, got 3"),
+    ],
+)
+def test_arguments_of_other_types_for_windows(spark, folder, streams, change, message):
+    if isinstance(streams, str):
+        streams = spark.read.parquet(str(folder / streams))
+    with pytest.raises(TypeError, match=message):
+        tidegate.spark.aggregate(streams, **{**WINDOWS, **change})
+
+
+def test_arguments_to_explain(spark, folder):
+    table = spark.read.parquet(str(folder / "left"))
+    for function, inputs, given, message in (
+        (tidegate.spark.interval_join, [table], streaming.QUERY, "argument: 'right_df'"),
+        (tidegate.spark.window_join, [table, table], {"on": "ts"}, "argument: 'window'"),
+        (tidegate.spark.aggregate, [], WINDOWS, "argument: 'streams'"),
+        (tidegate.spark.band_join, [table, table], {**BAND, "windows": 3}, "argument 'windows'"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            tidegate.spark.explain(function, *inputs, **given)
+
+
+def test_keys_that_spark_does_not_compare_by_their_bytes(spark, folder):
+    table = spark.read.parquet(str(folder / "left"))
+    other = table.withColumn("k", F.collate("k", "UTF8_LCASE"))
+    with pytest.raises(tidegate.SchemaError, match="right: key column 'k' is compared as UTF8_LC"):
+        tidegate.spark.interval_join(table, other, **streaming.QUERY)
+    with pytest.raises(tidegate.SchemaError, match="stream: key column 'k' is compared as"):
+        tidegate.spark.aggregate(other, **WINDOWS)
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        (lambda batch: batch.num_rows, "must return a pyarrow.RecordBatch or pyarrow.Table, and"),
+        (lambda batch: batch.select(["k"]), "a column 'k' of type string, which does not become"),
+    ],
+)
+def test_what_then_may_not_return(spark, folder, then, message):
+    table = spark.read.parquet(str(folder / "left"))
+    found = tidegate.spark.interval_join(
+        table, table, **streaming.QUERY, then=then, then_schema="k int"
+    )
+    with pytest.raises(PySparkException, match=message):
+        found.collect()
+
+
+def test_rows_that_the_watermark_has_passed(spark, folder):
+    left, right = streaming.read(spark, folder)
+    pairs = tidegate.spark.interval_join(left, right, **streaming.QUERY)
+    counted = left.groupBy(F.window("ts", "4 seconds"), "k").count()
+    starts = counted.select(F.window_time("window").alias("ts"), "k", "count")
+    renamed = right.select("k", F.col("ts").alias("other"))
+    met = left.join(renamed, "k").where("other between ts and ts + interval 3 seconds")
+    for stream, name in (
+        (pairs.withWatermark("ts", "1 second"), "TransformWithState"),
+        (starts, "Aggregate"),
+        (met, "Join"),
+    ):
+        with pytest.raises(tidegate.TidegateError, match=rf"stateful .* \({name}.*: write them to"):
+            tidegate.spark.aggregate(stream, **WINDOWS)
+    # Joins with tables and counts of tables keep no rows back.
+    of_table = spark.read.parquet(str(folder / "right")).groupBy("k").count()
+    assert tidegate.spark.aggregate(left.join(of_table, "k"), **WINDOWS).isStreaming

@@ -24,13 +24,18 @@ Streaming DataFrames go through one stateful operator. Each needs a watermark on
 (`withWatermark`) and the session Spark's RocksDB state store; the output mode is `append`. A pair
 comes out in the micro-batch whose watermark has passed its later row, a row without a partner in
 the one whose watermark has passed all that it could have had, and the aggregates of a window in the
-one whose watermark has passed its end. The mode `update` gives the same rows, since none is ever
-updated, and Spark refuses `complete`. Every row, or what it adds to a slice of time, is written to
-the state store once, and removed once it cannot matter any more; native operators stay in the
-Python workers' memory from batch to batch, and are made anew from the store where a worker was
-lost. Rows are late if they are older
-than the watermark; `late_as` lets them out, too. Which rows are late depends on the micro-batches
-and on Spark's watermark, which may be lower for a while after a restart, and nothing else.
+one whose watermark has passed its end. The mode `update` gives the same rows at the same time: none
+is ever updated, and no window comes before its end. Spark refuses `complete`. Every row, or what it
+adds to a slice of time, is written to the state store once, and removed once it cannot matter any
+more; native operators stay in the Python workers' memory from batch to batch, and are made anew
+from the store where a worker was lost. Rows are late if they are older than the watermark;
+`late_as` lets them out, too. Which rows are late depends on the micro-batches and on Spark's
+watermark, which may be lower for a while after a restart, and nothing else.
+
+What comes out of a stream is older than its watermark. So no operation that waits for a watermark
+can follow in the same query: those of this package are refused there, and Spark's own, after
+another `withWatermark`, would never give a row, for the watermark of a query waits for all of its
+streams. Write the rows to a sink, and read that as the stream of another query.
 
 DataFrames of several sessions of one Spark (`newSession`, and those in `foreachBatch`) can be
 joined, as in Spark itself; the settings are those of the first one's session. DataFrames of Spark
@@ -46,6 +51,7 @@ settings. For data that fits one machine, `tidegate.interval_join` is faster.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.spark import _aggregate, _explain, _window
@@ -147,12 +153,13 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             row has nulls elsewhere, and there a struct of `stream`, the number of its DataFrame,
             and `row`, a struct of its columns that the aggregation reads. Without it, late rows
             are dropped.
-        then: Applied to every batch of the result inside the same call.
+        then: Applied to every batch of the result inside the same call, as for `interval_join`.
         then_schema: Spark schema of what `then` returns.
 
     Returns:
         A DataFrame of `window_start` and `window_end`, the key columns, and a column for each of
-        `aggs`.
+        `aggs`. Of streams, the row of a window comes once, when the watermark has passed its end,
+        whichever the output mode.
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
@@ -209,6 +216,9 @@ def explain(
           placed     left rows stay in their partitions
           because    right has 16,000 bytes, at most 64.0 MB
     """
+    if function in (interval_join, window_join, band_join, aggregate):
+        # Refuses arguments that the function does not have, and names those that it lacks.
+        inspect.signature(function).bind(*inputs, **arguments)
     kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
     if function is window_join:
         kept["lower"], kept["upper"] = _window.bounds(kept.pop("window"))

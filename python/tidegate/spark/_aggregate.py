@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, cast, get_args
@@ -29,7 +30,7 @@ from tidegate.spark import _balance, _bounds, _layout, _stream, _stream_aggregat
 from tidegate.spark._aggregate_task import AggregateTask, Aggregation, Partials
 from tidegate.spark._axis import TimeAxis
 from tidegate.spark._balance import Division, Sample
-from tidegate.spark._input import Input, check_frames
+from tidegate.spark._input import Input, check_frames, check_keys
 from tidegate.spark._join import in_partitions, outgoing
 from tidegate.spark._layout import Layout, Reach
 from tidegate.spark._pack import PACKS, RIGHT, Packer
@@ -37,6 +38,7 @@ from tidegate.spark._plan import (
     DAY,
     FRACTION,
     check_division,
+    check_late_as,
     cores,
     default_partitions,
     empty,
@@ -46,8 +48,6 @@ from tidegate.spark._plan import (
 from tidegate.spark._task import on_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import SparkSession
 
     from tidegate.spark._task import Then
@@ -88,8 +88,8 @@ class AggregatePlan:
         late_as: str | None = None,
     ) -> AggregatePlan:
         """Check the arguments of `tidegate.spark.aggregate`."""
-        frames = (streams,) if isinstance(streams, DataFrame) else tuple(streams)
-        keys = [by] if isinstance(by, str) else list(by or ())
+        frames = tuple(streams) if isinstance(streams, list | tuple) else (streams,)
+        keys = _key_names(by)
         check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
             message = (
@@ -97,12 +97,18 @@ class AggregatePlan:
             )
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
+        if not isinstance(aggs, Mapping):
+            message = "aggs: expected a mapping of names to functions such as "
+            message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
+            raise TypeError(message)
         aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where)
         names = _names(frames)
         check_frames(frames, names)
         _check_kind(frames, names, late_as)
         tables = [empty(frame, name) for frame, name in zip(frames, names, strict=True)]
         aggregation.run(tables)
+        for frame, name in zip(frames, names, strict=True):
+            check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *_others(aggregation, tables))))
         _check_types(frames, sent)
         result = _spark_schema(frames, aggregation)
@@ -305,6 +311,15 @@ def aggregated(
     return packs.mapInArrow(on_worker(task.run, "tidegate_aggregate"), schema)
 
 
+def _key_names(by: str | Sequence[str] | None) -> list[str]:
+    if by is None or isinstance(by, str):
+        return [] if by is None else [by]
+    if not isinstance(by, Sequence):
+        message = f"by: expected a column name or a list of them, got {by!r}"
+        raise TypeError(message)
+    return list(by)
+
+
 def _names(frames: Sequence[DataFrame]) -> list[str]:
     if not frames:
         message = "streams: expected at least one DataFrame, got none"
@@ -320,9 +335,7 @@ def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str 
             message = f"{name} {kinds[0]} a streaming DataFrame and {names[0]} {kinds[1]}: read "
             message += "all as streams, or aggregate inside `foreachBatch`, where all are tables"
             raise tidegate.TidegateError(message)
-    if late_as is not None and not frames[0].isStreaming:
-        message = "late_as: in an aggregation of tables no row is late: leave it out"
-        raise tidegate.TidegateError(message)
+    check_late_as(late_as, "an aggregation", streams=frames[0].isStreaming)
 
 
 def _others(query: Aggregation, tables: Sequence[pa.Table]) -> list[str]:

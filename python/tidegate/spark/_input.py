@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     IntegralType,
     LongType,
     MapType,
+    StringType,
     StructField,
     StructType,
     VariantType,
@@ -44,6 +45,17 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
             message = f"{names[0]} and {name} are of different sessions, of which one is Spark "
             message += "Connect's: make both with one session"
             raise tidegate.TidegateError(message)
+
+
+def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
+    """Refuse keys that Spark takes for equal where their bytes differ."""
+    for name in names:
+        kind = frame.schema[name].dataType
+        if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":
+            message = f"{side}: key column {name!r} is compared as {kind.collation} by Spark, and "
+            message += "by its bytes here: give it the collation UTF8_BINARY with "
+            message += "pyspark.sql.functions.collate, in lower case if case is to be ignored"
+            raise tidegate.SchemaError(message)
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,11 @@ def outgoing(
         message = "`then` and `then_schema` go together: give both or none"
         raise tidegate.TidegateError(message)
     names = tuple(result.names)
-    if then_schema is None:
+    if then_schema is None or then is None:
         return result, Output(names, None, None)
+    if not callable(then):
+        message = f"then: expected a function of a pyarrow.RecordBatch, got {then!r}"
+        raise TypeError(message)
     schema = _schema.struct(session, then_schema)
     return schema, Output(names, then, _schema.arrow(session, schema))
 

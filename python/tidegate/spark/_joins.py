@@ -94,8 +94,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         late_as: For streams: the name of a further column of the result, which is `left` or `right`
             in a late row of that side, with null for what it has not, and null in a result. Without
             it, late rows are dropped.
-        then: Applied to every batch of the result inside the same call. It sees some of the rows
-            at a time, so an aggregate must be finished by a `groupBy` of its partial results.
+        then: Applied to every `pyarrow.RecordBatch` of the result inside the same call; returns
+            another, or a `pyarrow.Table`. It sees some of the rows at a time, so an aggregate must
+            be finished by a `groupBy` of its partial results.
         then_schema: Spark schema of what `then` returns, as a `StructType` or text such as
             `"origin string, flights bigint"`.
 

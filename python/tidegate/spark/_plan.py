@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 import tidegate
 from tidegate.spark import _balance, _layout, _schema, _stream, _whole
 from tidegate.spark._balance import Division, Sample
-from tidegate.spark._input import Input, check_frames
+from tidegate.spark._input import Input, check_frames, check_keys
 from tidegate.spark._jobs import described
 from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark._query import Query, native_schema
@@ -66,8 +66,13 @@ class Columns:
         cls, left: DataFrame, right: DataFrame, query: Query, columns: Sequence[str] | None
     ) -> Columns:
         """Check the query against both schemas, and drop the columns that nobody asks for."""
+        if isinstance(columns, str):
+            message = f"columns: expected a list of column names, got {columns!r}"
+            raise TypeError(message)
         tables = empty(left, "left"), empty(right, "right")
         native = native_schema(query, *tables, None if columns is None else list(columns))
+        for side, frame in enumerate((left, right)):
+            check_keys(frame, [pair[side] for pair in query.by], NAMES[side])
         origins = _schema.output(left.columns, right.columns, query.by, query.how, query.suffix)
         asked = {name: origins[name] for name in native.names}
         if not asked:
@@ -99,8 +104,16 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
         message = "{} is a streaming DataFrame and {} is not: read both as streams, or join inside "
         message += "`foreachBatch`, where both are tables"
         raise tidegate.TidegateError(message.format(*names))
-    if late_as is not None and not left.isStreaming:
-        message = "late_as: in a join of tables no row is late: leave it out"
+    check_late_as(late_as, "a join", streams=left.isStreaming)
+
+
+def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
+    """Refuse a column for late rows where there are none, and what is no name."""
+    if late_as is not None and not isinstance(late_as, str):
+        message = f"late_as: expected the name of a column, got {late_as!r}"
+        raise TypeError(message)
+    if late_as is not None and not streams:
+        message = f"late_as: in {what} of tables no row is late: leave it out"
         raise tidegate.TidegateError(message)
 
 
@@ -341,6 +354,9 @@ def check_division(
     keyed: bool,
 ) -> None:
     """Refuse numbers of partitions and ways to divide that there are not."""
+    if type(partitions) not in (int, type(None)):
+        message = f"partitions: expected an int or None, got {partitions!r}"
+        raise TypeError(message)
     if partitions is not None and partitions < 1:
         message = f"partitions: expected at least 1, got {partitions}"
         raise tidegate.TidegateError(message)

@@ -181,7 +181,9 @@ class BandQuery:
             # Refuses windows of rows, which have no order here.
             _window.bounds(window)
         times = None if time is None else _schema.pair(time)
-        return cls(_schema.pairs(on), within, times, window, _schema.pairs(by), where, how, suffix)
+        return cls(
+            _schema.pairs(on, "on"), within, times, window, _schema.pairs(by), where, how, suffix
+        )
 
     @property
     def compared(self) -> KeyPairs:

@@ -63,7 +63,7 @@ class Origin:
     name: str
 
 
-def pairs(by: KeyNames | None) -> KeyPairs:
+def pairs(by: KeyNames | None, argument: str = "by") -> KeyPairs:
     """`by` as pairs of a left and a right name."""
     if by is None:
         return ()
@@ -71,6 +71,10 @@ def pairs(by: KeyNames | None) -> KeyPairs:
         return ((by, by),)
     if isinstance(by, Mapping):
         return tuple(by.items())
+    if not isinstance(by, Sequence):
+        message = f"{argument}: expected a column name, a list of names or of pairs of a left and "
+        message += f"a right name, or a mapping of left to right names, got {by!r}"
+        raise TypeError(message)
     return tuple(pair(names) for names in by)
 
 

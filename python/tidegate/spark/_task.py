@@ -14,7 +14,7 @@ import tidegate
 from tidegate.spark._pack import LEFT, RIGHT, Pack, unpacked
 from tidegate.spark._query import joined
 
-Then = Callable[[pa.RecordBatch], pa.RecordBatch]
+Then = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -73,17 +73,30 @@ class Output:
         if self.then is None or self.schema is None:
             return batch
         result = self.then(batch)
+        if not isinstance(result, pa.RecordBatch | pa.Table):
+            message = "`then` must return a pyarrow.RecordBatch or pyarrow.Table, and returned "
+            message += f"{type(result)}"
+            raise TypeError(message)
         if result.schema.names != self.schema.names:
             message = (
                 f"`then` returned the columns {result.schema.names}, but `then_schema` has "
                 f"{self.schema.names}"
             )
             raise tidegate.SchemaError(message)
-        columns = [
-            column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(result.columns, self.schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        columns = map(_cast, result.columns, self.schema)
+        return pa.RecordBatch.from_arrays([*columns], schema=self.schema)
+
+
+def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    """What `then` returned as a column, in the type that Spark expects."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    try:
+        return column if column.type == field.type else column.cast(field.type)
+    except pa.ArrowException as error:
+        message = f"`then` returned a column {field.name!r} of type {column.type}, which does not "
+        message += f"become {field.type} of `then_schema`: {error}"
+        raise tidegate.SchemaError(message) from error
 
 
 @dataclass(frozen=True)
