@@ -236,6 +236,8 @@ def test_oracle_a_snapshot_goes_on(query, events, before, after, rng):
     with BandJoin(SCHEMA, SCHEMA, **query.arguments(), algorithm=before, threads=1) as first:
         begun = feed(first, events[:cut], rng)
         state = first.snapshot()
+        # Whoever gives a snapshot goes on as well.
+        same(begun + feed(first, events[cut:], rng) + finish(first), wanted)
     with BandJoin(
         SCHEMA, SCHEMA, **query.arguments(), algorithm=after, threads=2, pin=False
     ) as other:
