@@ -5,6 +5,7 @@ own oracle: what is evaluated has tests of its own, in `test_expressions.py`.
 """
 
 import math
+import random
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -132,3 +133,21 @@ def test_explain_says_what_is_scanned() -> None:
     text = tidegate.explain(interval_join, table, table, where="left.x > 1", **plan)
     assert "  scan       none: the condition has no conjunct that compares numbers" in text
     assert "in time order; none by value, since no numbers of the two sides are compared" in text
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+def test_rows_without_a_key_beside_many_keys(how):
+    # In no order, and of more keys than are told apart in one go.
+    rng = random.Random(3)  # noqa: S311 - no secret
+
+    def table(rows: int) -> pa.Table:
+        keys = [rng.randrange(5000) if at % 7 else None for at in range(rows)]
+        times = [rng.randrange(10_000) for _ in range(rows)]
+        return pa.table({"ts": times, "k": keys, "n": [rng.randrange(100) for _ in range(rows)]})
+
+    arguments = {"on": "ts", "by": "k", "lower": -2000, "upper": 2000, "how": how, "threads": 2}
+    left, right = table(9_000), table(11_000)
+    found = interval_join(left, right, **arguments, where="left.n < right.n + 30")
+    assert found == interval_join(
+        left, right, **arguments, where="(left.n < right.n + 30) OR FALSE"
+    )

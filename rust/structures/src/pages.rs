@@ -73,7 +73,17 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     /// When the operating system has no memory left, as `Vec` does.
     pub fn new(len: usize) -> Self {
         let bytes = len.checked_mul(size_of::<T>()).expect("an array's size fits in usize");
-        Pages { block: Block::take(bytes), len, values: PhantomData }
+        let mut block = Block::take(bytes);
+        if cfg!(debug_assertions) {
+            // Nobody gets away with reading what was not written.
+            block.bytes_mut().fill(0xff);
+        }
+        Pages { block, len, values: PhantomData }
+    }
+
+    /// Shortens the array, if it is longer.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
     }
 
     /// Whether the memory is large and has been used before, so that it is mapped but in no cache.

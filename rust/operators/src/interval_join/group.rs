@@ -48,6 +48,10 @@ impl<'a> Groups<'a> {
         let mut ts = Pages::new(keys.len());
         let mut numbers = Pages::new(keys.len());
         let starts = partition(keys, side.ts, key_count, &mut ts, &mut numbers, driver)?;
+        // Rows without a key have no place.
+        let with_key = starts.last().map_or(0, |&end| end as usize);
+        ts.truncate(with_key);
+        numbers.truncate(with_key);
         let ascending = sorted || sort_groups(&starts, &mut ts, &mut numbers, driver)?;
         Ok(Groups { starts, ts: Times::Owned(ts), numbers: Some(numbers), ascending })
     }

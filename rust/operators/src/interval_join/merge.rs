@@ -54,7 +54,7 @@ pub(super) fn merge(
     let buckets = Buckets { first: 0, shift: 0, count: key_count };
     let chunks = driver.map(tiles().collect(), |tile| Chunk::count(rows.slice(tile), buckets))?;
     let mut numbers = Pages::new(right.ts.len());
-    let (_, writers) = writers(chunks, Target { keys: None, ts: None, numbers: &mut numbers });
+    let (starts, writers) = writers(chunks, Target { keys: None, ts: None, numbers: &mut numbers });
     let early_rows = |part: &Range<usize>| {
         let end = before(part.start, early);
         let tile = (0..parts.len()).min_by_key(|&tile| cuts[tile].abs_diff(end)).expect("a tile");
@@ -77,6 +77,8 @@ pub(super) fn merge(
             writer.merge(ts, late, leaving, left, bytemuck::cast_slice_mut(runs));
         },
     )?;
+    // Rows without a key have no place.
+    numbers.truncate(starts.last().map_or(0, |&end| end as usize));
     Ok(Matches::new(runs, Some(numbers), true, right.ts.len()))
 }
 

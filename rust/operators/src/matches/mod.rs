@@ -68,6 +68,8 @@ impl Matches {
     /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there is no `rows`.
     /// `ascending` says whether the numbers of each run ascend.
     pub(crate) fn new(runs: Pages<Run>, rows: Option<Pages<u32>>, ascending: bool, right_rows: usize) -> Self {
+        let is_row = |row: &u32| (*row as usize) < right_rows;
+        debug_assert!(rows.as_ref().is_none_or(|rows| rows.iter().all(is_row)), "every place has a right row");
         Matches { runs, first_left: 0, rows, ascending, right_rows }
     }
 
