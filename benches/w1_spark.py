@@ -30,6 +30,9 @@ from spark_costs import at_most, fingerprint, in_turns, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Literal
+
+    Parallelism = Literal["auto", "broadcast", "key", "time", "hybrid"]
 
 SPAN = 1_000_000_000  # microseconds that the rows are spread over
 MATCHES = 4  # right rows that a left row meets, on average
@@ -100,10 +103,18 @@ def bins(left: DataFrame, right: DataFrame, case: Case, hint: str) -> DataFrame:
     return binned.join(right.hint(hint), equal & near).drop("bin", "rbin")
 
 
-def tide(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """`tidegate.spark.interval_join` with its defaults."""
+def tide(
+    left: DataFrame, right: DataFrame, case: Case, parallelism: Parallelism = "auto"
+) -> DataFrame:
+    """`tidegate.spark.interval_join`, all else by default."""
     return tidegate.spark.interval_join(
-        left, right, on=("ts", "rts"), by={"key": "rkey"}, lower=-case.half, upper=case.half
+        left,
+        right,
+        on=("ts", "rts"),
+        by={"key": "rkey"},
+        lower=-case.half,
+        upper=case.half,
+        parallelism=parallelism,
     )
 
 
@@ -112,7 +123,9 @@ def summed(pairs: DataFrame) -> DataFrame:
     return pairs.groupBy("key").agg(F.count("*").alias("pairs"), F.sum("c").alias("total"))
 
 
-def tide_summed(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
+def tide_summed(
+    left: DataFrame, right: DataFrame, case: Case, parallelism: Parallelism
+) -> DataFrame:
     """The same aggregate, begun inside the native call."""
 
     def partial(batch: pa.RecordBatch) -> pa.Table:
@@ -127,6 +140,7 @@ def tide_summed(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
         lower=-case.half,
         upper=case.half,
         columns=["key", "c"],
+        parallelism=parallelism,
         then=partial,
         then_schema="key bigint, pairs bigint, total bigint",
     )
@@ -139,12 +153,12 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
     joins: dict[str, Callable[[], DataFrame]] = {
-        "tidegate": lambda: tide(left, right, case),
+        "tidegate": lambda: tide(left, right, case, arguments.parallelism),
         "hash": lambda: bins(left, right, case, "shuffle_hash"),
         "merge": lambda: bins(left, right, case, "merge"),
     }
     sums: dict[str, Callable[[], DataFrame]] = {
-        "tidegate": lambda: tide_summed(left, right, case),
+        "tidegate": lambda: tide_summed(left, right, case, arguments.parallelism),
         "hash": lambda: summed(bins(left, right, case, "shuffle_hash")),
     }
     for group in (joins, sums):
@@ -190,6 +204,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="*", default=[10, 1_000, 100_000])
     parser.add_argument("--keys-skewed", type=int, nargs="*", default=[])
     parser.add_argument("--keys-hot", type=int, nargs="*", default=[], help="half on one key")
+    parser.add_argument("--parallelism", default="auto", help="of tidegate's joins")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)

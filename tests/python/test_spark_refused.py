@@ -185,6 +185,13 @@ def test_keys_that_spark_does_not_compare_by_their_bytes(spark, folder):
         tidegate.spark.aggregate(other, **WINDOWS)
 
 
+def test_a_column_that_does_not_go_to_python(spark, folder):
+    table = spark.read.parquet(str(folder / "left"))
+    other = table.selectExpr("*", "INTERVAL '3' YEAR as years")
+    with pytest.raises(tidegate.SchemaError, match="column 'years' is interval year, which Spark"):
+        tidegate.spark.interval_join(table, other, **streaming.QUERY)
+
+
 @pytest.mark.parametrize(
     ("then", "message"),
     [

@@ -1,8 +1,11 @@
 """Joins of streaming DataFrames: the rows of the join of tables, wherever a query stops."""
 
 import sys
+from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import tidegate
@@ -51,6 +54,22 @@ def test_rows_of_a_key_in_many_buckets(spark, tmp_path):
         streaming.joined(spark, tmp_path, how="right", parallelism="hybrid")
     )
     streaming.check(tmp_path, found, how="right")
+
+
+def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
+    streaming.write(tmp_path, 3, seed=7)
+    for path in sorted((tmp_path / "right").iterdir())[1:]:
+        path.unlink()
+    with settings(spark, spark__sql__streaming__multipleWatermarkPolicy="max"):
+        found = streaming.Sink(tmp_path).drain(streaming.joined(spark, tmp_path, how="left"))
+    assert set(found["late"].to_pylist()) == {"left", None}
+    late = found.filter(pc.equal(found["late"], "left"))["v"]
+    results = found.filter(pc.is_null(found["late"])).drop_columns("late")
+    left, right = (pq.read_table(tmp_path / side) for side in streaming.SIDES)
+    left = left.filter(pc.invert(pc.is_in(left["v"], pa.array([*late.to_pylist(), streaming.END]))))
+    expected = tidegate.interval_join(left, right, **streaming.QUERY, how="left")
+    found_rows = Counter(tuple(row.values()) for row in results.to_pylist() if row["v"] > 0)
+    assert found_rows == Counter(tuple(row.values()) for row in expected.to_pylist())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")

@@ -31,13 +31,13 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", streaming_query.tried("interval_join"))
 def test_nothing_is_lost_and_nothing_doubled(tmp_path, name):
-    # A batch for each kill, and some that are left alone.
-    streaming.write(tmp_path, KILLS + 3, seed=KILLS)
+    # A batch for each kill, some that end before their kill, and some that are left alone.
+    streaming.write(tmp_path, KILLS + KILLS // 2 + 2, seed=KILLS)
     draw = random.Random(KILLS)  # noqa: S311 - for tests
     commits = tmp_path / "checkpoint" / "commits"
     command = [sys.executable, streaming_query.__file__, str(tmp_path), name]
     killed = 0
-    for _ in range(10 * KILLS):
+    for _ in range(2 * KILLS):
         if killed == KILLS:
             break
         begun = len([*commits.glob("[0-9]*")])

@@ -30,7 +30,9 @@ adds to a slice of time, is written to the state store once, and removed once it
 more; native operators stay in the Python workers' memory from batch to batch, and are made anew
 from the store where a worker was lost. Rows are late if they are older than the watermark;
 `late_as` lets them out, too. Which rows are late depends on the micro-batches and on Spark's
-watermark, which may be lower for a while after a restart, and nothing else.
+watermark, which may be lower for a while after a restart, and nothing else. A query's watermark is
+that of its slowest stream, so a silent one holds results back, unless
+`spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be late.
 
 What comes out of a stream is older than its watermark. So no operation that waits for a watermark
 can follow in the same query: those of this package are refused there, and Spark's own, after

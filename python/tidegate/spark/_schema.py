@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -25,6 +26,8 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
 )
+
+import tidegate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,9 +134,23 @@ def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
     """
     kinds = [_plain(field.dataType) for field in schema]
     if None in kinds or session.conf.get(_LARGE, "false") == "true":
-        return session.createDataFrame([], schema).toArrow().schema
+        return _asked(session, schema)
     fields = zip(schema, kinds, strict=True)
     return pa.schema([pa.field(field.name, kind, field.nullable) for field, kind in fields])
+
+
+def _asked(session: SparkSession, schema: StructType) -> pa.Schema:
+    """The Arrow types that Spark itself says."""
+    try:
+        return session.createDataFrame([], schema).toArrow().schema
+    except PySparkException as error:
+        if len(schema) == 1:
+            message = f"column {schema[0].name!r} is {schema[0].dataType.simpleString()}, which "
+            message += f"Spark does not hand to Python: drop it, or cast it ({error})"
+            raise tidegate.SchemaError(message) from error
+        for field in schema:
+            _asked(session, StructType([field]))
+        raise
 
 
 def _plain(kind: DataType) -> pa.DataType | None:
