@@ -131,8 +131,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of a side")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", default="4g")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="for Spark")
     arguments = parser.parse_args()
-    session = local_session(arguments.threads, arguments.memory, 8)
+    settings = dict(setting.split("=", 1) for setting in arguments.set)
+    session = local_session(arguments.threads, arguments.memory, 8, settings)
     print("| query | processor time, s | Spark | workers, transfer | packing | native call |")
     print("| --- | --: | --: | --: | --: | --: |")
     with tempfile.TemporaryDirectory() as folder:

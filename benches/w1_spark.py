@@ -155,12 +155,15 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     joins: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide(left, right, case, arguments.parallelism),
         "hash": lambda: bins(left, right, case, "shuffle_hash"),
-        "merge": lambda: bins(left, right, case, "merge"),
     }
+    if arguments.forms != "hash":
+        joins["merge"] = lambda: bins(left, right, case, "merge")
     sums: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide_summed(left, right, case, arguments.parallelism),
         "hash": lambda: summed(bins(left, right, case, "shuffle_hash")),
     }
+    if arguments.forms == "hash":
+        sums = {}
     for group in (joins, sums):
         prints = {name: fingerprint(query()) for name, query in group.items()}
         if len(set(prints.values())) > 1:
@@ -171,7 +174,7 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
     if arguments.plain_seconds:
         query = functools.partial(plain, left, right, case)
         plain_cost = at_most(arguments.plain_seconds, query, session)
-    best = min(join["hash"], join["merge"]).cpu
+    best = min(cost.cpu for name, cost in join.items() if name != "tidegate")
     ahead = "-"
     if plain_cost is not None:
         bound = "" if plain_cost.whole else "> "
@@ -180,13 +183,12 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
         case.name,
         join["tidegate"],
         join["hash"],
-        join["merge"],
+        join.get("merge", "-"),
         plain_cost or "-",
         f"{best / join['tidegate'].cpu:.2f}",
         ahead,
-        sum_["tidegate"],
-        sum_["hash"],
-        f"{sum_['hash'].cpu / sum_['tidegate'].cpu:.2f}",
+        *(sum_.values() or ("-", "-")),
+        f"{sum_['hash'].cpu / sum_['tidegate'].cpu:.2f}" if sum_ else "-",
     ]
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -205,6 +207,9 @@ def main() -> None:
     parser.add_argument("--keys-skewed", type=int, nargs="*", default=[])
     parser.add_argument("--keys-hot", type=int, nargs="*", default=[], help="half on one key")
     parser.add_argument("--parallelism", default="auto", help="of tidegate's joins")
+    parser.add_argument(
+        "--forms", default="all", choices=("all", "hash"), help="`hash`: no sums, no sort-merge"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
