@@ -223,3 +223,20 @@ fn memory_stays_bounded_while_a_window_slides() {
         assert!(index.is_empty() && index.memory() <= most, "{name}: {} bytes without rows", index.memory());
     }
 }
+
+/// Rows without a value have numbers, but are in no index.
+#[test]
+fn rows_that_were_never_inserted_are_not_found() {
+    for (name, mut index) in indexes() {
+        for before in [1, 20, u32::MAX - 3, 1 << 31] {
+            index.clear();
+            for row in 0..100 {
+                index.insert(i64::from(row % 9), before.wrapping_add(row));
+            }
+            let mut found = Vec::new();
+            let (from, to) = (before.wrapping_sub(1000), before.wrapping_add(100));
+            index.find(&Probe { low: i64::MIN, high: i64::MAX, from, to }, &mut found);
+            assert_eq!(found.len(), 100, "{name} from {before} on");
+        }
+    }
+}

@@ -1,82 +1,145 @@
 //! From a key to its block, by arithmetic: a tree of cells as deep as the distribution of keys asks for.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-/// Rows that a block gets when the directory is made: room for as many more, so that few blocks overflow.
-const ROWS_OF_BLOCK: usize = 3;
+use super::store::{NOBODYS, Store};
 
 /// Rows of a block above which a cell is divided further.
-const CROWDED: usize = 6;
+const CROWDED: usize = 9;
 
-/// Rows of a cell of a node.
-const ROWS_OF_CELL: usize = 64;
+/// Rows of a cell of the root, and of another node; and more than a cell without cells of its own is to have.
+const ROWS_OF_ROOT_CELL: usize = 64;
+const ROWS_OF_CELL: usize = 32;
+const ROWS_OF_LEAF: usize = 512;
 
 /// Cells of a node, as bits: all cells of a root this large are in a core's cache.
 const MOST_BITS: u32 = 14;
 const LEAST_BITS: u32 = 4;
 
-/// A part of the keys, all cells of a node being as wide. Keys within it are counted from its beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A part of the keys, all cells of a node being as wide.
+#[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     /// The first of its blocks, or of its cells if it has any.
     base: u32,
-    /// Its blocks, between which its keys are divided evenly.
-    blocks: u32,
-    /// How many of a key's lower bits are to be told apart within its blocks.
-    code_bits: u8,
-    /// It has as many cells as so many bits have values; none if there are no bits.
-    bits: u8,
-    /// Whether all its keys are one, whose rows are divided between the blocks by number.
-    is_spread: bool,
+    /// How many blocks it has, or of how many bits the number of its cells is, times four; and what it is.
+    extent: u32,
 }
 
-/// Rows of the last block when it is not to be shared.
-const CLOSED: usize = usize::MAX / 2;
+/// A cell whose keys are divided evenly between its blocks.
+const EVEN: u32 = 0;
+/// One whose rows are divided by number, since all keys are one.
+const SPREAD: u32 = 1;
+/// One that has cells of its own.
+const NODE: u32 = 2;
+
+impl Cell {
+    fn kind(self) -> u32 {
+        self.extent & 3
+    }
+
+    fn blocks(self) -> u32 {
+        self.extent >> 2
+    }
+
+    /// The block of a code. All blocks of a cell can be told by the code alone.
+    #[inline(always)]
+    fn nth(self, code: u16) -> u32 {
+        self.base + ((u64::from(code) * u64::from(self.blocks())) >> u16::BITS) as u32
+    }
+
+    /// The block of a row by its number.
+    fn spread(self, row: u32) -> u32 {
+        let part = u64::from(row.wrapping_mul(0x9E37_79B9));
+        self.base + ((part * u64::from(self.blocks())) >> u32::BITS) as u32
+    }
+}
 
 /// Where the rows of a key are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
-    /// Cells of the root, then those of the others, children after their parents.
+    /// Cells of the root, then those of the others.
     cells: Vec<Cell>,
-    /// The first key, and the greatest distance from it; keys outside belong to the blocks at the ends.
+    /// By cell, how many blocks it has got for rows that found theirs full.
+    more: Vec<u32>,
+    /// The first key, and the greatest distance from it. Keys outside have no blocks.
     start: i64,
     span: u64,
     /// A cell of the root has 2^shift keys.
     shift: u32,
-    /// All blocks.
-    blocks: u32,
-    /// Rows of light cells that the last block has.
-    open: usize,
 }
 
 /// Codes that are looked for in a block, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reach {
-    pub(super) low: u32,
-    pub(super) high: u32,
+pub(super) struct Codes {
+    pub(super) low: u16,
+    pub(super) high: u16,
 }
 
-/// The blocks that may have keys of a range.
+/// The one or two blocks that may have keys of a range, as long as that is all there is to a range.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Blocks {
-    pub(super) first: usize,
-    pub(super) last: usize,
-    /// Before this block the low end bounds codes, and from that one on the high end does.
-    low_upto: usize,
-    high_from: usize,
-    reach: Reach,
+pub(super) struct Pair {
+    pub(super) first: u32,
+    pub(super) last: u32,
+    pub(super) codes: Codes,
+    /// Whether nothing else may have such keys but these blocks.
+    pub(super) is_all: bool,
     /// Whether other keys may have the codes of the ends.
     pub(super) is_vague: bool,
 }
 
-impl Blocks {
-    /// The codes to look for in one of the blocks.
-    #[inline(always)]
-    pub(super) fn reach(&self, block: usize) -> Reach {
-        Reach {
-            low: if block < self.low_upto { self.reach.low } else { 0 },
-            high: if block >= self.high_from { self.reach.high } else { u32::MAX },
-        }
+/// A key's place in the cell that has blocks for it.
+#[derive(Clone, Copy)]
+struct Place {
+    cell: Cell,
+    /// Where the cell is.
+    at: usize,
+    /// The code of the key there.
+    code: u16,
+    /// The cell has 2^shift keys.
+    shift: u32,
+}
+
+/// A cell that has blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf {
+    cell: Cell,
+    /// Where the cell is.
+    at: usize,
+    /// The cell has 2^shift keys.
+    shift: u32,
+    /// How far its first key is from that of the directory.
+    start: u64,
+}
+
+impl Leaf {
+    /// Its blocks, the first and the one behind the last.
+    pub(super) fn blocks(&self) -> Range<u32> {
+        self.cell.base..self.cell.base + self.cell.blocks()
+    }
+
+    /// How far its last key is from the first one of the directory.
+    pub(super) fn last(&self) -> u64 {
+        self.start + ((1 << self.shift) - 1)
+    }
+
+    /// The blocks that may have keys of a range, given by distances, and their codes.
+    pub(super) fn part(&self, from: u64, to: u64) -> (RangeInclusive<u32>, Codes) {
+        let (low, high) = (code(from.max(self.start), self.shift), code(to.min(self.last()), self.shift));
+        let blocks = match self.cell.kind() {
+            SPREAD => self.cell.base..=self.cell.base + self.cell.blocks() - 1,
+            _ => self.cell.nth(low)..=self.cell.nth(high),
+        };
+        (blocks, Codes { low, high })
+    }
+
+    /// The block of a code, if its rows are not divided by number.
+    pub(super) fn block(&self, code: u16) -> u32 {
+        self.cell.nth(code)
+    }
+
+    /// Whether a code may stand for several keys.
+    pub(super) fn is_vague(&self) -> bool {
+        is_vague(self.shift)
     }
 }
 
@@ -87,191 +150,243 @@ pub(super) struct Margins {
     pub(super) above: u32,
 }
 
+/// What a directory is made with: where it takes blocks from, how many rows these are to have, and the oldest row.
+pub(super) struct Maker<'a> {
+    pub(super) store: &'a mut Store,
+    pub(super) rows_of_block: usize,
+    pub(super) first: u32,
+}
+
+impl Maker<'_> {
+    fn cell(&mut self, rows: usize, kind: u32) -> Cell {
+        let blocks = rows.div_ceil(self.rows_of_block).max(1) as u32;
+        // Few different lengths, so that a run that is given back will do for another cell.
+        let blocks = blocks.next_multiple_of(1 << blocks.ilog2().saturating_sub(2));
+        Cell { base: self.store.take(blocks, self.first), extent: blocks << 2 | kind }
+    }
+}
+
 impl Directory {
     /// A directory for keys like these, which are in order.
-    pub(super) fn new(keys: &[i64], margins: Margins) -> Self {
-        let mut directory = Directory::default();
-        if keys.is_empty() {
-            // One block for all keys there are.
-            directory.cells = vec![Cell { blocks: 1, code_bits: u64::BITS as u8, ..Cell::default() }; 2];
-            (directory.start, directory.span, directory.shift, directory.blocks) =
-                (i64::MIN, u64::MAX, u64::BITS - 1, 1);
-            return directory;
+    pub(super) fn new(keys: &[i64], margins: Margins, maker: &mut Maker<'_>) -> Self {
+        let mut directory = Directory { start: i64::MIN, span: u64::MAX, shift: u64::BITS - 1, ..Directory::default() };
+        let mut cells = 2;
+        if !keys.is_empty() {
+            // A few keys far away from all others must not make the cells so wide that all others are in one.
+            let rare = keys.len() / 512;
+            let (low, high) = (keys[rare], keys[keys.len() - 1 - rare]);
+            let beyond = |eighths: u32| (low.abs_diff(high) / 8).saturating_mul(u64::from(eighths));
+            directory.start = low.saturating_sub_unsigned(beyond(margins.below));
+            directory.span = directory.start.abs_diff(high.saturating_add_unsigned(beyond(margins.above)));
+            let bits = (keys.len() / ROWS_OF_ROOT_CELL).max(2).ilog2().min(MOST_BITS);
+            directory.shift = (u64::BITS - directory.span.leading_zeros()).saturating_sub(bits);
+            cells = (directory.span >> directory.shift) as usize + 1;
         }
-        // A few keys far away from all others must not make the cells so wide that all others are in one.
-        let rare = keys.len() / 512;
-        let (low, high) = (keys[rare], keys[keys.len() - 1 - rare]);
-        let beyond = |eighths: u32| (low.abs_diff(high) / 8).saturating_mul(u64::from(eighths));
-        directory.start = low.saturating_sub_unsigned(beyond(margins.below));
-        directory.span = directory.start.abs_diff(high.saturating_add_unsigned(beyond(margins.above)));
-        let bits = (keys.len() / ROWS_OF_CELL).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS);
-        directory.shift = (u64::BITS - directory.span.leading_zeros()).saturating_sub(bits);
-        let cells = (directory.span >> directory.shift) as usize + 1;
-        directory.divide(keys, directory.start, directory.shift, cells);
+        let inside = directory.inside(keys);
+        directory.divide(&keys[inside], 0, directory.shift, cells, maker);
+        directory.more = vec![0; directory.cells.len()];
         directory
     }
 
-    /// Blocks there are to be.
-    pub(super) fn blocks(&self) -> usize {
-        self.blocks as usize
+    /// Of keys in order those that are not beyond all cells.
+    pub(super) fn inside(&self, keys: &[i64]) -> Range<usize> {
+        let from = keys.partition_point(|&key| key < self.start);
+        from..from + keys[from..].partition_point(|&key| self.distance(key) <= self.span)
     }
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        self.cells.capacity() * size_of::<Cell>()
+        self.cells.capacity() * size_of::<Cell>() + self.more.capacity() * size_of::<u32>()
+    }
+
+    /// Cells of the root.
+    pub(super) fn root_cells(&self) -> usize {
+        (self.span >> self.shift) as usize + 1
+    }
+
+    /// How many cells there are.
+    pub(super) fn cells(&self) -> usize {
+        self.cells.len()
     }
 
     /// Whether a key is beyond all cells: below, above.
     #[inline]
     pub(super) fn is_beyond(&self, key: i64) -> (bool, bool) {
-        (key < self.start, key > self.start && key.abs_diff(self.start) > self.span)
+        (key < self.start, key > self.start && self.distance(key) > self.span)
+    }
+
+    /// From the first key; of keys before it, more than the span.
+    #[inline(always)]
+    fn distance(&self, key: i64) -> u64 {
+        key.wrapping_sub(self.start).cast_unsigned()
     }
 
     /// Makes the cells of a node, each 2^shift keys wide and the first one beginning at `start`, whose keys are given.
-    fn divide(&mut self, keys: &[i64], start: i64, shift: u32, cells: usize) {
-        // Blocks that cells share are of one node, in which a code of all its bits tells keys apart.
-        self.open = CLOSED;
-        let node_bits = shift + cells.next_power_of_two().ilog2();
+    fn divide(&mut self, keys: &[i64], start: u64, shift: u32, cells: usize, maker: &mut Maker<'_>) {
         let node = self.cells.len();
         self.cells.resize(node + cells, Cell::default());
-        let mut parts: Vec<Range<usize>> = Vec::with_capacity(cells);
         let mut from = 0;
         for cell in 0..cells {
-            let end = if cell + 1 == cells {
-                keys.len()
-            } else {
-                let last = ((cell as u64 + 1) << shift) - 1;
-                from + keys[from..].partition_point(|&key| key < start || key.abs_diff(start) <= last)
-            };
-            parts.push(from..end);
+            let begins = start + ((cell as u64) << shift);
+            let last = begins + ((1 << shift) - 1);
+            let end = from + keys[from..].partition_point(|&key| self.distance(key) <= last);
+            self.cells[node + cell] = self.fit(&keys[from..end], begins, shift, maker);
             from = end;
         }
-        let expected = expected_rows(&parts);
-        for (cell, (part, expected)) in parts.into_iter().zip(expected).enumerate() {
-            let begins = start.wrapping_add_unsigned((cell as u64) << shift);
-            self.cells[node + cell] = self.fit(&keys[part], begins, shift, node_bits, expected);
-        }
-        self.open = CLOSED;
     }
 
-    /// The cell for keys within 2^shift ones from `start` on.
-    fn fit(&mut self, keys: &[i64], start: i64, shift: u32, node_bits: u32, expected: usize) -> Cell {
-        // 1. A cell with few rows shares a block with its neighbours.
-        if expected <= ROWS_OF_BLOCK {
-            if self.open + expected > ROWS_OF_BLOCK {
-                self.blocks += 1;
-                self.open = 0;
-            }
-            self.open += expected;
-            let code_bits = node_bits as u8;
-            return Cell { base: self.blocks - 1, blocks: 1, code_bits, ..Cell::default() };
+    /// The cell for keys within 2^shift ones from a distance on.
+    fn fit(&mut self, keys: &[i64], start: u64, shift: u32, maker: &mut Maker<'_>) -> Cell {
+        // 1. One key's rows are divided by number,
+        if shift == 0 || (keys.len() > CROWDED && keys.first() == keys.last()) {
+            return maker.cell(keys.len(), SPREAD);
         }
-        let blocks = expected.div_ceil(ROWS_OF_BLOCK) as u32;
-        // 2. One key's rows are divided by number, other ones evenly between the blocks, if that divides them well.
-        let is_spread = shift == 0 || (keys.len() > CROWDED && keys.first() == keys.last());
-        let cell = Cell { base: self.blocks, blocks, code_bits: shift as u8, bits: 0, is_spread };
-        if is_spread || shift == 0 || keys.len() <= CROWDED || !is_crowded(keys, start, shift, blocks) {
-            self.blocks += blocks;
-            self.open = CLOSED;
-            return cell;
+        // 2. other ones evenly between the blocks, if that divides them well.
+        let blocks = keys.len().div_ceil(maker.rows_of_block) as u32;
+        let codes = keys.iter().map(|&key| code(self.distance(key), shift));
+        if keys.len() <= CROWDED || !is_crowded(codes, blocks) {
+            return maker.cell(keys.len(), EVEN);
         }
         // 3. Otherwise its cells are looked at each by itself.
-        let bits = (keys.len() / ROWS_OF_BLOCK).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS).min(shift);
+        let bits = (keys.len() / ROWS_OF_CELL).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS).min(shift);
         let base = self.cells.len() as u32;
-        self.divide(keys, start, shift - bits, 1 << bits);
-        Cell { base, bits: bits as u8, ..Cell::default() }
+        self.divide(keys, start, shift - bits, 1 << bits, maker);
+        Cell { base, extent: bits << 2 | NODE }
     }
 
-    /// A key's distance from the first, and its cell with the bits that the cell's keys differ in.
+    /// The place at a distance that is within the span.
     #[inline(always)]
-    fn cell(&self, key: i64) -> (u64, Cell, u32) {
-        let distance = key.max(self.start).abs_diff(self.start).min(self.span);
+    fn place(&self, distance: u64) -> Place {
         let mut shift = self.shift;
-        let mut cell = self.cells[(distance >> shift) as usize];
-        while cell.bits != 0 {
+        let mut at = (distance >> shift) as usize;
+        let mut cell = self.cells[at];
+        while cell.kind() == NODE {
             let within = distance & ((1 << shift) - 1);
-            shift -= u32::from(cell.bits);
-            cell = self.cells[cell.base as usize + (within >> shift) as usize];
+            shift -= cell.blocks();
+            at = cell.base as usize + (within >> shift) as usize;
+            cell = self.cells[at];
         }
-        (distance, cell, shift)
+        Place { cell, at, code: code(distance, shift), shift }
     }
 
-    /// The block for a row, and the code of its key there.
+    /// The block for a row, and the code of its key there; nobody's if the key is beyond all cells.
     #[inline(always)]
-    pub(super) fn block(&self, key: i64, row: u32) -> (usize, u32) {
-        let (distance, cell, shift) = self.cell(key);
-        let mut place = part(distance, shift);
-        if cell.is_spread {
-            place = u64::from(row.wrapping_mul(0x9E37_79B9)) << 32;
+    pub(super) fn block(&self, key: i64, row: u32) -> (u32, u16) {
+        let distance = self.distance(key);
+        if distance > self.span {
+            return (NOBODYS, 0);
         }
-        (cell.base as usize + nth(place, cell.blocks), code(distance, cell))
-    }
-
-    /// The blocks that may have keys of a range.
-    #[inline(always)]
-    pub(super) fn range(&self, low: i64, high: i64) -> Blocks {
-        let (low_distance, first, first_shift) = self.cell(low);
-        let (high_distance, last, last_shift) = self.cell(high);
-        let in_first = if first.is_spread { 0 } else { nth(part(low_distance, first_shift), first.blocks) };
-        let in_last = match last.is_spread {
-            true => last.blocks as usize - 1,
-            false => nth(part(high_distance, last_shift), last.blocks),
+        let place = self.place(distance);
+        let block = match place.cell.kind() {
+            SPREAD => place.cell.spread(row),
+            _ => place.cell.nth(place.code),
         };
-        // Keys beyond the cells have the codes of their ends.
-        let is_end = |distance: u64| distance == 0 || distance == self.span;
-        let is_vague = |distance: u64, cell: Cell| u32::from(cell.code_bits) > u32::BITS || is_end(distance);
-        Blocks {
-            first: first.base as usize + in_first,
-            last: last.base as usize + in_last,
-            low_upto: (first.base + first.blocks) as usize,
-            high_from: last.base as usize,
-            reach: Reach { low: code(low_distance, first), high: code(high_distance, last) },
-            is_vague: is_vague(low_distance, first) | is_vague(high_distance, last),
+        (block, place.code)
+    }
+
+    /// The blocks at the ends of a range of keys.
+    #[inline(always)]
+    pub(super) fn pair(&self, low: i64, high: i64) -> Pair {
+        let (from, to) = (self.distance(low), self.distance(high));
+        if from.max(to) > self.span || from > to {
+            return Pair::default();
         }
+        let (first, last) = (self.place(from), self.place(to));
+        let (first_block, last_block) = (first.cell.nth(first.code), last.cell.nth(last.code));
+        Pair {
+            first: first_block,
+            last: last_block,
+            codes: Codes { low: first.code, high: last.code },
+            is_all: (first.at == last.at) & (last_block.wrapping_sub(first_block) <= 1) & (first.cell.kind() != SPREAD),
+            is_vague: is_vague(first.shift),
+        }
+    }
+
+    /// The distances of the keys of a range that are within the cells, if there are any.
+    pub(super) fn distances(&self, low: i64, high: i64) -> Option<(u64, u64)> {
+        let from = self.distance(low.max(self.start));
+        (high >= low.max(self.start) && from <= self.span).then(|| (from, self.distance(high).min(self.span)))
+    }
+
+    /// The greatest distance from the first key.
+    pub(super) fn span(&self) -> u64 {
+        self.span
+    }
+
+    /// The cell at a distance from the first key.
+    pub(super) fn leaf(&self, distance: u64) -> Leaf {
+        let Place { cell, at, shift, .. } = self.place(distance);
+        Leaf { cell, at, shift, start: distance >> shift << shift }
+    }
+
+    /// Notes that the cell of a key has got one more block, or one less; whether it has got so many that it should be made
+    /// anew.
+    pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
+        let place = self.place(self.distance(key));
+        let more = &mut self.more[place.at];
+        *more = more.saturating_add_signed(by);
+        *more * 4 > place.cell.blocks()
+    }
+
+    /// The cell of a key, if it has got so many more blocks that it should be made anew.
+    pub(super) fn crowded(&self, key: i64) -> Option<Leaf> {
+        let leaf = self.leaf(self.distance(key));
+        (self.more[leaf.at] * 4 > leaf.cell.blocks()).then_some(leaf)
+    }
+
+    /// A cell of the root, unless it has cells of its own.
+    pub(super) fn root_leaf(&self, nth: usize) -> Option<Leaf> {
+        let cell = self.cells[nth];
+        let (shift, start) = (self.shift, (nth as u64) << self.shift);
+        (cell.kind() != NODE).then_some(Leaf { cell, at: nth, shift, start })
+    }
+
+    /// Gives a cell blocks for rows with these codes, between which its keys are divided evenly as before; the cell, if that
+    /// divides them well.
+    pub(super) fn resize(&mut self, leaf: &Leaf, rows: &[(u16, u32)], maker: &mut Maker<'_>) -> Option<Leaf> {
+        let blocks = rows.len().div_ceil(maker.rows_of_block) as u32;
+        if leaf.cell.kind() != EVEN || is_crowded(rows.iter().map(|row| row.0), blocks) {
+            return None;
+        }
+        let cell = maker.cell(rows.len(), EVEN);
+        (self.cells[leaf.at], self.more[leaf.at]) = (cell, 0);
+        Some(Leaf { cell, ..*leaf })
+    }
+
+    /// Makes a cell anew for its keys, which are in order.
+    pub(super) fn refit(&mut self, leaf: &Leaf, keys: &[i64], maker: &mut Maker<'_>) {
+        self.cells[leaf.at] = self.fit(keys, leaf.start, leaf.shift, maker);
+        self.more.resize(self.cells.len(), 0);
+        self.more[leaf.at] = 0;
     }
 }
 
-/// The code of a key in the blocks of its cell: the bits in which their keys differ, or the upper 32 of them.
+/// Whether an even division leaves a noticeable part of the rows in blocks with too many, or there are too many at all.
+fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
+    let len = codes.len();
+    if len > ROWS_OF_LEAF {
+        return true;
+    }
+    let cell = Cell { base: 0, extent: blocks << 2 };
+    let (mut rows, mut too_many) = ([0_u16; ROWS_OF_LEAF], 0);
+    for code in codes {
+        let rows = &mut rows[cell.nth(code) as usize];
+        *rows += 1;
+        too_many += usize::from(usize::from(*rows) > CROWDED);
+    }
+    too_many * 16 > len
+}
+
+/// The code of a key at a distance, in a cell of 2^shift keys: the bits in which their keys differ, or the upper 16 of them.
 #[inline(always)]
-fn code(distance: u64, cell: Cell) -> u32 {
-    (part(distance, u32::from(cell.code_bits)) >> u32::BITS) as u32
+fn code(distance: u64, shift: u32) -> u16 {
+    // How far into the cell it is, as a part of 2^64.
+    let part = distance << 1 << (u64::BITS - 1 - shift);
+    (part >> (u64::BITS - u16::BITS)) as u16
 }
 
-/// How far into a cell of 2^shift keys a key is, as a part of 2^64.
-#[inline]
-fn part(distance: u64, shift: u32) -> u64 {
-    if shift == 0 { 0 } else { distance << (u64::BITS - shift) }
-}
-
-/// Which of so many blocks has what is that far into a cell.
-#[inline]
-fn nth(part: u64, blocks: u32) -> usize {
-    ((u128::from(part) * u128::from(blocks)) >> u64::BITS) as usize
-}
-
-/// Whether an even division leaves a noticeable part of the rows in blocks with too many.
-fn is_crowded(keys: &[i64], start: i64, shift: u32, blocks: u32) -> bool {
-    let (mut block, mut rows, mut too_many) = (0, 0_usize, 0);
-    for &key in keys {
-        let at = nth(part(key.max(start).abs_diff(start), shift), blocks);
-        if at != block {
-            (block, rows) = (at, 0);
-        }
-        rows += 1;
-        too_many += usize::from(rows > CROWDED);
-    }
-    too_many * 16 > keys.len()
-}
-
-/// For how many rows each cell is to have room: its own, and half of what the cells nearby have on average, since the
-/// distribution may be moving.
-fn expected_rows(parts: &[Range<usize>]) -> Vec<usize> {
-    let near = parts.len().div_ceil(16);
-    let mean: Vec<usize> =
-        parts.chunks(near).map(|some| some.iter().map(Range::len).sum::<usize>() / some.len()).collect();
-    let nearby = |at: usize| {
-        let around = at.saturating_sub(1)..mean.len().min(at + 2);
-        mean[around].iter().copied().max().unwrap_or(0)
-    };
-    parts.iter().enumerate().map(|(at, part)| part.len().max(nearby(at / near) / 2)).collect()
+/// Whether several keys of a cell of 2^shift keys have the same code.
+#[inline(always)]
+fn is_vague(shift: u32) -> bool {
+    shift > u16::BITS
 }
