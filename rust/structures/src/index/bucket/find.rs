@@ -61,8 +61,8 @@ impl BucketIndex {
     }
 
     /// Adds what the probe takes of as many blocks as there are, and of the rows beyond.
-    #[inline(never)]
-    fn find_run<K: Kernel>(&self, probe: &Probe, found: &mut Vec<u32>) {
+    #[inline(always)]
+    pub(super) fn find_run<K: Kernel>(&self, probe: &Probe, found: &mut Vec<u32>) {
         if probe.low > probe.high {
             return;
         }
@@ -84,6 +84,7 @@ impl BucketIndex {
     }
 
     /// Adds what the probe takes of a block and the ones behind it.
+    #[inline(always)]
     fn find_chain<K: Kernel>(&self, mut at: u32, codes: Codes, is_vague: bool, probe: &Probe, found: &mut Vec<u32>) {
         while at != NOBODYS {
             let block = &self.store.blocks[at as usize];
@@ -91,9 +92,11 @@ impl BucketIndex {
             if is_vague && ends != 0 {
                 taken ^= self.wrong(block, ends, probe);
             }
-            let mut rows = [0; LANES];
-            let len = K::append(block, taken, &mut rows);
-            found.extend_from_slice(&rows[..len]);
+            // Into place at once: to copy a few rows, whose number nothing can predict, takes longer than to clear some.
+            let len = found.len();
+            found.resize(len + LANES, 0);
+            let more = K::append(block, taken, (&mut found[len..]).try_into().expect("as many"));
+            found.truncate(len + more);
             at = block.more;
         }
     }
@@ -111,9 +114,16 @@ impl BucketIndex {
         wrong
     }
 
-    /// Finds what each probe takes, while the blocks of the next probes are on their way.
+    /// Finds what each probe takes, while the blocks of the next probes are on their way. `find_run` does so for one that may
+    /// take rows of more than two blocks.
     #[inline(always)]
-    pub(super) fn find_each<K: Kernel>(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
+    pub(super) fn find_each<K: Kernel>(
+        &self,
+        probes: &[Probe],
+        found: &mut Vec<u32>,
+        ends: &mut Vec<u32>,
+        find_run: impl Fn(&Probe, &mut Vec<u32>),
+    ) {
         let blocks: &[Block] = &self.store.blocks;
         let mut pairs = [Pair::default(); AHEAD];
         for (pair, probe) in pairs.iter_mut().zip(probes) {
@@ -136,7 +146,7 @@ impl BucketIndex {
             } else {
                 found.extend_from_slice(&out[..len]);
                 len = 0;
-                self.find_run::<K>(probe, found);
+                find_run(probe, found);
             }
             ends.push((found.len() + len) as u32);
         }

@@ -127,7 +127,15 @@ impl BucketIndex {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     fn find_all_avx512(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
-        self.find_each::<Avx512>(probes, found, ends);
+        self.find_each::<Avx512>(probes, found, ends, |probe, found| self.find_run_avx512(probe, found));
+    }
+
+    /// Apart from the loop over probes, which mostly does without.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
+    #[inline(never)]
+    fn find_run_avx512(&self, probe: &Probe, found: &mut Vec<u32>) {
+        self.find_run::<Avx512>(probe, found);
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -326,6 +334,6 @@ impl WindowIndex for BucketIndex {
             // SAFETY: the processor has the instructions.
             return unsafe { self.find_all_avx512(probes, found, ends) };
         }
-        self.find_each::<Portable>(probes, found, ends);
+        self.find_each::<Portable>(probes, found, ends, |probe, found| self.find_run::<Portable>(probe, found));
     }
 }
