@@ -30,9 +30,7 @@ from spark_costs import at_most, fingerprint, in_turns, local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
-
-    Parallelism = Literal["auto", "broadcast", "key", "time", "hybrid"]
+    from typing import Any
 
 SPAN = 1_000_000_000  # microseconds that the rows are spread over
 MATCHES = 4  # right rows that a left row meets, on average
@@ -103,19 +101,11 @@ def bins(left: DataFrame, right: DataFrame, case: Case, hint: str) -> DataFrame:
     return binned.join(right.hint(hint), equal & near).drop("bin", "rbin")
 
 
-def tide(
-    left: DataFrame, right: DataFrame, case: Case, parallelism: Parallelism = "auto"
-) -> DataFrame:
-    """`tidegate.spark.interval_join`, all else by default."""
-    return tidegate.spark.interval_join(
-        left,
-        right,
-        on=("ts", "rts"),
-        by={"key": "rkey"},
-        lower=-case.half,
-        upper=case.half,
-        parallelism=parallelism,
-    )
+def tide(left: DataFrame, right: DataFrame, case: Case, **more: Any) -> DataFrame:  # noqa: ANN401
+    """`tidegate.spark.interval_join` with its defaults, but for `more` of its arguments."""
+    query: dict[str, Any] = {"on": ("ts", "rts"), "by": {"key": "rkey"}}
+    query |= {"lower": -case.half, "upper": case.half}
+    return tidegate.spark.interval_join(left, right, **query, **more)
 
 
 def summed(pairs: DataFrame) -> DataFrame:
@@ -123,22 +113,17 @@ def summed(pairs: DataFrame) -> DataFrame:
     return pairs.groupBy("key").agg(F.count("*").alias("pairs"), F.sum("c").alias("total"))
 
 
-def tide_summed(
-    left: DataFrame, right: DataFrame, case: Case, parallelism: Parallelism
-) -> DataFrame:
+def tide_summed(left: DataFrame, right: DataFrame, case: Case, parallelism: str) -> DataFrame:
     """The same aggregate, begun inside the native call."""
 
     def partial(batch: pa.RecordBatch) -> pa.Table:
         groups = pa.table(batch).group_by("key").aggregate([("c", "count"), ("c", "sum")])
         return groups.rename_columns(["key", "pairs", "total"])
 
-    partials = tidegate.spark.interval_join(
+    partials = tide(
         left,
         right,
-        on=("ts", "rts"),
-        by={"key": "rkey"},
-        lower=-case.half,
-        upper=case.half,
+        case,
         columns=["key", "c"],
         parallelism=parallelism,
         then=partial,
@@ -153,17 +138,17 @@ def measure(session: SparkSession, case: Case, folder: Path, arguments: argparse
         session.read.parquet(str(folder / f"{name}.parquet")) for name in ("left", "right")
     )
     joins: dict[str, Callable[[], DataFrame]] = {
-        "tidegate": lambda: tide(left, right, case, arguments.parallelism),
+        "tidegate": lambda: tide(left, right, case, parallelism=arguments.parallelism),
         "hash": lambda: bins(left, right, case, "shuffle_hash"),
+        "merge": lambda: bins(left, right, case, "merge"),
     }
-    if arguments.forms != "hash":
-        joins["merge"] = lambda: bins(left, right, case, "merge")
     sums: dict[str, Callable[[], DataFrame]] = {
         "tidegate": lambda: tide_summed(left, right, case, arguments.parallelism),
         "hash": lambda: summed(bins(left, right, case, "shuffle_hash")),
     }
     if arguments.forms == "hash":
-        sums = {}
+        del joins["merge"]
+        sums.clear()
     for group in (joins, sums):
         prints = {name: fingerprint(query()) for name, query in group.items()}
         if len(set(prints.values())) > 1:

@@ -1,7 +1,6 @@
 """Streaming queries whose driver, executors and workers are killed, again and again.
 
-`KILLS=50` in the environment tries harder, and all queries: half an hour on two cores that have
-nothing else to do.
+`KILLS=50` in the environment tries harder, and all queries: about an hour each on a busy machine.
 """
 
 import os
@@ -24,7 +23,7 @@ KILLS = int(os.environ.get("KILLS", "2"))
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kills a group of processes"),
     pytest.mark.filterwarnings("ignore"),
-    # A kill costs the start of Spark and of its workers, some 15 s; a busy machine needs longer.
+    # A kill costs the start of Spark and of its workers: more than a minute on a busy machine.
     pytest.mark.timeout(600 + 180 * KILLS),
 ]
 
