@@ -240,3 +240,28 @@ fn rows_that_were_never_inserted_are_not_found() {
         }
     }
 }
+
+/// Most rows may be without a value, so that numbers wrap around though few rows enter.
+#[test]
+fn rows_that_have_left_stay_away_when_numbers_wrap_around() {
+    const STEP: u32 = 1 << 25;
+    const KEPT: usize = 3;
+    for (name, mut index) in indexes() {
+        let mut window = VecDeque::new();
+        for step in 0..400_u32 {
+            let rows: Vec<Entry> =
+                (0..20).map(|nth| Entry { key: i64::from(nth % 9), row: step.wrapping_mul(STEP) + nth }).collect();
+            index.insert_all(&rows);
+            window.push_back(rows);
+            if window.len() > KEPT {
+                index.remove_all(&window.pop_front().unwrap());
+            }
+            let wanted: Vec<u32> = window.iter().flatten().filter(|row| row.key == 4).map(|row| row.row).collect();
+            let (from, to) = (window[0][0].row, step.wrapping_mul(STEP) + 20);
+            let mut found = Vec::new();
+            index.find(&Probe { low: 4, high: 4, from, to }, &mut found);
+            found.sort_unstable_by_key(|row| row.wrapping_sub(from));
+            assert_eq!(found, wanted, "{name}, step {step}");
+        }
+    }
+}
