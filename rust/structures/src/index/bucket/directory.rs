@@ -1,8 +1,12 @@
 //! From a key to its block, by arithmetic: a tree of cells as deep as the distribution of keys asks for.
 
+#[cfg(target_arch = "x86_64")]
+mod wide;
+
 use std::ops::{Range, RangeInclusive};
 
 use super::store::{NOBODYS, Store};
+use crate::index::{Entry, Probe};
 
 /// Rows of a block above which a cell is divided further.
 const CROWDED: usize = 9;
@@ -18,6 +22,7 @@ const LEAST_BITS: u32 = 4;
 
 /// A part of the keys, all cells of a node being as wide.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 struct Cell {
     /// The first of its blocks, or of its cells if it has any.
     base: u32,
@@ -70,13 +75,23 @@ pub(super) struct Directory {
 
 /// Codes that are looked for in a block, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub(super) struct Codes {
     pub(super) low: u16,
     pub(super) high: u16,
 }
 
+/// The block for a row, and the code of its key there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Address {
+    pub(super) block: u32,
+    pub(super) code: u16,
+}
+
 /// The one or two blocks that may have keys of a range, as long as that is all there is to a range.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub(super) struct Pair {
     pub(super) first: u32,
     pub(super) last: u32,
@@ -271,23 +286,23 @@ impl Directory {
 
     /// The block for a row, and the code of its key there; nobody's if the key is beyond all cells.
     #[inline(always)]
-    pub(super) fn block(&self, key: i64, row: u32) -> (u32, u16) {
-        let distance = self.distance(key);
+    pub(super) fn address(&self, row: &Entry) -> Address {
+        let distance = self.distance(row.key);
         if distance > self.span {
-            return (NOBODYS, 0);
+            return Address { block: NOBODYS, code: 0 };
         }
-        let place = self.place(distance);
-        let block = match place.cell.kind() {
-            SPREAD => place.cell.spread(row),
-            _ => place.cell.nth(place.code),
+        let Place { cell, code, .. } = self.place(distance);
+        let block = match cell.kind() {
+            SPREAD => cell.spread(row.row),
+            _ => cell.nth(code),
         };
-        (block, place.code)
+        Address { block, code }
     }
 
-    /// The blocks at the ends of a range of keys.
+    /// The blocks at the ends of a probe's keys.
     #[inline(always)]
-    pub(super) fn pair(&self, low: i64, high: i64) -> Pair {
-        let (from, to) = (self.distance(low), self.distance(high));
+    pub(super) fn pair(&self, probe: &Probe) -> Pair {
+        let (from, to) = (self.distance(probe.low), self.distance(probe.high));
         if from.max(to) > self.span || from > to {
             return Pair::default();
         }

@@ -1,15 +1,21 @@
 //! Looks for what probes take, many at a time.
 
+use super::BucketIndex;
+use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};
 use super::block::{Bits, Block, Kernel, LANES};
-use super::directory::{Codes, Directory, Pair};
+use super::directory::{Codes, Pair};
 use super::store::NOBODYS;
-use super::{AHEAD, BucketIndex};
-use crate::gather::prefetch;
 use crate::index::{Probe, WindowIndex};
 
-/// Room for the rows that a probe takes of two blocks and the ones behind them, and of some probes.
+/// Room for the rows that a probe takes of two blocks and the ones behind them, and of a group.
 const ROWS_OF_PAIR: usize = 4 * LANES;
-const ROWS_TOGETHER: usize = 8 * ROWS_OF_PAIR;
+const ROWS_OF_GROUP: usize = GROUP * ROWS_OF_PAIR;
+
+/// All bits or none.
+#[inline(always)]
+fn only_if(is_so: bool) -> Bits {
+    Bits::from(is_so).wrapping_neg()
+}
 
 impl BucketIndex {
     /// Writes what the probe takes of two blocks and of the ones behind them, if that is all it may take; how many rows.
@@ -24,40 +30,47 @@ impl BucketIndex {
         if !pair.is_all {
             return None;
         }
-        let (first, last) = (&blocks[pair.first as usize], &blocks[pair.last as usize]);
+        let two = [pair.first, pair.last].map(|at| &blocks[at as usize]);
         // Two blocks are looked at even where they are one, since how many they are cannot be predicted.
-        let are_two = Bits::from(pair.first != pair.last).wrapping_neg();
-        let mut len = self.find_block::<K>(first, Bits::MAX, pair, probe, out, 0);
-        len = self.find_block::<K>(last, are_two, pair, probe, out, len);
-        if first.more | last.more != NOBODYS {
-            let is_there = |more: u32| Bits::from(more != NOBODYS).wrapping_neg();
-            let (of_first, of_last) = (is_there(first.more), is_there(last.more) & are_two);
-            let (first, last) = (&blocks[first.more as usize], &blocks[last.more as usize]);
-            if first.more | last.more != NOBODYS {
-                return None;
-            }
-            len = self.find_block::<K>(first, of_first, pair, probe, out, len);
-            len = self.find_block::<K>(last, of_last, pair, probe, out, len);
+        let are_two = only_if(pair.first != pair.last);
+        let len = self.find_two::<K>(two, [Bits::MAX, are_two], pair, probe, out, 0);
+        let more = two.map(|block| block.more);
+        if more == [NOBODYS; 2] {
+            return Some(len);
         }
-        Some(len)
+        let two = more.map(|at| &blocks[at as usize]);
+        if two.map(|block| block.more) != [NOBODYS; 2] {
+            return None;
+        }
+        let are_there = [only_if(more[0] != NOBODYS), only_if(more[1] != NOBODYS) & are_two];
+        Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes what the probe takes of those rows of a block that have a bit behind `len` other ones; how many there are then.
+    /// Writes what the probe takes of those rows of two blocks that have a bit behind `len` other ones; how many there are
+    /// then.
     #[inline(always)]
-    fn find_block<K: Kernel>(
+    fn find_two<K: Kernel>(
         &self,
-        block: &Block,
-        bits: Bits,
+        two: [&Block; 2],
+        bits: [Bits; 2],
         pair: &Pair,
         probe: &Probe,
         out: &mut [u32; ROWS_OF_PAIR],
-        len: usize,
+        mut len: usize,
     ) -> usize {
-        let (mut taken, ends) = K::matching(block, pair.codes, probe);
-        if pair.is_vague && ends != 0 {
-            taken ^= self.wrong(block, ends, probe);
+        // No closures: the compiler would not have the wide instructions in them.
+        let (first, of_first) = K::matching(two[0], pair.codes, probe);
+        let (last, of_last) = K::matching(two[1], pair.codes, probe);
+        let mut taken = [first, last];
+        if pair.is_vague && of_first | of_last != 0 {
+            taken[0] ^= self.wrong(two[0], of_first, probe);
+            taken[1] ^= self.wrong(two[1], of_last, probe);
         }
-        len + K::append(block, taken & bits, (&mut out[len..len + LANES]).try_into().expect("as many"))
+        for nth in 0..2 {
+            let there = (&mut out[len..len + LANES]).try_into().expect("as many");
+            len += K::append(two[nth], taken[nth] & bits[nth], there);
+        }
+        len
     }
 
     /// Adds what the probe takes of as many blocks as there are, and of the rows beyond.
@@ -114,10 +127,10 @@ impl BucketIndex {
         wrong
     }
 
-    /// Finds what each probe takes, while the blocks of the next probes are on their way. `find_run` does so for one that may
+    /// Finds what each probe takes, while the blocks of the next groups are on their way. `find_run` does so for one that may
     /// take rows of more than two blocks.
     #[inline(always)]
-    pub(super) fn find_each<K: Kernel>(
+    pub(super) fn find_each<K: Kernel + Lookup>(
         &self,
         probes: &[Probe],
         found: &mut Vec<u32>,
@@ -125,40 +138,34 @@ impl BucketIndex {
         find_run: impl Fn(&Probe, &mut Vec<u32>),
     ) {
         let blocks: &[Block] = &self.store.blocks;
-        let mut pairs = [Pair::default(); AHEAD];
-        for (pair, probe) in pairs.iter_mut().zip(probes) {
-            *pair = ask_pair(&self.directory, blocks, probe);
+        let mut groups: Groups<Pair> = Default::default();
+        let (mut out, mut len) = ([0; ROWS_OF_GROUP], 0);
+        let count = probes.len().div_ceil(GROUP);
+        for step in 0..count + UNDER_WAY - 1 {
+            let before = |steps: usize| step.checked_sub(steps).filter(|&nth| nth < count);
+            if let Some(nth) = before(0) {
+                K::pairs(&self.directory, group(probes, nth), &mut groups[nth % UNDER_WAY]);
+            }
+            if let Some(nth) = before(1) {
+                ask_pairs(blocks, &groups[nth % UNDER_WAY]);
+            }
+            if let Some(nth) = before(UNDER_WAY - 2) {
+                ask_more(blocks, &groups[nth % UNDER_WAY]);
+            }
+            let Some(nth) = before(UNDER_WAY - 1) else { continue };
+            for (probe, pair) in group(probes, nth).iter().zip(&groups[nth % UNDER_WAY]) {
+                let there = (&mut out[len..len + ROWS_OF_PAIR]).try_into().expect("as many");
+                if let Some(more) = self.find_pair::<K>(blocks, pair, probe, there) {
+                    len += more;
+                } else {
+                    found.extend_from_slice(&out[..len]);
+                    len = 0;
+                    find_run(probe, found);
+                }
+                ends.push((found.len() + len) as u32);
+            }
+            found.extend_from_slice(&out[..len]);
+            len = 0;
         }
-        let (mut out, mut len) = ([0; ROWS_TOGETHER], 0);
-        for (nth, probe) in probes.iter().enumerate() {
-            if len > ROWS_TOGETHER - ROWS_OF_PAIR {
-                found.extend_from_slice(&out[..len]);
-                len = 0;
-            }
-            let pair = &mut pairs[nth % AHEAD];
-            let this = *pair;
-            if let Some(next) = probes.get(nth + AHEAD) {
-                *pair = ask_pair(&self.directory, blocks, next);
-            }
-            let there = (&mut out[len..len + ROWS_OF_PAIR]).try_into().expect("as many");
-            if let Some(more) = self.find_pair::<K>(blocks, &this, probe, there) {
-                len += more;
-            } else {
-                found.extend_from_slice(&out[..len]);
-                len = 0;
-                find_run(probe, found);
-            }
-            ends.push((found.len() + len) as u32);
-        }
-        found.extend_from_slice(&out[..len]);
     }
-}
-
-/// Asks for the blocks of a probe.
-#[inline(always)]
-fn ask_pair(directory: &Directory, blocks: &[Block], probe: &Probe) -> Pair {
-    let pair = directory.pair(probe.low, probe.high);
-    prefetch(blocks, pair.first as usize);
-    prefetch(blocks, pair.last as usize);
-    pair
 }

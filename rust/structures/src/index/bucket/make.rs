@@ -178,7 +178,14 @@ impl BucketIndex {
             || self.len > SMALL + 2 * self.made_for
             || self.directory.cells() > SMALL + 4 * self.made_cells
             || self.store.has_grown
+            || self.has_filled()
             || self.is_old()
+    }
+
+    /// Whether the window has become larger since, and all rows there were have left: so it may stay as large.
+    #[inline]
+    fn has_filled(&self) -> bool {
+        4 * self.len > SMALL + 5 * self.made_for && self.first.wrapping_sub(self.made_at) as usize >= self.made_for
     }
 
     #[inline]

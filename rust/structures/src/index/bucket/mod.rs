@@ -1,5 +1,6 @@
 //! The bucket index: the block of a key is computed.
 
+mod ask;
 mod block;
 mod directory;
 mod find;
@@ -8,21 +9,18 @@ mod store;
 
 use std::fmt;
 
+use ask::{GROUP, Groups, Lookup, UNDER_WAY, ask, group};
 #[cfg(target_arch = "x86_64")]
 use block::Avx512;
 use block::{Block, Kernel, Portable};
-use directory::{Directory, Margins};
+use directory::{Address, Directory, Margins};
 use store::{NOBODYS, Store};
 
 use super::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::gather::prefetch;
 
-/// How many rows or probes before it is its turn the block of a row or a probe is asked for: as many as a core waits for at a
-/// time, and some more.
-const AHEAD: usize = 32;
-
 /// Rows that enter before it is asked whether the directory still serves.
-const TOGETHER: usize = 8 * AHEAD;
+const TOGETHER: usize = 256;
 
 /// Rows below which nothing is gained by making the directory anew.
 const SMALL: usize = 64;
@@ -144,25 +142,30 @@ impl BucketIndex {
         self.put_each::<Avx512>(rows);
     }
 
-    /// Puts each row into its block, while those of the next rows are on their way.
+    /// Puts each row into its block, while those of the next groups are on their way.
     #[inline(always)]
-    fn put_each<K: Kernel>(&mut self, rows: &[Entry]) {
+    fn put_each<K: Kernel + Lookup>(&mut self, rows: &[Entry]) {
         let (directory, first) = (&self.directory, self.first);
         let blocks: &mut [Block] = &mut self.store.blocks;
-        let mut places = [(NOBODYS, 0); AHEAD];
-        for (place, row) in places.iter_mut().zip(rows) {
-            *place = ask(directory, blocks, row);
-        }
-        for (nth, row) in rows.iter().enumerate() {
-            let place = &mut places[nth % AHEAD];
-            let (at, code) = *place;
-            if let Some(next) = rows.get(nth + AHEAD) {
-                *place = ask(directory, blocks, next);
+        let mut groups: Groups<Address> = Default::default();
+        let count = rows.len().div_ceil(GROUP);
+        for step in 0..count + UNDER_WAY - 1 {
+            let before = |steps: usize| step.checked_sub(steps).filter(|&nth| nth < count);
+            if let Some(nth) = before(0) {
+                K::addresses(directory, group(rows, nth), &mut groups[nth % UNDER_WAY]);
             }
-            let block = &mut blocks[at as usize];
-            let is_room = at != NOBODYS && block.more == NOBODYS;
-            if !(is_room && block.put(K::live(block, first), code, row.row)) {
-                self.left.push((at, code, *row));
+            if let Some(nth) = before(1) {
+                ask(blocks, &groups[nth % UNDER_WAY]);
+            }
+            let Some(nth) = before(UNDER_WAY - 1) else { continue };
+            for (row, &Address { block: at, code }) in group(rows, nth).iter().zip(&groups[nth % UNDER_WAY]) {
+                let block = &mut blocks[at as usize];
+                let is_room = at != NOBODYS && block.more == NOBODYS;
+                if !(is_room && block.put(K::live(block, first), code, row.row)) {
+                    let more = block.more as usize;
+                    prefetch(blocks, more);
+                    self.left.push((at, code, *row));
+                }
             }
         }
         let mut left = std::mem::take(&mut self.left);
@@ -246,14 +249,6 @@ impl BucketIndex {
         }
         self.keys = keys;
     }
-}
-
-/// Asks for the block of a row; where it is, and the code of the row there.
-#[inline(always)]
-fn ask(directory: &Directory, blocks: &[Block], row: &Entry) -> (u32, u16) {
-    let place = directory.block(row.key, row.row);
-    prefetch(blocks, place.0 as usize);
-    place
 }
 
 /// Whether the processor has the instructions of the widest kernel.
