@@ -104,7 +104,7 @@ def test_a_join_says_what_it_does() -> None:
         "  algorithm  PPOIJ, a key on as many threads as its share of the rows needs (HP)",
         "  index      the rows of each key and side that later rows may match, in time order",
         "  threads    3",
-        "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
+        "  memory     rows until none can match them any more, and 104 bytes each; at most 99 bytes",
         "  output     6 columns, in any order",
     ]
     with pytest.raises(SchemaError, match="there is no column `at`"):

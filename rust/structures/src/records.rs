@@ -1,26 +1,38 @@
 //! Values of several columns side by side: a row at a random place then costs one cache line, not one a column.
 
-use crate::gather::Store;
+use std::fmt;
+use std::ops::Deref;
 
-/// The values of a row, in the order of the columns; those of no column are arbitrary. Half a cache line.
-pub type Record = [u64; 4];
+use bytemuck::Pod;
+
+use crate::gather::Store;
+use crate::pages::Pages;
 
 /// The most columns of a record.
 pub const COLUMNS: usize = 4;
 
-/// Records that are written together, column by column: few enough for the first-level cache.
+/// Rows that are written together, column by column: few enough for the first-level cache.
 const BLOCK: usize = 512;
+
+/// Rows of the smallest log.
+const FEW: usize = 64;
+
+/// The values of a row, in the order of the columns; those of no column are arbitrary.
+pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
+    /// Gathers as many records as possible; how many, and whether all their places were in range.
+    fn gather_wide(records: &[Self], places: &[u32], out: &mut [&mut [u64]], store: Store) -> (usize, bool);
+}
 
 /// Writes the rows of the columns, which have as many values each, as records.
 ///
 /// # Panics
 ///
-/// When there are more than [`COLUMNS`] columns, or one has another length than `out`.
-pub fn interleave(columns: &[&[u64]], out: &mut [Record]) {
+/// When there are more columns than a record has values, or one has another length than `out`.
+pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [R]) {
     assert!(columns.iter().all(|column| column.len() == out.len()), "a value a record");
     for (block, start) in out.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {
         for (slot, column) in columns.iter().enumerate() {
-            block.iter_mut().zip(&column[start..]).for_each(|(record, value)| record[slot] = *value);
+            block.iter_mut().zip(&column[start..]).for_each(|(record, value)| record.as_mut()[slot] = *value);
         }
     }
 }
@@ -29,76 +41,199 @@ pub fn interleave(columns: &[&[u64]], out: &mut [Record]) {
 ///
 /// # Panics
 ///
-/// When a place is not below the number of records, there are more than [`COLUMNS`] columns, or one has another length
-/// than `places`.
-pub fn gather(records: &[Record], places: &[u32], out: &mut [&mut [u64]], store: Store) {
-    assert!(out.len() <= COLUMNS && out.iter().all(|column| column.len() == places.len()), "a value a place");
-    let (done, in_range) = gather_wide(records, places, out, store);
+/// When a place is not below the number of records, there are more columns than a record has values, or one has another
+/// length than `places`.
+pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [&mut [u64]], store: Store) {
+    let most = size_of::<R>() / size_of::<u64>();
+    assert!(out.len() <= most && out.iter().all(|column| column.len() == places.len()), "a value a place");
+    let (done, in_range) = R::gather_wide(records, places, out, store);
     assert!(in_range, "a place is not below {}", records.len());
     for (at, &place) in places.iter().enumerate().skip(done) {
         let record = &records[place as usize];
-        out.iter_mut().zip(record).for_each(|(column, value)| column[at] = *value);
+        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column[at] = *value);
     }
 }
 
-/// Gathers as many records as possible; how many, and whether all their places were in range.
-fn gather_wide(records: &[Record], places: &[u32], out: &mut [&mut [u64]], store: Store) -> (usize, bool) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx512f") && !records.is_empty() {
-        let done = places.len() / 8 * 8;
-        // Streaming stores are of whole cache lines.
-        let aligned = out.iter().all(|column| column.as_ptr().align_offset(64) == 0);
-        // SAFETY: the processor has the feature, there is a record, and `gather` has compared the lengths.
-        let in_range = unsafe {
-            match store == Store::Streaming && aligned {
-                true => avx512::gather::<true>(records, &places[..done], out),
-                false => avx512::gather::<false>(records, &places[..done], out),
-            }
-        };
-        return (done, in_range);
-    }
-    let _ = (records, places, out, store);
-    (0, true)
+/// Records of rows that come behind the others and leave from the front, in one piece of memory. It has room for twice as
+/// many rows as there are, so that each is moved about once.
+pub struct RecordLog<R> {
+    values: Pages<R>,
+    /// The rows that are here.
+    first: usize,
+    end: usize,
 }
+
+impl<R: Record> Default for RecordLog<R> {
+    fn default() -> Self {
+        RecordLog { values: Pages::new(0), first: 0, end: 0 }
+    }
+}
+
+impl<R> fmt::Debug for RecordLog<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordLog").field("len", &(self.end - self.first)).finish_non_exhaustive()
+    }
+}
+
+impl<R: Record> From<Pages<R>> for RecordLog<R> {
+    fn from(values: Pages<R>) -> Self {
+        let end = values.len();
+        RecordLog { values, first: 0, end }
+    }
+}
+
+impl<R: Record> Deref for RecordLog<R> {
+    type Target = [R];
+
+    fn deref(&self) -> &[R] {
+        &self.values[self.first..self.end]
+    }
+}
+
+impl<R: Record> RecordLog<R> {
+    /// Adds rows, given by columns that have as many values each.
+    ///
+    /// # Panics
+    ///
+    /// When there is no column, there are more than a record has values, or they differ in length.
+    pub fn push(&mut self, columns: &[&[u64]]) {
+        let rows = columns[0].len();
+        self.make_room(rows);
+        interleave(columns, &mut self.values[self.end..][..rows]);
+        self.end += rows;
+    }
+
+    /// Lets go of the oldest rows.
+    ///
+    /// # Panics
+    ///
+    /// When there are not as many.
+    pub fn drop_front(&mut self, rows: usize) {
+        assert!(rows <= self.len(), "{rows} rows of {}", self.len());
+        self.first += rows;
+    }
+
+    /// Bytes held.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.values)
+    }
+
+    fn make_room(&mut self, rows: usize) {
+        let (len, needed) = (self.len(), self.len() + rows);
+        let is_large = self.values.len() > FEW.max(8 * needed);
+        if self.end + rows <= self.values.len() && !is_large {
+            return;
+        }
+        if 2 * needed <= self.values.len() && !is_large {
+            self.values.copy_within(self.first..self.end, 0);
+        } else {
+            // Room for a little more than twice as many, so that a few more rows do not take new memory each time.
+            let mut values = Pages::new(FEW.max(2 * needed + needed / 4));
+            values[..len].copy_from_slice(self);
+            self.values = values;
+        }
+        (self.first, self.end) = (0, len);
+    }
+}
+
+/// Implements [`Record`] by a kernel for eight records at a time.
+macro_rules! wide {
+    ($columns:literal, $kernel:ident) => {
+        impl Record for [u64; $columns] {
+            fn gather_wide(records: &[Self], places: &[u32], out: &mut [&mut [u64]], store: Store) -> (usize, bool) {
+                #[cfg(target_arch = "x86_64")]
+                if std::arch::is_x86_feature_detected!("avx512f") && !records.is_empty() {
+                    let done = places.len() / 8 * 8;
+                    // Streaming stores are of whole cache lines.
+                    let aligned = out.iter().all(|column| column.as_ptr().align_offset(64) == 0);
+                    // SAFETY: the processor has the feature, there is a record, and `gather` has compared the lengths.
+                    let in_range = unsafe {
+                        match store == Store::Streaming && aligned {
+                            true => avx512::$kernel::<true>(records, &places[..done], out),
+                            false => avx512::$kernel::<false>(records, &places[..done], out),
+                        }
+                    };
+                    return (done, in_range);
+                }
+                let _ = (records, places, out, store);
+                (0, true)
+            }
+        }
+    };
+}
+
+wide!(2, gather_two);
+wide!(4, gather_four);
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use std::arch::x86_64::{
-        __m512i, _mm256_loadu_si256, _mm512_castsi256_si512, _mm512_inserti64x4, _mm512_permutex2var_epi64,
-        _mm512_setr_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
-    };
+    use std::arch::x86_64::*;
 
-    use super::{COLUMNS, Record};
     use crate::gather::avx512::{finish, store};
 
     /// Gathers 8 records at a time and returns whether all places were in range; one that is not reads the last record.
     ///
     /// # Safety
     ///
-    /// There is a record; `places` has a multiple of 8 values; there are at most [`COLUMNS`] columns in `out`, each with
-    /// as many values or more, which begin at a cache line if stores are streaming.
+    /// There is a record; `places` has a multiple of 8 values; there are at most two columns in `out`, each with as many
+    /// values or more, which begin at a cache line if stores are streaming.
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn gather<const STREAMING: bool>(
-        records: &[Record],
+    pub(super) unsafe fn gather_two<const STREAMING: bool>(
+        records: &[[u64; 2]],
         places: &[u32],
         out: &mut [&mut [u64]],
     ) -> bool {
-        debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= COLUMNS);
+        debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= 2);
+        debug_assert!(out.iter().all(|column| column.len() >= places.len()));
+        let (even, odd) = (_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
+        let last = records.len() - 1;
+        let mut largest = 0;
+        for (places, at) in places.chunks_exact(8).zip((0..).step_by(8)) {
+            largest = places.iter().fold(largest, |largest, &place| largest.max(place));
+            let (a, b) = (four(records, &places[..4], last), four(records, &places[4..], last));
+            let columns = [_mm512_permutex2var_epi64(a, even, b), _mm512_permutex2var_epi64(a, odd, b)];
+            for (column, values) in out.iter_mut().zip(columns) {
+                // SAFETY: 8 values are written, of which there are as many as of places.
+                unsafe { store::<STREAMING>(column.as_mut_ptr().add(at).cast(), values) };
+            }
+        }
+        finish::<STREAMING>();
+        (largest as usize) <= last
+    }
+
+    /// Four records that follow each other in one register.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn four(records: &[[u64; 2]], places: &[u32], last: usize) -> __m512i {
+        let record = |number: usize| {
+            let record = &records[(places[number] as usize).min(last)];
+            // SAFETY: a record has 16 bytes.
+            unsafe { _mm_loadu_si128(record.as_ptr().cast()) }
+        };
+        let one = _mm512_castsi128_si512(record(0));
+        let two = _mm512_inserti32x4::<1>(one, record(1));
+        _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(two, record(2)), record(3))
+    }
+
+    /// As [`gather_two`], of up to four columns.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn gather_four<const STREAMING: bool>(
+        records: &[[u64; 4]],
+        places: &[u32],
+        out: &mut [&mut [u64]],
+    ) -> bool {
+        debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= 4);
         debug_assert!(out.iter().all(|column| column.len() >= places.len()));
         let (low, high) = (_mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15));
         let last = records.len() - 1;
         let mut largest = 0;
         for (places, at) in places.chunks_exact(8).zip((0..).step_by(8)) {
-            // Two records whose numbers differ by 4 in one register.
-            let pair = |first: usize| -> __m512i {
-                let record = |number: usize| {
-                    let record = &records[(places[number] as usize).min(last)];
-                    // SAFETY: a record has 32 bytes.
-                    unsafe { _mm256_loadu_si256(record.as_ptr().cast()) }
-                };
-                _mm512_inserti64x4::<1>(_mm512_castsi256_si512(record(first)), record(first + 4))
-            };
             largest = places.iter().fold(largest, |largest, &place| largest.max(place));
+            let pair = |first: usize| two(records, places[first], places[first + 4], last);
             let (a, b, c, d) = (pair(0), pair(1), pair(2), pair(3));
             let (even, odd) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
             let (next_even, next_odd) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
@@ -116,32 +251,65 @@ mod avx512 {
         finish::<STREAMING>();
         (largest as usize) <= last
     }
+
+    /// Two records in one register.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn two(records: &[[u64; 4]], one: u32, other: u32, last: usize) -> __m512i {
+        let record = |place: u32| {
+            let record = &records[(place as usize).min(last)];
+            // SAFETY: a record has 32 bytes.
+            unsafe { _mm256_loadu_si256(record.as_ptr().cast()) }
+        };
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(record(one)), record(other))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
-    use crate::pages::Pages;
     use proptest::prelude::*;
+
+    fn agrees_with_indexing<R: Record>(rows: usize, columns: usize, places: &[u32]) {
+        let values: Vec<Vec<u64>> =
+            (0..columns as u64).map(|column| (0..rows as u64).map(|row| row << 8 | column).collect()).collect();
+        let mut records = Pages::<R>::new(rows);
+        interleave(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut records);
+        for store in [Store::Cached, Store::Streaming] {
+            let mut out: Vec<Pages<u64>> = (0..columns).map(|_| Pages::new(places.len())).collect();
+            gather(&records, places, &mut out.iter_mut().map(|column| &mut column[..]).collect::<Vec<_>>(), store);
+            for (out, values) in out.iter().zip(&values) {
+                assert!(out.iter().zip(places).all(|(value, place)| *value == values[*place as usize]));
+            }
+        }
+    }
 
     proptest! {
         #[test]
-        fn oracle_indexing(
-            rows in 1_usize..1500,
-            columns in 1_usize..=COLUMNS,
-            places in prop::collection::vec(any::<u32>(), 0..200),
-        ) {
+        fn oracle_indexing(rows in 1_usize..1500, places in prop::collection::vec(any::<u32>(), 0..200)) {
             let places: Vec<u32> = places.into_iter().map(|place| place % rows as u32).collect();
-            let values: Vec<Vec<u64>> =
-                (0..columns as u64).map(|column| (0..rows as u64).map(|row| row << 8 | column).collect()).collect();
-            let mut records = Pages::new(rows);
-            interleave(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut records);
-            for store in [Store::Cached, Store::Streaming] {
-                let mut out: Vec<Pages<u64>> = (0..columns).map(|_| Pages::new(places.len())).collect();
-                gather(&records, &places, &mut out.iter_mut().map(|column| &mut column[..]).collect::<Vec<_>>(), store);
-                for (out, values) in out.iter().zip(&values) {
-                    prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == values[*place as usize]));
-                }
+            (1..=2).for_each(|columns| agrees_with_indexing::<[u64; 2]>(rows, columns, &places));
+            (1..=4).for_each(|columns| agrees_with_indexing::<[u64; 4]>(rows, columns, &places));
+        }
+
+        #[test]
+        fn oracle_rows_come_and_leave(steps in prop::collection::vec((0_usize..300, 0_usize..300), 0..60)) {
+            let (mut log, mut expected, mut next) = (RecordLog::<[u64; 2]>::default(), VecDeque::new(), 0);
+            for (come, leave) in steps {
+                let values: Vec<u64> = (next..next + come as u64).collect();
+                let others: Vec<u64> = values.iter().map(|value| value * 7).collect();
+                next += come as u64;
+                log.push(&[&values, &others]);
+                expected.extend(values.iter().map(|&value| [value, value * 7]));
+                let leave = leave.min(expected.len());
+                log.drop_front(leave);
+                expected.drain(..leave);
+                prop_assert!(log.iter().eq(&expected));
+                // A large log becomes smaller with the next rows that come.
+                log.push(&[&[], &[]]);
+                prop_assert!(log.values.len() <= FEW.max(8 * expected.len()));
             }
         }
     }
@@ -152,10 +320,10 @@ mod tests {
             for place in [5, u32::MAX] {
                 let mut places = [0_u32; 20];
                 places[bad] = place;
-                let gathered = || gather(&[[1; 4]; 5], &places, &mut [&mut [0; 20]], Store::Cached);
+                let gathered = || gather(&[[1_u64; 4]; 5], &places, &mut [&mut [0; 20]], Store::Cached);
                 assert!(std::panic::catch_unwind(gathered).is_err());
             }
         }
-        assert!(std::panic::catch_unwind(|| gather(&[], &[0], &mut [&mut [0]], Store::Cached)).is_err());
+        assert!(std::panic::catch_unwind(|| gather(&[] as &[[u64; 4]], &[0], &mut [&mut [0]], Store::Cached)).is_err());
     }
 }

@@ -126,7 +126,7 @@ impl OutputColumn {
             sources: columns.iter().map(source).collect(),
             types: schema.fields().iter().map(|field| field.data_type().clone()).collect(),
             optional: [how.keeps_right(), how.keeps_left()],
-            records: Vec::new(),
+            records: [Vec::new(), Vec::new()],
         }
     }
 }

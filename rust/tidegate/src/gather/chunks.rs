@@ -5,8 +5,11 @@ use tidegate_structures::gather::{Store, prefetch};
 
 use super::column::Column;
 
-/// Rows of several chunks that are found together, while the values of those before are copied.
-const TOGETHER: usize = 32;
+/// Rows that are found together: their values are few enough for a core to wait for all of them at a time.
+const GROUP: usize = 8;
+
+/// Groups under way: the values of the first one are asked for, and those of the last one are copied.
+const UNDER_WAY: usize = 3;
 
 /// Where a row is: its chunk, and its place there.
 pub(super) type Place = (usize, usize);
@@ -57,23 +60,21 @@ pub(super) fn gather_columns(columns: Vec<(&Column, &mut [u8])>, rows: &[u32], o
     let finder = ChunkFinder::new(starts);
     let mut columns: Vec<_> = columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
     // Where rows are is found once for all columns, and ahead, so that values come from memory meanwhile.
-    let find = |rows: &[u32], places: &mut [Place; TOGETHER], columns: &[Box<dyn Chunked + '_>]| {
-        for (place, &row) in places.iter_mut().zip(rows) {
-            *place = if row == NO_ROW { NO_PLACE } else { finder.find(row) };
+    let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
+    let count = rows.len().div_ceil(GROUP);
+    let group = |nth: usize| &rows[nth * GROUP..rows.len().min((nth + 1) * GROUP)];
+    for step in 0..count + UNDER_WAY - 1 {
+        if step < count {
+            let (rows, places) = (group(step), &mut groups[step % UNDER_WAY]);
+            for (place, &row) in places.iter_mut().zip(rows) {
+                *place = if row == NO_ROW { NO_PLACE } else { finder.find(row) };
+            }
+            columns.iter().for_each(|column| column.ask(&places[..rows.len()]));
         }
-        columns.iter().for_each(|column| column.ask(&places[..rows.len()]));
-    };
-    let mut memory = [[NO_PLACE; TOGETHER]; 2];
-    let [places, ahead] = &mut memory;
-    let (mut places, mut ahead) = (places, ahead);
-    let (mut some, mut rest) = rows.split_at(TOGETHER.min(rows.len()));
-    find(some, places, &columns);
-    while !some.is_empty() {
-        let (next, others) = rest.split_at(TOGETHER.min(rest.len()));
-        find(next, ahead, &columns);
-        columns.iter_mut().for_each(|column| column.copy(&places[..some.len()]));
-        (some, rest) = (next, others);
-        std::mem::swap(&mut places, &mut ahead);
+        if let Some(nth) = step.checked_sub(UNDER_WAY - 1) {
+            let places = &groups[nth % UNDER_WAY][..group(nth).len()];
+            columns.iter_mut().for_each(|column| column.copy(places));
+        }
     }
 }
 

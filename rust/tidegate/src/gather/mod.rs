@@ -24,7 +24,7 @@ use tidegate_structures::pages::Pages;
 use chunks::gather_columns;
 pub(crate) use column::{Column, fixed_width, raw_values};
 pub(crate) use concat::concat_rows;
-use records::Records;
+pub(crate) use records::{Records, Rows};
 
 /// Where a column of the result comes from.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ pub(crate) struct Gather {
     pub(crate) types: Vec<DataType>,
     /// Whether result rows may be without a left row, and without a right row.
     pub(crate) optional: [bool; 2],
-    /// Right columns that lie row by row, too.
-    pub(crate) records: Vec<Records>,
+    /// Columns of each side that lie row by row, too.
+    pub(crate) records: [Vec<Records>; 2],
 }
 
 impl Gather {
@@ -56,7 +56,8 @@ impl Gather {
             Source::Right(column) if column.width == Some(size_of::<u64>()) => Some((place, column.clone())),
             _ => None,
         };
-        self.records = Records::lay_out(self.sources.iter().enumerate().filter_map(right).collect(), rows, driver)?;
+        let columns: Vec<_> = self.sources.iter().enumerate().filter_map(right).collect();
+        self.records[1] = Records::lay_out(&columns, rows, driver)?;
         Ok(())
     }
 
@@ -89,8 +90,8 @@ impl Gather {
             &mut out[..width * rows]
         };
         let mut out: Vec<&mut [u8]> = self.sources.iter().map(&mut of_source).collect();
-        for records in &self.records {
-            records.gather(right, self.optional[1], &mut out, store);
+        for ((records, rows), optional) in self.records.iter().zip([left, right]).zip(self.optional) {
+            records.iter().for_each(|records| records.gather(rows, optional, &mut out, store));
         }
         let mut of_sides = [Vec::new(), Vec::new()];
         for (source, out) in self.sources.iter().zip(out).filter(|(_, out)| !out.is_empty()) {

@@ -1,51 +1,116 @@
-//! Right columns row by row, for a result whose right rows lie far apart: each then costs one cache line, not one a column.
+//! Columns row by row, for results whose rows lie far apart: each then costs one cache line, not one a column.
 
 use std::sync::Arc;
 
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::gather::Store;
 use tidegate_structures::pages::Pages;
-use tidegate_structures::records::{COLUMNS, Record, gather, interleave};
+use tidegate_structures::records::{COLUMNS, Record, RecordLog, gather, interleave};
 
 use super::column::Column;
 
 /// Rows of a task.
 const PART_ROWS: usize = 1 << 15;
 
-/// What records may take for each row of both sides: a join is to take at most 40 bytes beside its inputs and its result,
-/// and has the pairs in some of them.
+/// What records may take for each row of both sides of a table join: it is to take at most 40 bytes beside its inputs and its
+/// result, and has the pairs in some of them.
 const ROW_BYTES: usize = 24;
+
+/// Some columns, row by row.
+#[derive(Clone, Debug)]
+pub(crate) enum Rows {
+    /// Two columns.
+    Two(Arc<RecordLog<[u64; 2]>>),
+    /// Three or four.
+    Four(Arc<RecordLog<[u64; 4]>>),
+}
+
+impl Rows {
+    /// Without rows, of so many columns.
+    pub(crate) fn new(columns: usize) -> Self {
+        debug_assert!((2..=COLUMNS).contains(&columns), "a column by itself is no worse off where it lies");
+        if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
+    }
+
+    /// The bytes of a row of so many columns.
+    pub(crate) fn row_bytes(columns: usize) -> usize {
+        columns.next_power_of_two() * size_of::<u64>()
+    }
+
+    /// The values of columns of one length.
+    fn of_columns(columns: &[(usize, Arc<Column>)], rows: usize, driver: &Driver) -> Result<Self, Stopped> {
+        Ok(match columns.len() {
+            2 => Rows::Two(Arc::new(lay_out(columns, rows, driver)?.into())),
+            _ => Rows::Four(Arc::new(lay_out(columns, rows, driver)?.into())),
+        })
+    }
+
+    /// Adds rows. Nobody gathers any now.
+    pub(crate) fn push(&mut self, columns: &[&[u64]]) {
+        match self {
+            Rows::Two(log) => owned(log).push(columns),
+            Rows::Four(log) => owned(log).push(columns),
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Rows::Two(log) => log.memory(),
+            Rows::Four(log) => log.memory(),
+        }
+    }
+
+    /// Lets go of the oldest rows. Nobody gathers any now.
+    pub(crate) fn drop_front(&mut self, rows: usize) {
+        match self {
+            Rows::Two(log) => owned(log).drop_front(rows),
+            Rows::Four(log) => owned(log).drop_front(rows),
+        }
+    }
+}
+
+fn owned<R: Record>(log: &mut Arc<RecordLog<R>>) -> &mut RecordLog<R> {
+    Arc::get_mut(log).expect("nobody gathers while rows come or leave")
+}
+
+fn lay_out<R: Record>(columns: &[(usize, Arc<Column>)], rows: usize, driver: &Driver) -> Result<Pages<R>, Stopped> {
+    let mut values = Pages::new(rows);
+    let parts = values.chunks_mut(PART_ROWS).zip((0..).step_by(PART_ROWS)).collect();
+    driver.map(parts, |(records, start): (&mut [R], usize)| {
+        let longs: Vec<_> = columns.iter().map(|(_, column)| column.longs(start..start + records.len())).collect();
+        interleave(&longs.iter().map(|longs| &longs[..]).collect::<Vec<_>>(), records);
+    })?;
+    Ok(values)
+}
 
 /// Some columns of a result, row by row.
 #[derive(Debug)]
 pub(crate) struct Records {
     /// The places of the columns in the result.
-    columns: Vec<usize>,
-    values: Pages<Record>,
+    pub(crate) columns: Vec<usize>,
+    pub(crate) rows: Rows,
 }
 
 impl Records {
     /// Lays out `columns`, which are given with their places in the result, as far as all rows of both sides afford.
     pub(crate) fn lay_out(
-        mut columns: Vec<(usize, Arc<Column>)>,
+        columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
-        let affordable = (left_rows + right_rows) * ROW_BYTES / (right_rows * size_of::<Record>()).max(1);
-        columns.truncate(affordable * COLUMNS);
-        // A column by itself is no worse off where it lies.
-        let groups = columns.chunks(COLUMNS).filter(|group| group.len() > 1);
-        groups.map(|group| Self::new(group, right_rows, driver)).collect()
-    }
-
-    fn new(columns: &[(usize, Arc<Column>)], rows: usize, driver: &Driver) -> Result<Self, Stopped> {
-        let mut values = Pages::new(rows);
-        let parts = values.chunks_mut(PART_ROWS).zip((0..).step_by(PART_ROWS)).collect();
-        driver.map(parts, |(records, start): (&mut [Record], usize)| {
-            let longs: Vec<_> = columns.iter().map(|(_, column)| column.longs(start..start + records.len())).collect();
-            interleave(&longs.iter().map(|longs| &longs[..]).collect::<Vec<_>>(), records);
-        })?;
-        Ok(Records { columns: columns.iter().map(|(place, _)| *place).collect(), values })
+        let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
+        let groups = columns.chunks(COLUMNS).filter(|group| group.len() > 1).take_while(|group| {
+            let bytes = Rows::row_bytes(group.len());
+            let is_affordable = bytes <= affordable;
+            affordable = affordable.saturating_sub(bytes);
+            is_affordable
+        });
+        let records = |group: &[(usize, Arc<Column>)]| {
+            let columns = group.iter().map(|(place, _)| *place).collect();
+            Ok(Records { columns, rows: Rows::of_columns(group, right_rows, driver)? })
+        };
+        groups.map(records).collect()
     }
 
     /// Writes the rows to those of `out` that are of these columns, and takes them out of there. Rows that are not there,
@@ -53,12 +118,19 @@ impl Records {
     pub(crate) fn gather(&self, rows: &[u32], optional: bool, out: &mut [&mut [u8]], store: Store) {
         let mut out: Vec<&mut [u64]> =
             self.columns.iter().map(|&column| bytemuck::cast_slice_mut(std::mem::take(&mut out[column]))).collect();
-        if !optional {
-            return gather(&self.values, rows, &mut out, store);
+        match &self.rows {
+            Rows::Two(log) => gather_rows(log, rows, optional, &mut out, store),
+            Rows::Four(log) => gather_rows(log, rows, optional, &mut out, store),
         }
-        for (at, &row) in rows.iter().enumerate() {
-            let record = self.values.get(row as usize).copied().unwrap_or_default();
-            out.iter_mut().zip(record).for_each(|(column, value)| column[at] = value);
-        }
+    }
+}
+
+fn gather_rows<R: Record>(records: &[R], rows: &[u32], optional: bool, out: &mut [&mut [u64]], store: Store) {
+    if !optional {
+        return gather(records, rows, out, store);
+    }
+    for (at, &row) in rows.iter().enumerate() {
+        let record = records.get(row as usize).copied().unwrap_or_default();
+        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column[at] = *value);
     }
 }

@@ -53,7 +53,7 @@ impl StreamJoin {
         };
         let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
         let method = Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes: 0 };
-        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+        let explanation = explain(query.describe(&plan), &method, &plan.join, (&left, &right), options);
         let engine = BandEngine {
             join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
             kind: query.algorithm.index(),

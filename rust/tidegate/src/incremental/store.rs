@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
+use tidegate_structures::records::COLUMNS;
 use tidegate_sync::Charge;
 
 use crate::Result;
-use crate::gather::{Column, concat_rows, fixed_width};
+use crate::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 
 /// So many neighbouring segments are put together: results are gathered from few segments faster than from many, and from
 /// large ones, which lie on huge pages. A row is copied once for each power of this number that there is between the rows
@@ -25,6 +27,8 @@ const LARGE_OF_BYTES: usize = 1 << 13;
 pub(super) struct Store {
     schema: SchemaRef,
     segments: VecDeque<Segment>,
+    /// Columns whose values are kept row by row, too, some together.
+    records: Vec<(Vec<usize>, Rows)>,
     /// Rows of a segment that stays as it is.
     large: usize,
     /// The number of the oldest row that is needed.
@@ -52,10 +56,27 @@ impl Segment {
 }
 
 impl Store {
-    pub(super) fn new(schema: SchemaRef) -> Self {
+    /// A store without rows. Columns of `longs`, which have values of 8 bytes, are kept row by row, too.
+    pub(super) fn new(schema: SchemaRef, longs: &[usize]) -> Self {
         let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
         let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
-        Store { schema, segments: VecDeque::new(), large, first: 0, end: 0 }
+        let records = groups(longs).map(|columns| (columns.to_vec(), Rows::new(columns.len()))).collect();
+        Store { schema, segments: VecDeque::new(), records, large, first: 0, end: 0 }
+    }
+
+    /// The bytes of a row that are kept row by row, at most: there is room for twice as many rows.
+    pub(super) fn record_bytes(longs: &[usize]) -> usize {
+        groups(longs).map(|columns| 2 * Rows::row_bytes(columns.len())).sum()
+    }
+
+    /// Bytes held for what is kept row by row.
+    pub(super) fn record_memory(&self) -> usize {
+        self.records.iter().map(|(_, rows)| rows.memory()).sum()
+    }
+
+    /// The columns that are kept row by row, too, and the rows that are needed.
+    pub(super) fn records(&self) -> impl Iterator<Item = (&[usize], &Rows)> {
+        self.records.iter().map(|(columns, rows)| (&columns[..], rows))
     }
 
     pub(super) fn schema(&self) -> &SchemaRef {
@@ -70,6 +91,10 @@ impl Store {
         let first = self.end;
         self.end += rows.num_rows() as u64;
         let charges = charges.into_iter().map(|charge| (self.end, charge)).collect();
+        for (columns, records) in &mut self.records {
+            let values: Vec<Buffer> = columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
+            records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
+        }
         self.segments.push_back(Segment { first, rows, charges });
         while self.is_cut_up() {
             self.put_together()?;
@@ -105,6 +130,8 @@ impl Store {
 
     /// Drops rows with smaller numbers, as far as they are in segments of their own.
     pub(super) fn drop_before(&mut self, number: u64) {
+        let gone = number.min(self.end) - self.first.min(self.end);
+        self.records.iter_mut().for_each(|(_, rows)| rows.drop_front(gone as usize));
         self.first = number;
         while self.segments.front().is_some_and(|segment| segment.end() <= number) {
             self.segments.pop_front();
@@ -129,6 +156,11 @@ impl Store {
         let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
         Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
     }
+}
+
+/// The columns that are kept row by row together. One by itself is no worse off where it lies.
+fn groups(longs: &[usize]) -> impl Iterator<Item = &[usize]> {
+    longs.chunks(COLUMNS).filter(|columns| columns.len() > 1)
 }
 
 #[cfg(test)]
@@ -160,7 +192,7 @@ mod tests {
             has_text in any::<bool>(),
         ) {
             let schema = rows(0, 1, has_text).schema();
-            let mut store = Store::new(schema.clone());
+            let mut store = Store::new(schema.clone(), &[]);
             let (mut first, mut end) = (0_u64, 0_u64);
             for (added, dropped) in pushes {
                 // A slice, so that values do not begin where their memory does.

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::SchemaRef;
-use tidegate_operators::incremental::Results;
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::incremental::{Results, Side};
 use tidegate_operators::matches::How;
 
 use crate::Result;
-use crate::gather::{Gather, Source};
+use crate::gather::{Gather, Records, Rows, Source, fixed_width};
 use crate::incremental::store::Store;
 use crate::join::JoinPlan;
 use crate::schema::OutputColumn;
@@ -37,7 +37,7 @@ impl Maker {
             sources: plan.columns.iter().map(source).collect(),
             types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
             optional: [how.keeps_right(), how.keeps_left()],
-            records: Vec::new(),
+            records: [Side::Left, Side::Right].map(|side| records(plan, side, &stores[side as usize])),
         };
         Maker { gather, schema: plan.schema.clone() }
     }
@@ -54,6 +54,35 @@ impl Maker {
         let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
     }
+}
+
+/// The columns of a side that are in the result and have values of 8 bytes, which a store is to keep row by row, too.
+pub(super) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
+    let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
+    columns.filter(|&at| fixed_width(schema.field(at).data_type()) == Some(size_of::<u64>())).collect()
+}
+
+/// The bytes that are kept of a row as one of columns that lie row by row, at most.
+pub(in crate::incremental) fn record_bytes(plan: &JoinPlan, left: &Schema, right: &Schema) -> usize {
+    let bytes = |side, schema| Store::record_bytes(&long_columns(plan, side, schema));
+    bytes(Side::Left, left).max(bytes(Side::Right, right))
+}
+
+fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
+    match (*column, side) {
+        (OutputColumn::Left(at), Side::Left) | (OutputColumn::Right(at), Side::Right) => Some(at),
+        _ => None,
+    }
+}
+
+/// The columns of a side that its store keeps row by row, by their places in the result.
+fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
+    let place = |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
+    let records = |(columns, rows): (&[usize], &Rows)| {
+        let columns = columns.iter().map(place).collect::<Option<_>>().expect("they are in the result");
+        Records { columns, rows: rows.clone() }
+    };
+    store.records().map(records).collect()
 }
 
 /// The rows of each batch of results: as few batches as may be, of even sizes.

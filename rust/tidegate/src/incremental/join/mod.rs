@@ -36,7 +36,8 @@ use crate::time::{self, Bound, Unit};
 use crate::{Error, Result};
 pub use engine::Figure;
 use engine::{Engine, KeptRows, Rows};
-use maker::{Maker, cuts};
+pub(super) use maker::record_bytes;
+use maker::{Maker, cuts, long_columns};
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
 const EPOCH_ROWS: usize = 1 << 17;
@@ -139,6 +140,8 @@ impl StreamJoin {
         };
         let mut streams = of_side("left", options.sources.0, left_stream);
         streams.extend(of_side("right", options.sources.1, right_stream));
+        let longs = [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)];
+        let row_bytes = ROW_BYTES + engine.row_bytes() + record_bytes(&plan, &left, &right);
         Ok(StreamJoin {
             query: text,
             explanation,
@@ -147,8 +150,8 @@ impl StreamJoin {
             plan,
             how: *how,
             left_sources: options.sources.0,
-            intake: Intake::with_row_bytes(streams, options.memory_limit, ROW_BYTES + engine.row_bytes())?,
-            stores: [Store::new(left), Store::new(right)],
+            intake: Intake::with_row_bytes(streams, options.memory_limit, row_bytes)?,
+            stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
             engine,
             epoch: None,
             ready: VecDeque::new(),
@@ -350,7 +353,7 @@ impl StreamJoin {
             rows_out: self.rows_out,
             watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
             state_rows: (self.engine.rows(Side::Left), self.engine.rows(Side::Right)),
-            state_bytes: self.engine.memory(),
+            state_bytes: self.engine.memory() + self.stores.iter().map(Store::record_memory).sum::<usize>(),
             memory: self.intake.shared.budget.used(),
             comparisons: self.engine.comparisons(),
             latency: self.latency.summary(),
