@@ -1,25 +1,30 @@
 //! Finds places in a sorted column by computing about where they are.
 //!
 //! Values are cut into stretches of one length, as many as there are values, and the first place of each stretch is noted.
-//! A value's place then is a few steps from that of its stretch, or, where many values lie in one, a binary search. For rows
-//! in no order this is faster than sorting them: lookups of several rows wait for memory together.
+//! A value's place is then between that of its stretch and that of the next one. For rows in no order this is faster than
+//! sorting them: lookups of several rows wait for memory together.
 
 use tidegate_structures::gather::prefetch;
 use tidegate_structures::partition::ranges;
+use tidegate_structures::wide::{Work, wide};
 
 use super::Reach;
-use super::sweep::gallop;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 
-/// Rows that are looked up together.
-const BLOCK: usize = 64;
+/// Rows that are looked up together. With twice as many, more cache lines are asked for than a processor waits for at once,
+/// and it takes twice the time.
+const BLOCK: usize = 8;
+
+/// Values of a cache line.
+const LINE: usize = 8;
 
 /// The first place of each stretch of a sorted column.
 #[derive(Debug)]
 pub(super) struct Directory<'a> {
     sorted: &'a [i64],
     shift: u32,
+    /// Last, the place after all values.
     starts: Vec<u32>,
 }
 
@@ -34,7 +39,7 @@ impl<'a> Directory<'a> {
             shift += 1;
         }
         let count = (span >> shift) as usize + 1;
-        let mut starts = vec![0; count];
+        let mut starts = vec![sorted.len() as u32; count + 1];
         let mut rest = &mut starts[..];
         let mut work = Vec::new();
         for part in ranges(count, driver.parts(count, PART_ROWS)) {
@@ -56,39 +61,149 @@ impl<'a> Directory<'a> {
     }
 
     /// The stretch of a value, or the nearest one.
-    #[inline]
+    #[inline(always)]
     fn stretch(&self, value: i64) -> usize {
         let first = self.sorted[0];
         let stretch = if value <= first { 0 } else { value.abs_diff(first) >> self.shift };
-        stretch.min(self.starts.len() as u64 - 1) as usize
+        stretch.min(self.starts.len() as u64 - 2) as usize
     }
 
     /// The runs of left rows from number `first` on, which have these times.
     pub(super) fn find<R: Reach>(&self, reach: &R, first: usize, ts: &[i64], runs: &mut [Run]) {
-        let mut ends = [None; BLOCK];
-        let mut places = [[0_u32; 2]; BLOCK];
-        for ((ts, runs), first) in ts.chunks(BLOCK).zip(runs.chunks_mut(BLOCK)).zip((first..).step_by(BLOCK)) {
-            // 1. Where to look is computed for all of them, before any of it has come from memory.
-            for ((end, &ts), row) in ends.iter_mut().zip(ts).zip(first..) {
-                *end = reach.at(row, ts).map(|(low, high)| (low, high, self.stretch(low), self.stretch(high)));
-                if let Some((_, _, low, high)) = *end {
-                    prefetch(&self.starts, low);
-                    prefetch(&self.starts, high);
-                }
+        wide(Find { directory: self, reach, first, ts, runs });
+    }
+}
+
+/// What [`Directory::find`] does.
+struct Find<'a, R> {
+    directory: &'a Directory<'a>,
+    reach: &'a R,
+    first: usize,
+    ts: &'a [i64],
+    runs: &'a mut [Run],
+}
+
+/// The first place of a stretch, and that of the next one: never 0, since the first value lies in the first stretch.
+type Places = (u32, u32);
+
+/// Left rows on their way: the first and the last value of each one's run, the stretches of both, and the places of these.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    values: [[i64; 2]; BLOCK],
+    stretches: [[usize; 2]; BLOCK],
+    places: [[Places; 2]; BLOCK],
+}
+
+impl<R: Reach> Work for Find<'_, R> {
+    type Output = ();
+
+    /// In three steps, each of which asks for the memory that the next one reads. While that of one block of rows comes,
+    /// other blocks have their steps.
+    #[inline(always)]
+    fn run(mut self) {
+        let mut blocks = [Block::default(); 3];
+        let count = self.ts.len().div_ceil(BLOCK);
+        for at in 0..count + 2 {
+            if at < count {
+                self.ask_for_starts(at * BLOCK, &mut blocks[at % 3]);
             }
-            for (place, end) in places.iter_mut().zip(&ends[..ts.len()]) {
-                if let Some((_, _, low, high)) = *end {
-                    *place = [self.starts[low], self.starts[high]];
-                    prefetch(self.sorted, place[0] as usize);
-                    prefetch(self.sorted, place[1] as usize);
-                }
+            if (1..=count).contains(&at) {
+                self.ask_for_values(&mut blocks[(at - 1) % 3]);
             }
-            // 2. From there it is a few steps.
-            for ((run, end), [low_at, high_at]) in runs.iter_mut().zip(&ends).zip(places) {
-                *run = end.map_or(Run::default(), |(low, high, ..)| {
-                    let start = gallop(self.sorted, low_at, |ts| ts < low);
-                    Run { start, end: gallop(self.sorted, high_at.max(start), |ts| ts <= high) }
+            if at >= 2 {
+                self.compare((at - 2) * BLOCK, &blocks[(at - 2) % 3]);
+            }
+        }
+    }
+}
+
+impl<R: Reach> Find<'_, R> {
+    #[inline(always)]
+    fn ask_for_starts(&self, from: usize, block: &mut Block) {
+        let rows = self.ts[from..].iter().zip(self.first + from..);
+        for ((values, stretches), (&ts, row)) in block.values.iter_mut().zip(&mut block.stretches).zip(rows) {
+            // No value is above the last and below the first.
+            *values = self.reach.at(row, ts).map_or([i64::MAX, i64::MIN], |(low, high)| [low, high]);
+            *stretches = values.map(|value| self.directory.stretch(value));
+        }
+        for stretch in block.stretches.as_flattened() {
+            prefetch(&self.directory.starts, *stretch);
+        }
+    }
+
+    #[inline(always)]
+    fn ask_for_values(&self, block: &mut Block) {
+        let Directory { sorted, starts, .. } = self.directory;
+        for (stretch, places) in block.stretches.as_flattened().iter().zip(block.places.as_flattened_mut()) {
+            *places = (starts[*stretch], starts[stretch + 1]);
+        }
+        for (from, to) in block.places.as_flattened() {
+            prefetch(sorted, *from as usize);
+            prefetch(sorted, *to as usize - 1);
+        }
+    }
+
+    #[inline(always)]
+    fn compare(&mut self, from: usize, block: &Block) {
+        let sorted = self.directory.sorted;
+        for ((run, [low, high]), [low_in, high_in]) in self.runs[from..].iter_mut().zip(block.values).zip(block.places)
+        {
+            let start = place::<false>(sorted, low_in, low);
+            *run = Run { start, end: place::<true>(sorted, high_in, high).max(start) };
+        }
+    }
+}
+
+/// The first place from `from` to `to` whose value is above `value`, or equal to it unless `WITH_EQUAL`; `to` if there is
+/// none before. All values before `from` are below, and all from `to` on above.
+#[inline(always)]
+fn place<const WITH_EQUAL: bool>(sorted: &[i64], (from, to): Places, value: i64) -> u32 {
+    let passes = |other: i64| if WITH_EQUAL { other <= value } else { other < value };
+    let first = from as usize / LINE;
+    let last = ((to as usize - 1) / LINE).max(first);
+    // They are in one line or two but where values crowd. Those are compared whole: no branch depends on the place.
+    let (lines, _) = sorted.as_chunks::<LINE>();
+    if last - first <= 1
+        && let (Some(one), Some(other)) = (lines.get(first), lines.get(last))
+    {
+        let count = |line: &[i64; LINE]| line.iter().map(|&other| u32::from(passes(other))).sum::<u32>();
+        return (first * LINE) as u32 + count(one) + (last - first) as u32 * count(other);
+    }
+    from + sorted[from as usize..to as usize].partition_point(|&other| passes(other)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tidegate_sync::Stop;
+
+    use super::*;
+    use crate::interval_join::{Closed, Interval};
+
+    proptest! {
+        #[test]
+        fn oracle_binary_search(
+            mut sorted in prop::collection::vec(prop_oneof![0..40_i64, -9000..9000_i64, any::<i64>()], 1..300),
+            near in prop::collection::vec((any::<prop::sample::Index>(), -3..4_i64), 0..50),
+            (lower, upper) in (prop::option::of(-50..50_i64), prop::option::of(-50..5000_i64)),
+            spread in any::<bool>(),
+        ) {
+            if !spread {
+                // These lie close, with many equal ones.
+                sorted.iter_mut().for_each(|value| *value %= 200);
+            }
+            sorted.sort_unstable();
+            let ts: Vec<i64> = near.iter().map(|(at, off)| at.get(&sorted).saturating_add(*off)).collect();
+            let interval = Interval { lower, upper, closed: Closed::Both };
+            let directory = Directory::new(&sorted, &Driver::new(2, Stop::default())).unwrap().unwrap();
+            let mut runs = vec![Run::default(); ts.len()];
+            directory.find(&interval, 7, &ts, &mut runs);
+            for (run, ts) in runs.into_iter().zip(ts) {
+                let expected = interval.at(ts).map_or(0..0, |(low, high)| {
+                    sorted.partition_point(|&value| value < low)..sorted.partition_point(|&value| value <= high)
                 });
+                let found = run.start as usize..run.end as usize;
+                prop_assert!(found == expected || found.is_empty() && expected.is_empty(), "{:?} {:?}", found, expected);
             }
         }
     }
