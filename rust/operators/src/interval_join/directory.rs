@@ -5,6 +5,7 @@
 //! sorting them: lookups of several rows wait for memory together.
 
 use tidegate_structures::gather::prefetch;
+use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::ranges;
 use tidegate_structures::wide::{Work, wide};
 
@@ -12,8 +13,7 @@ use super::Reach;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 
-/// Rows that are looked up together. With twice as many, more cache lines are asked for than a processor waits for at once,
-/// and it takes twice the time.
+/// Rows that are looked up together. With half or twice as many it takes half as long again.
 const BLOCK: usize = 8;
 
 /// Values of a cache line.
@@ -25,7 +25,7 @@ pub(super) struct Directory<'a> {
     sorted: &'a [i64],
     shift: u32,
     /// Last, the place after all values.
-    starts: Vec<u32>,
+    starts: Pages<u32>,
 }
 
 impl<'a> Directory<'a> {
@@ -39,8 +39,9 @@ impl<'a> Directory<'a> {
             shift += 1;
         }
         let count = (span >> shift) as usize + 1;
-        let mut starts = vec![sorted.len() as u32; count + 1];
-        let mut rest = &mut starts[..];
+        let mut starts = Pages::new(count + 1);
+        starts[count] = sorted.len() as u32;
+        let mut rest = &mut starts[..count];
         let mut work = Vec::new();
         for part in ranges(count, driver.parts(count, PART_ROWS)) {
             let (head, tail) = rest.split_at_mut(part.len());
@@ -48,35 +49,37 @@ impl<'a> Directory<'a> {
             rest = tail;
         }
         driver.map(work, |(from, starts): (usize, &mut [u32])| {
-            let begin = |stretch: usize| first.saturating_add_unsigned((stretch as u64) << shift);
-            let mut place = sorted.partition_point(|&value| value < begin(from));
-            for (start, stretch) in starts.iter_mut().zip(from..) {
-                while place < sorted.len() && sorted[place] < begin(stretch) {
-                    place += 1;
-                }
-                *start = place as u32;
+            let begin = |stretch: usize| {
+                let value = first.saturating_add_unsigned((stretch as u64) << shift);
+                sorted.partition_point(|&other| other < value)
+            };
+            // A stretch starts after the last value of those before: each value says so, and the last one's word stays.
+            let (own, values) = (begin(from), begin(from + starts.len() - 1));
+            starts.fill(own as u32);
+            for (after, value) in (own + 1..).zip(&sorted[own..values]) {
+                starts[(value.abs_diff(first) >> shift) as usize - from + 1] = after as u32;
+            }
+            // Without values, it starts where the one before does.
+            let mut latest = 0;
+            for start in starts {
+                latest = latest.max(*start);
+                *start = latest;
             }
         })?;
         Ok(Some(Directory { sorted, shift, starts }))
     }
 
-    /// The stretch of a value, or the nearest one.
-    #[inline(always)]
-    fn stretch(&self, value: i64) -> usize {
-        let first = self.sorted[0];
-        let stretch = if value <= first { 0 } else { value.abs_diff(first) >> self.shift };
-        stretch.min(self.starts.len() as u64 - 2) as usize
-    }
-
     /// The runs of left rows from number `first` on, which have these times.
     pub(super) fn find<R: Reach>(&self, reach: &R, first: usize, ts: &[i64], runs: &mut [Run]) {
-        wide(Find { directory: self, reach, first, ts, runs });
+        wide(Find { sorted: self.sorted, shift: self.shift, starts: &self.starts, reach, first, ts, runs });
     }
 }
 
 /// What [`Directory::find`] does.
 struct Find<'a, R> {
-    directory: &'a Directory<'a>,
+    sorted: &'a [i64],
+    shift: u32,
+    starts: &'a [u32],
     reach: &'a R,
     first: usize,
     ts: &'a [i64],
@@ -118,34 +121,41 @@ impl<R: Reach> Work for Find<'_, R> {
 }
 
 impl<R: Reach> Find<'_, R> {
+    /// The stretch of a value, or the nearest one.
+    #[inline(always)]
+    fn stretch(&self, value: i64) -> usize {
+        let first = self.sorted[0];
+        let stretch = if value <= first { 0 } else { value.abs_diff(first) >> self.shift };
+        stretch.min(self.starts.len() as u64 - 2) as usize
+    }
+
     #[inline(always)]
     fn ask_for_starts(&self, from: usize, block: &mut Block) {
         let rows = self.ts[from..].iter().zip(self.first + from..);
         for ((values, stretches), (&ts, row)) in block.values.iter_mut().zip(&mut block.stretches).zip(rows) {
             // No value is above the last and below the first.
             *values = self.reach.at(row, ts).map_or([i64::MAX, i64::MIN], |(low, high)| [low, high]);
-            *stretches = values.map(|value| self.directory.stretch(value));
+            *stretches = values.map(|value| self.stretch(value));
         }
         for stretch in block.stretches.as_flattened() {
-            prefetch(&self.directory.starts, *stretch);
+            prefetch(self.starts, *stretch);
         }
     }
 
     #[inline(always)]
     fn ask_for_values(&self, block: &mut Block) {
-        let Directory { sorted, starts, .. } = self.directory;
         for (stretch, places) in block.stretches.as_flattened().iter().zip(block.places.as_flattened_mut()) {
-            *places = (starts[*stretch], starts[stretch + 1]);
+            *places = (self.starts[*stretch], self.starts[stretch + 1]);
         }
         for (from, to) in block.places.as_flattened() {
-            prefetch(sorted, *from as usize);
-            prefetch(sorted, *to as usize - 1);
+            prefetch(self.sorted, *from as usize);
+            prefetch(self.sorted, *to as usize - 1);
         }
     }
 
     #[inline(always)]
     fn compare(&mut self, from: usize, block: &Block) {
-        let sorted = self.directory.sorted;
+        let sorted = self.sorted;
         for ((run, [low, high]), [low_in, high_in]) in self.runs[from..].iter_mut().zip(block.values).zip(block.places)
         {
             let start = place::<false>(sorted, low_in, low);
