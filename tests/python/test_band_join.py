@@ -391,3 +391,28 @@ def test_real_data_weather_stations_of_like_temperature():
 def test_any_arrow_data():
     frame = pl.DataFrame({"x": [1.0, 2.0]})
     assert tg.band_join(frame, frame.to_pandas(), on="x", within=0.5).num_rows == 2
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_right_rows_far_apart_with_columns_of_several_widths(how, chunks):
+    """Each left row but the last ones has one right row, anywhere; columns of 4 and 8 bytes."""
+    n, random = 100_000, np.random.default_rng(5)
+    left = pa.table({"x": random.permutation(n + 1000).astype(np.int32)})
+    x = random.permutation(n).astype(np.int32)
+    values = random.integers(-(2**62), 2**62, n)
+    other = pa.array(random.random(n), mask=random.random(n) < 0.1, type=pa.float32())
+    right = pa.table({"x": x, "a": values, "b": other, "c": random.random(n), "d": x % 100})
+    size = n // chunks
+    right = pa.concat_tables([right.slice(at, size) for at in range(0, n, size)])
+    found = tg.band_join(left, right, on="x", within=0, how=how, threads=2)
+    places = np.full(n + 1000, n)
+    places[x] = np.arange(n)
+    rows = places[left["x"].to_numpy()]
+    rows = pa.array(rows, mask=rows == n)
+    if how == "inner":
+        rows = rows.drop_null()
+    assert found.num_rows == len(rows)
+    for name in ("x", "a", "b", "c", "d"):
+        got = found["x_right" if name == "x" else name].combine_chunks()
+        assert got.equals(right[name].combine_chunks().take(rows))

@@ -17,10 +17,46 @@ const BLOCK: usize = 512;
 /// Rows of the smallest log.
 const FEW: usize = 64;
 
+/// Where the values of a column go.
+#[derive(Debug)]
+pub enum Out<'a> {
+    /// As they are.
+    Longs(&'a mut [u64]),
+    /// Their lower halves.
+    Words(&'a mut [u32]),
+}
+
+impl Out<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Out::Longs(out) => out.len(),
+            Out::Words(out) => out.len(),
+        }
+    }
+
+    /// Writes a value, as far as it goes there.
+    #[inline]
+    pub fn set(&mut self, at: usize, value: u64) {
+        match self {
+            Out::Longs(out) => out[at] = value,
+            Out::Words(out) => out[at] = value as u32,
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn begins_at_a_line(&self) -> bool {
+        let start: *const u8 = match self {
+            Out::Longs(out) => out.as_ptr().cast(),
+            Out::Words(out) => out.as_ptr().cast(),
+        };
+        start.align_offset(64) == 0
+    }
+}
+
 /// The values of a row, in the order of the columns; those of no column are arbitrary.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     /// Gathers as many records as possible; how many, and whether all their places were in range.
-    fn gather_wide(records: &[Self], places: &[u32], out: &mut [&mut [u64]], store: Store) -> (usize, bool);
+    fn gather_wide(records: &[Self], places: &[u32], out: &mut [Out<'_>], store: Store) -> (usize, bool);
 }
 
 /// Writes the rows of the columns, which have as many values each, as records.
@@ -43,14 +79,14 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [R]) {
 ///
 /// When a place is not below the number of records, there are more columns than a record has values, or one has another
 /// length than `places`.
-pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [&mut [u64]], store: Store) {
+pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     let most = size_of::<R>() / size_of::<u64>();
     assert!(out.len() <= most && out.iter().all(|column| column.len() == places.len()), "a value a place");
     let (done, in_range) = R::gather_wide(records, places, out, store);
     assert!(in_range, "a place is not below {}", records.len());
     for (at, &place) in places.iter().enumerate().skip(done) {
         let record = &records[place as usize];
-        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column[at] = *value);
+        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column.set(at, *value));
     }
 }
 
@@ -140,12 +176,12 @@ impl<R: Record> RecordLog<R> {
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {
-            fn gather_wide(records: &[Self], places: &[u32], out: &mut [&mut [u64]], store: Store) -> (usize, bool) {
+            fn gather_wide(records: &[Self], places: &[u32], out: &mut [Out<'_>], store: Store) -> (usize, bool) {
                 #[cfg(target_arch = "x86_64")]
                 if std::arch::is_x86_feature_detected!("avx512f") && !records.is_empty() {
                     let done = places.len() / 8 * 8;
                     // Streaming stores are of whole cache lines.
-                    let aligned = out.iter().all(|column| column.as_ptr().align_offset(64) == 0);
+                    let aligned = out.iter().all(Out::begins_at_a_line);
                     // SAFETY: the processor has the feature, there is a record, and `gather` has compared the lengths.
                     let in_range = unsafe {
                         match store == Store::Streaming && aligned {
@@ -169,7 +205,33 @@ wide!(4, gather_four);
 mod avx512 {
     use std::arch::x86_64::*;
 
+    use super::Out;
     use crate::gather::avx512::{finish, store};
+
+    /// Writes 8 values of a column from place `at` on.
+    ///
+    /// # Safety
+    ///
+    /// There are as many places, and `at` is a multiple of 8; the column begins at a cache line if the store is streaming.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {
+        debug_assert!(at + 8 <= column.len() && at.is_multiple_of(8));
+        debug_assert!(!STREAMING || column.begins_at_a_line());
+        // SAFETY: as the caller says; 8 words are half a cache line.
+        unsafe {
+            match column {
+                Out::Longs(out) => store::<STREAMING>(out.as_mut_ptr().add(at).cast(), values),
+                Out::Words(out) => {
+                    let (to, words) = (out.as_mut_ptr().add(at).cast(), _mm512_cvtepi64_epi32(values));
+                    match STREAMING {
+                        true => _mm256_stream_si256(to, words),
+                        false => _mm256_storeu_si256(to, words),
+                    }
+                }
+            }
+        }
+    }
 
     /// Gathers 8 records at a time and returns whether all places were in range; one that is not reads the last record.
     ///
@@ -181,7 +243,7 @@ mod avx512 {
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],
         places: &[u32],
-        out: &mut [&mut [u64]],
+        out: &mut [Out<'_>],
     ) -> bool {
         debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= 2);
         debug_assert!(out.iter().all(|column| column.len() >= places.len()));
@@ -193,8 +255,8 @@ mod avx512 {
             let (a, b) = (four(records, &places[..4], last), four(records, &places[4..], last));
             let columns = [_mm512_permutex2var_epi64(a, even, b), _mm512_permutex2var_epi64(a, odd, b)];
             for (column, values) in out.iter_mut().zip(columns) {
-                // SAFETY: 8 values are written, of which there are as many as of places.
-                unsafe { store::<STREAMING>(column.as_mut_ptr().add(at).cast(), values) };
+                // SAFETY: a column has as many values as there are places, and begins as the caller says.
+                unsafe { write::<STREAMING>(column, at, values) };
             }
         }
         finish::<STREAMING>();
@@ -224,7 +286,7 @@ mod avx512 {
     pub(super) unsafe fn gather_four<const STREAMING: bool>(
         records: &[[u64; 4]],
         places: &[u32],
-        out: &mut [&mut [u64]],
+        out: &mut [Out<'_>],
     ) -> bool {
         debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= 4);
         debug_assert!(out.iter().all(|column| column.len() >= places.len()));
@@ -244,8 +306,8 @@ mod avx512 {
                 _mm512_permutex2var_epi64(odd, high, next_odd),
             ];
             for (column, values) in out.iter_mut().zip(columns) {
-                // SAFETY: 8 values are written, of which there are as many as of places.
-                unsafe { store::<STREAMING>(column.as_mut_ptr().add(at).cast(), values) };
+                // SAFETY: a column has as many values as there are places, and begins as the caller says.
+                unsafe { write::<STREAMING>(column, at, values) };
             }
         }
         finish::<STREAMING>();
@@ -272,26 +334,38 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn agrees_with_indexing<R: Record>(rows: usize, columns: usize, places: &[u32]) {
-        let values: Vec<Vec<u64>> =
-            (0..columns as u64).map(|column| (0..rows as u64).map(|row| row << 8 | column).collect()).collect();
+    fn agrees_with_indexing<R: Record>(rows: usize, columns: usize, places: &[u32], narrow: [bool; COLUMNS]) {
+        let values: Vec<Vec<u64>> = (0..columns as u64)
+            .map(|column| (0..rows as u64).map(|row| row << 40 | row << 8 | column).collect())
+            .collect();
         let mut records = Pages::<R>::new(rows);
         interleave(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut records);
         for store in [Store::Cached, Store::Streaming] {
-            let mut out: Vec<Pages<u64>> = (0..columns).map(|_| Pages::new(places.len())).collect();
-            gather(&records, places, &mut out.iter_mut().map(|column| &mut column[..]).collect::<Vec<_>>(), store);
-            for (out, values) in out.iter().zip(&values) {
-                assert!(out.iter().zip(places).all(|(value, place)| *value == values[*place as usize]));
+            let mut longs: Vec<Pages<u64>> = (0..columns).map(|_| Pages::new(places.len())).collect();
+            let mut words: Vec<Pages<u32>> = (0..columns).map(|_| Pages::new(places.len())).collect();
+            let both = longs.iter_mut().zip(&mut words).zip(narrow);
+            let out = both.map(|((longs, words), narrow)| if narrow { Out::Words(words) } else { Out::Longs(longs) });
+            gather(&records, places, &mut out.collect::<Vec<_>>(), store);
+            for (column, values) in values.iter().enumerate() {
+                let expected = places.iter().map(|&place| values[place as usize]);
+                match narrow[column] {
+                    false => assert!(longs[column].iter().copied().eq(expected)),
+                    true => assert!(words[column].iter().copied().eq(expected.map(|value| value as u32))),
+                }
             }
         }
     }
 
     proptest! {
         #[test]
-        fn oracle_indexing(rows in 1_usize..1500, places in prop::collection::vec(any::<u32>(), 0..200)) {
+        fn oracle_indexing(
+            rows in 1_usize..1500,
+            places in prop::collection::vec(any::<u32>(), 0..200),
+            narrow: [bool; COLUMNS],
+        ) {
             let places: Vec<u32> = places.into_iter().map(|place| place % rows as u32).collect();
-            (1..=2).for_each(|columns| agrees_with_indexing::<[u64; 2]>(rows, columns, &places));
-            (1..=4).for_each(|columns| agrees_with_indexing::<[u64; 4]>(rows, columns, &places));
+            (1..=2).for_each(|columns| agrees_with_indexing::<[u64; 2]>(rows, columns, &places, narrow));
+            (1..=4).for_each(|columns| agrees_with_indexing::<[u64; 4]>(rows, columns, &places, narrow));
         }
 
         #[test]
@@ -320,10 +394,13 @@ mod tests {
             for place in [5, u32::MAX] {
                 let mut places = [0_u32; 20];
                 places[bad] = place;
-                let gathered = || gather(&[[1_u64; 4]; 5], &places, &mut [&mut [0; 20]], Store::Cached);
+                let gathered = || gather(&[[1_u64; 4]; 5], &places, &mut [Out::Longs(&mut [0; 20])], Store::Cached);
                 assert!(std::panic::catch_unwind(gathered).is_err());
             }
         }
-        assert!(std::panic::catch_unwind(|| gather(&[] as &[[u64; 4]], &[0], &mut [&mut [0]], Store::Cached)).is_err());
+        assert!(
+            std::panic::catch_unwind(|| gather(&[] as &[[u64; 4]], &[0], &mut [Out::Words(&mut [0])], Store::Cached))
+                .is_err()
+        );
     }
 }

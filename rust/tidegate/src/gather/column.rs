@@ -77,21 +77,29 @@ impl Column {
         })
     }
 
-    /// The bits of the values of some rows, which have 8 bytes each.
+    /// The bits of the values of some rows, which have 4 or 8 bytes each.
     pub(crate) fn longs(&self, rows: Range<usize>) -> Cow<'_, [u64]> {
+        match self.width {
+            Some(4) => self.values_of::<u32>(rows).iter().map(|&word| word.into()).collect(),
+            _ => self.values_of(rows),
+        }
+    }
+
+    /// The values of some rows.
+    fn values_of<T: AnyBitPattern + NoUninit>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
         if let [chunk] = &self.values[..] {
             return Cow::Borrowed(&bytemuck::cast_slice(chunk)[rows]);
         }
         let finder = ChunkFinder::new(&self.starts);
-        let (mut longs, mut row) = (Vec::with_capacity(rows.len()), rows.start);
+        let (mut found, mut row) = (Vec::with_capacity(rows.len()), rows.start);
         while row < rows.end {
             let (chunk, place) = finder.find(row as u32);
-            let values: &[u64] = bytemuck::cast_slice(&self.values[chunk]);
+            let values: &[T] = bytemuck::cast_slice(&self.values[chunk]);
             let end = values.len().min(place + rows.end - row);
-            longs.extend_from_slice(&values[place..end]);
+            found.extend_from_slice(&values[place..end]);
             row += end - place;
         }
-        longs.into()
+        found.into()
     }
 
     /// Gathers the rows, none of which is [`NO_ROW`], into an array of its own.

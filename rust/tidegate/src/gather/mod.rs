@@ -53,7 +53,7 @@ impl Gather {
     /// Lays right columns out row by row: worth it for a result that has most right rows, at places far apart.
     pub(crate) fn lay_out_right(&mut self, rows: (usize, usize), driver: &Driver) -> Result<(), Stopped> {
         let right = |(place, source): (usize, &Source)| match source {
-            Source::Right(column) if column.width == Some(size_of::<u64>()) => Some((place, column.clone())),
+            Source::Right(column) if Records::takes(column) => Some((place, column.clone())),
             _ => None,
         };
         let columns: Vec<_> = self.sources.iter().enumerate().filter_map(right).collect();

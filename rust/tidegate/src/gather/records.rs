@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::gather::Store;
 use tidegate_structures::pages::Pages;
-use tidegate_structures::records::{COLUMNS, Record, RecordLog, gather, interleave};
+use tidegate_structures::records::{COLUMNS, Out, Record, RecordLog, gather, interleave};
 
 use super::column::Column;
 
@@ -93,6 +93,11 @@ pub(crate) struct Records {
 }
 
 impl Records {
+    /// Whether a column can be one of those that are laid out.
+    pub(crate) fn takes(column: &Column) -> bool {
+        matches!(column.width, Some(4 | 8))
+    }
+
     /// Lays out `columns`, which are given with their places in the result, as far as all rows of both sides afford.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
@@ -100,7 +105,9 @@ impl Records {
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
-        let groups = columns.chunks(COLUMNS).filter(|group| group.len() > 1).take_while(|group| {
+        // A column by itself is no worse off where it lies, nor are two narrow ones, of which a cache holds more there.
+        let width = |group: &[(usize, Arc<Column>)]| group.iter().filter_map(|(_, column)| column.width).sum::<usize>();
+        let groups = columns.chunks(COLUMNS).filter(|group| width(group) > size_of::<u64>()).take_while(|group| {
             let bytes = Rows::row_bytes(group.len());
             let is_affordable = bytes <= affordable;
             affordable = affordable.saturating_sub(bytes);
@@ -116,8 +123,14 @@ impl Records {
     /// Writes the rows to those of `out` that are of these columns, and takes them out of there. Rows that are not there,
     /// which only those of `optional` columns may be, are zeros.
     pub(crate) fn gather(&self, rows: &[u32], optional: bool, out: &mut [&mut [u8]], store: Store) {
-        let mut out: Vec<&mut [u64]> =
-            self.columns.iter().map(|&column| bytemuck::cast_slice_mut(std::mem::take(&mut out[column]))).collect();
+        let of_column = |&column: &usize| {
+            let out = std::mem::take(&mut out[column]);
+            match out.len() == size_of_val(rows) {
+                true => Out::Words(bytemuck::cast_slice_mut(out)),
+                false => Out::Longs(bytemuck::cast_slice_mut(out)),
+            }
+        };
+        let mut out: Vec<Out<'_>> = self.columns.iter().map(of_column).collect();
         match &self.rows {
             Rows::Two(log) => gather_rows(log, rows, optional, &mut out, store),
             Rows::Four(log) => gather_rows(log, rows, optional, &mut out, store),
@@ -125,12 +138,12 @@ impl Records {
     }
 }
 
-fn gather_rows<R: Record>(records: &[R], rows: &[u32], optional: bool, out: &mut [&mut [u64]], store: Store) {
+fn gather_rows<R: Record>(records: &[R], rows: &[u32], optional: bool, out: &mut [Out<'_>], store: Store) {
     if !optional {
         return gather(records, rows, out, store);
     }
     for (at, &row) in rows.iter().enumerate() {
         let record = records.get(row as usize).copied().unwrap_or_default();
-        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column[at] = *value);
+        out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column.set(at, *value));
     }
 }
