@@ -79,8 +79,14 @@ impl Log {
     pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let at = |number: u64| self.gone + (number - self.first) as usize;
         let places = at(numbers.start)..at(numbers.end);
-        let rows = self.codes[0][places.clone()].iter().zip(&self.joins[places]).zip(numbers);
-        rows.filter(|((_, joins), _)| **joins).map(|((&key, _), number)| Entry { key, row: number as u32 }).collect()
+        let (keys, joins) = (&self.codes[0][places.clone()], &self.joins[places]);
+        let entry = |(&key, number): (&i64, u64)| Entry { key, row: number as u32 };
+        // How many they are is known where all can match something, as they mostly can.
+        if joins.iter().fold(true, |all, &joins| all & joins) {
+            return keys.iter().zip(numbers).map(entry).collect();
+        }
+        let rows = keys.iter().zip(numbers).zip(joins).filter(|(_, joins)| **joins);
+        rows.map(|(row, _)| entry(row)).collect()
     }
 
     /// Exchanges two columns.
