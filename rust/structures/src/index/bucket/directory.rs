@@ -66,6 +66,8 @@ pub(super) struct Directory {
     cells: Vec<Cell>,
     /// By cell, how many blocks it has got for rows that found theirs full.
     more: Vec<u32>,
+    /// Nodes that are no more: their first cells, by how many bits the number of their cells is.
+    free: [Vec<u32>; MOST_BITS as usize + 1],
     /// The first key, and the greatest distance from it. Keys outside have no blocks.
     start: i64,
     span: u64,
@@ -198,7 +200,8 @@ impl Directory {
             cells = (directory.span >> directory.shift) as usize + 1;
         }
         let inside = directory.inside(keys);
-        directory.divide(&keys[inside], 0, directory.shift, cells, maker);
+        directory.cells.resize(cells, Cell::default());
+        directory.divide(&keys[inside], 0, directory.shift, 0..cells, maker);
         directory.more = vec![0; directory.cells.len()];
         directory
     }
@@ -211,7 +214,8 @@ impl Directory {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        self.cells.capacity() * size_of::<Cell>() + self.more.capacity() * size_of::<u32>()
+        let numbers = self.more.capacity() + self.free.iter().map(Vec::capacity).sum::<usize>();
+        self.cells.capacity() * size_of::<Cell>() + numbers * size_of::<u32>()
     }
 
     /// Cells of the root.
@@ -221,7 +225,8 @@ impl Directory {
 
     /// How many cells there are.
     pub(super) fn cells(&self) -> usize {
-        self.cells.len()
+        let free: usize = self.free.iter().enumerate().map(|(bits, nodes)| nodes.len() << bits).sum();
+        self.cells.len() - free
     }
 
     /// Whether a key is beyond all cells: below, above.
@@ -236,17 +241,35 @@ impl Directory {
         key.wrapping_sub(self.start).cast_unsigned()
     }
 
-    /// Makes the cells of a node, each 2^shift keys wide and the first one beginning at `start`, whose keys are given.
-    fn divide(&mut self, keys: &[i64], start: u64, shift: u32, cells: usize, maker: &mut Maker<'_>) {
-        let node = self.cells.len();
-        self.cells.resize(node + cells, Cell::default());
+    /// Makes cells of a node, each 2^shift keys wide and the first one beginning at `start`, whose keys are given.
+    fn divide(&mut self, keys: &[i64], start: u64, shift: u32, cells: Range<usize>, maker: &mut Maker<'_>) {
         let mut from = 0;
-        for cell in 0..cells {
-            let begins = start + ((cell as u64) << shift);
+        for (nth, at) in cells.enumerate() {
+            let begins = start + ((nth as u64) << shift);
             let last = begins + ((1 << shift) - 1);
             let end = from + keys[from..].partition_point(|&key| self.distance(key) <= last);
-            self.cells[node + cell] = self.fit(&keys[from..end], begins, shift, maker);
+            self.cells[at] = self.fit(&keys[from..end], begins, shift, maker);
             from = end;
+        }
+    }
+
+    /// The first of 2^bits cells for a node.
+    fn take_node(&mut self, bits: u32) -> u32 {
+        if let Some(base) = self.free[bits as usize].pop() {
+            self.more[base as usize..][..1 << bits].fill(0);
+            return base;
+        }
+        let base = self.cells.len();
+        self.cells.resize(base + (1 << bits), Cell::default());
+        base as u32
+    }
+
+    /// Gives the node of a cell back, and those of its cells, if it is one.
+    fn give_nodes_back(&mut self, cell: Cell) {
+        if cell.kind() == NODE {
+            let bits = cell.blocks();
+            (cell.base..cell.base + (1 << bits)).for_each(|at| self.give_nodes_back(self.cells[at as usize]));
+            self.free[bits as usize].push(cell.base);
         }
     }
 
@@ -264,8 +287,8 @@ impl Directory {
         }
         // 3. Otherwise its cells are looked at each by itself.
         let bits = (keys.len() / ROWS_OF_CELL).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS).min(shift);
-        let base = self.cells.len() as u32;
-        self.divide(keys, start, shift - bits, 1 << bits, maker);
+        let base = self.take_node(bits);
+        self.divide(keys, start, shift - bits, base as usize..(base + (1 << bits)) as usize, maker);
         Cell { base, extent: bits << 2 | NODE }
     }
 
@@ -349,11 +372,37 @@ impl Directory {
         (self.more[leaf.at] * 4 > leaf.cell.blocks()).then_some(leaf)
     }
 
+    /// The cells that have the blocks of a cell of the root.
+    pub(super) fn leaves(&self, nth: usize) -> Vec<Leaf> {
+        let first = (nth as u64) << self.shift;
+        let last = first + ((1 << self.shift) - 1);
+        let next = |leaf: &Leaf| (leaf.last() < last).then(|| self.leaf(leaf.last() + 1));
+        std::iter::successors(Some(self.leaf(first)), next).collect()
+    }
+
     /// A cell of the root, unless it has cells of its own.
     pub(super) fn root_leaf(&self, nth: usize) -> Option<Leaf> {
         let cell = self.cells[nth];
         let (shift, start) = (self.shift, (nth as u64) << self.shift);
         (cell.kind() != NODE).then_some(Leaf { cell, at: nth, shift, start })
+    }
+
+    /// Moves up by some cells of the root, or down: the lowest ones go, whose blocks have been given back, and as many empty
+    /// ones come above; or the other way round. Whether there are keys as far.
+    pub(super) fn slide(&mut self, by: usize, up: bool, maker: &mut Maker<'_>) -> bool {
+        let (root, distance) = (self.root_cells(), (by as u64) << self.shift);
+        let start =
+            if up { self.start.checked_add_unsigned(distance) } else { self.start.checked_sub_unsigned(distance) };
+        let Some(start) = start.filter(|start| start.checked_add_unsigned(self.span).is_some()) else { return false };
+        self.start = start;
+        let (stay, come) = if up { (by..root, root - by..root) } else { (0..root - by, 0..by) };
+        let (to, go) = if up { (0, 0..by) } else { (by, root - by..root) };
+        go.for_each(|at| self.give_nodes_back(self.cells[at]));
+        self.cells.copy_within(stay.clone(), to);
+        self.more.copy_within(stay, to);
+        self.more[come.clone()].fill(0);
+        come.for_each(|at| self.cells[at] = maker.cell(0, EVEN));
+        true
     }
 
     /// Gives a cell blocks for rows with these codes, between which its keys are divided evenly as before; the cell, if that

@@ -16,6 +16,9 @@ const ROWS_OF_GROWING: usize = 4;
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
+/// The directory is moved if more than this part of its root's cells are empty: a few would soon be too few again.
+const LEAST_SLIDE: usize = 8;
+
 impl BucketIndex {
     /// Makes the directory anew, for the rows there are.
     #[cold]
@@ -30,14 +33,72 @@ impl BucketIndex {
         let mut maker = Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
         self.directory = Directory::new(&self.sorted, self.margins, &mut maker);
         self.beyond.clear();
-        (self.came_beyond, self.next) = ((0, 0), 0);
+        self.next = 0;
         (self.made_for, self.made_cells, self.made_at) = (self.len, self.directory.cells(), self.first);
         let rows = std::mem::take(&mut self.rows);
         self.put(&rows);
         self.rows = rows;
         self.crowded.clear();
         self.store.has_grown = false;
-        self.came_beyond = (0, 0);
+        self.expect_beyond();
+    }
+
+    /// Lets the directory go with values that rise or fall: where cells at one end have no rows left, it moves to where rows
+    /// are beyond it. If there are few such cells, it is tried again when twice as many rows are.
+    #[cold]
+    pub(super) fn slide(&mut self) {
+        self.slide_at *= 2;
+        let (up, root) = (self.came_beyond.1 > self.came_beyond.0, self.directory.root_cells());
+        let (mut empty, mut cells) = (Vec::new(), 0);
+        while cells < root {
+            let leaves = self.directory.leaves(if up { cells } else { root - 1 - cells });
+            if leaves.iter().any(|leaf| self.has_rows(leaf)) {
+                break;
+            }
+            empty.extend(leaves);
+            cells += 1;
+        }
+        if cells <= root / LEAST_SLIDE {
+            return;
+        }
+        let mut maker = Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
+        if self.directory.slide(cells, up, &mut maker) {
+            empty.iter().for_each(|leaf| self.give_back(leaf));
+            self.enter_beyond();
+        }
+    }
+
+    /// Puts those rows into the tree anew that are still beyond, and the others into blocks.
+    fn enter_beyond(&mut self) {
+        let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
+        rows.clear();
+        self.beyond.for_each(|key, row| {
+            if is_live(row, first) {
+                rows.push(Entry { key, row });
+            }
+        });
+        self.beyond.clear();
+        self.put(&rows);
+        self.rows = rows;
+        self.expect_beyond();
+    }
+
+    /// Counts rows beyond the directory anew.
+    fn expect_beyond(&mut self) {
+        (self.came_beyond, self.slide_at) = ((0, 0), SMALL + self.made_for / 256);
+    }
+
+    fn has_rows(&self, leaf: &Leaf) -> bool {
+        leaf.blocks().any(|mut at| {
+            while at != NOBODYS {
+                let block = &self.store.blocks[at as usize];
+                if Portable::live(block, self.first) != 0 {
+                    return true;
+                }
+                at = block.more;
+            }
+            false
+        })
     }
 
     /// Brings all rows into key order.
@@ -186,6 +247,12 @@ impl BucketIndex {
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for && self.first.wrapping_sub(self.made_at) as usize >= self.made_for
+    }
+
+    /// Whether rows come beyond the directory on one side.
+    #[inline]
+    pub(super) fn has_drifted(&self) -> bool {
+        self.came_beyond.0.max(self.came_beyond.1) > self.slide_at
     }
 
     #[inline]

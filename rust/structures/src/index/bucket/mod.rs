@@ -38,14 +38,17 @@ const SMALL: usize = 64;
 ///
 /// No row is removed: one that has left is told by its number, and its place taken by another. A block has codes for keys;
 /// those that one code stands for are told apart by the keys themselves, which are kept by number. A cell that is crowded
-/// is made anew by itself, with more blocks; all of the directory is when there are many rows beyond it, or the window has
-/// grown, which costs as much as a merge of a PIM-Tree. So the distribution of keys may be skewed, and may move.
+/// is made anew by itself, with more blocks; all of the directory is when the window has grown or there are many rows
+/// beyond it, which costs as much as a merge of a PIM-Tree, unless it can move to where they are. So the distribution of
+/// keys may be skewed, and may move.
 pub struct BucketIndex {
     directory: Directory,
     store: Store,
     /// Rows whose keys are beyond all cells, and how many have come since the directory was made, below and above.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
+    /// So many of these on one side that the directory may rather move there.
+    slide_at: usize,
     margins: Margins,
     /// A key of each cell that has become crowded.
     crowded: Vec<i64>,
@@ -93,6 +96,7 @@ impl BucketIndex {
             store: Store::new(0),
             beyond: BPlusTree::new(),
             came_beyond: (0, 0),
+            slide_at: 0,
             margins: Margins::default(),
             crowded: Vec::new(),
             left: Vec::new(),
@@ -317,6 +321,9 @@ impl WindowIndex for BucketIndex {
                     self.tidy();
                 }
             }
+            if self.has_drifted() {
+                self.slide();
+            }
             if self.is_outgrown() {
                 self.make();
             }
@@ -330,5 +337,52 @@ impl WindowIndex for BucketIndex {
             return unsafe { self.find_all_avx512(probes, found, ends) };
         }
         self.find_each::<Portable>(probes, found, ends, |probe, found| self.find_run::<Portable>(probe, found));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slides through rows whose keys rise or fall, and compares with looking at each row of the window; how often the
+    /// directory was made anew while the last half of them came.
+    fn drift(key: impl Fn(u32) -> i64) -> usize {
+        const ROWS: u32 = 40_000;
+        const WINDOW: u32 = 3_000;
+        const STEP: u32 = 100;
+        let (mut index, mut made) = (BucketIndex::new(), 0);
+        for from in (0..ROWS).step_by(STEP as usize) {
+            let rows: Vec<Entry> = (from..from + STEP).map(|row| Entry { key: key(row), row }).collect();
+            let made_at = index.made_at;
+            index.insert_all(&rows);
+            made += usize::from(from > ROWS / 2 && index.made_at != made_at);
+            let first = from.saturating_sub(WINDOW);
+            let gone: Vec<Entry> =
+                (first.saturating_sub(STEP)..first).map(|row| Entry { key: key(row), row }).collect();
+            index.remove_all(&gone);
+            let (middle, to) = (key(from), from + STEP);
+            for width in [0, 1_000, 1_000_000] {
+                let (low, high) = (middle.saturating_sub(width), middle.saturating_add(width));
+                let mut found = Vec::new();
+                index.find(&Probe { low, high, from: first, to }, &mut found);
+                found.sort_unstable();
+                assert!(found.into_iter().eq((first..to).filter(|&row| (low..=high).contains(&key(row)))));
+            }
+        }
+        made
+    }
+
+    #[test]
+    fn a_directory_goes_with_values_that_rise_or_fall() {
+        // Five times each if it could not.
+        let noise = |row: u32| i64::from(row.wrapping_mul(0x9E37_79B9) >> 12);
+        let rises = |row: u32| i64::from(row) * 1_000 + noise(row);
+        assert!(drift(rises) < 3);
+        assert!(drift(|row| -rises(row)) < 3);
+        // Most rows of some cells have one key, so that these have cells of their own.
+        assert!(drift(|row| if row % 3 == 0 { i64::from(row / 500) * 500_000 } else { rises(row) }) < 3);
+        // As far as there are keys.
+        drift(|row| (i64::MAX - 20_000_000).saturating_add(rises(row)));
+        drift(|row| (i64::MIN + 20_000_000).saturating_sub(rises(row)));
     }
 }
