@@ -64,12 +64,14 @@ impl BucketIndex {
         let mut maker = Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
         if self.directory.slide(cells, up, &mut maker) {
             empty.iter().for_each(|leaf| self.give_back(leaf));
-            self.enter_beyond();
+            if !self.enter_beyond() {
+                self.make();
+            }
         }
     }
 
-    /// Puts those rows into the tree anew that are still beyond, and the others into blocks.
-    fn enter_beyond(&mut self) {
+    /// Puts those rows into the tree anew that are still beyond, and the others into blocks; whether half of them or more are these.
+    fn enter_beyond(&mut self) -> bool {
         let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
         rows.clear();
         self.beyond.for_each(|key, row| {
@@ -79,8 +81,10 @@ impl BucketIndex {
         });
         self.beyond.clear();
         self.put(&rows);
+        let has_reached = 2 * self.beyond.len() <= rows.len();
         self.rows = rows;
         self.expect_beyond();
+        has_reached
     }
 
     /// Counts rows beyond the directory anew.

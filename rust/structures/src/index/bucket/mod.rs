@@ -356,6 +356,7 @@ mod tests {
             let made_at = index.made_at;
             index.insert_all(&rows);
             made += usize::from(from > ROWS / 2 && index.made_at != made_at);
+            assert!(index.beyond.len() <= index.len() / 4 + SMALL);
             let first = from.saturating_sub(WINDOW);
             let gone: Vec<Entry> =
                 (first.saturating_sub(STEP)..first).map(|row| Entry { key: key(row), row }).collect();
@@ -381,6 +382,8 @@ mod tests {
         assert!(drift(|row| -rises(row)) < 3);
         // Most rows of some cells have one key, so that these have cells of their own.
         assert!(drift(|row| if row % 3 == 0 { i64::from(row / 500) * 500_000 } else { rises(row) }) < 3);
+        // At once, farther than it can go.
+        assert!(drift(|row| if row < 25_000 { rises(row) } else { i64::MAX / 2 + rises(row) }) < 5);
         // As far as there are keys.
         drift(|row| (i64::MAX - 20_000_000).saturating_add(rises(row)));
         drift(|row| (i64::MIN + 20_000_000).saturating_sub(rises(row)));
