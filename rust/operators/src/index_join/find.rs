@@ -13,7 +13,7 @@ use crate::matches::{SHORT, sort_short};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they have, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
-const MOST_ROWS: usize = if cfg!(test) { 8 } else { 512 };
+const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
 /// Matches of rows that are looked for together, about: what stays in a core's cache.
 const MATCHES: usize = 1 << 14;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidegate_structures::index::{Entry, Probe, WindowIndex};
 
 /// Rows that are looked for, and then inserted, together.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 
 /// The part of a window at which the PIM-Tree merges.
 pub(crate) const MERGE_RATIO: f64 = 0.25;

@@ -20,7 +20,7 @@ use super::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::gather::prefetch;
 
 /// Rows that enter before it is asked whether the directory still serves.
-const TOGETHER: usize = 256;
+const TOGETHER: usize = 1024;
 
 /// Rows below which nothing is gained by making the directory anew.
 const SMALL: usize = 64;
