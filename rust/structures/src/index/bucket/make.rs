@@ -35,7 +35,7 @@ impl BucketIndex {
         self.beyond.clear();
         self.next = 0;
         (self.made_for, self.made_cells, self.made_at) = (self.len, self.directory.cells(), self.first);
-        // Rarely needed, and a third of what the blocks take.
+        // What they were sorted in is as much as two thirds of the blocks, and rarely needed.
         let rows = std::mem::take(&mut self.rows);
         self.put(&rows);
         self.sorted = Vec::new();
