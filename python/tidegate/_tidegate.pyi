@@ -861,9 +861,7 @@ class IntervalJoin(StreamJoin):
             than others, then as `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.)
         threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
         memory_limit: Bytes that may be held for rows that are pushed and not joined yet, rows kept
-            for later ones and late rows, and for each row 40 bytes and some 16 for each of its
-            columns in the result that have values of 8 bytes, if they are several, since these are
-            kept row by row, too (`explain` says how many bytes); None for no limit.
+            for later ones and late rows, and 40 bytes for each row; None for no limit.
         ordered: Whether results come in the order said above. If not, the pairs of rows that are
             joined at once come in any order, which saves putting those of several threads together.
         pin: Whether each thread stays on one processor.
@@ -1263,8 +1261,8 @@ class WindowJoin(StreamJoin):
             limit does not count results that are held back, and rows are let go of as further ones
             come, not because sources advance.
         threads: As for `IntervalJoin`.
-        memory_limit: As for `IntervalJoin`, with 50 to 220 bytes more for a row, for what is
-            compared.
+        memory_limit: As for `IntervalJoin`, but that a row takes 90 to 260 bytes beside itself, for
+            what is compared.
         ordered: As for `IntervalJoin`; pairs are in order whatever it is.
         pin: As for `IntervalJoin`.
 
@@ -1347,7 +1345,9 @@ class BandJoin(StreamJoin):
         algorithm: As for `band_join`, but for `sort`; `auto` is `buckets`, whose blocks are found
             by computing a place and not by a search, many rows at a time.
         threads: As for `IntervalJoin`.
-        memory_limit: As for `IntervalJoin`.
+        memory_limit: As for `IntervalJoin`, with some 16 bytes more for each of a row's columns in
+            the result that have values of 8 bytes, if they are several, since these are kept row by
+            row, too. `explain` says how many bytes a row takes.
         ordered: As for `IntervalJoin`.
         pin: As for `IntervalJoin`.
 

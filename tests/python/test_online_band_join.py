@@ -453,6 +453,8 @@ def test_explain_says_why_an_index_is_used_or_not():
         "  window     left rows stay 2, right rows 3 (integer)",
     ]
     assert "  index      buckets a side, on right.x; the fastest for any window" in text
+    # 40, and room for two rows of two columns that are in the result.
+    assert "and 72 bytes each" in text
     text = tidegate.explain(BandJoin, schema, schema, **online, algorithm="ibwj")
     assert "  index      PIM-Tree that threads share a side, on right.x\n" in text
     assert "(IBWJ): threads take tasks of a few rows; merged in two phases" in text

@@ -92,7 +92,7 @@ def test_schemas_may_come_from_any_arrow_data() -> None:
 
 def test_a_join_says_what_it_does() -> None:
     arguments = {"sources": (2, 1), "parallelism": "hybrid", "threads": 3, "pin": False}
-    arguments |= {"memory_limit": 9, "ordered": False, "where": "left.l < right.r"}
+    arguments |= {"memory_limit": 99, "ordered": False, "where": "left.l < right.r"}
     text = new(**arguments).explain()
     assert text == explain(IntervalJoin, LEFT, RIGHT, **QUERY, **arguments)
     assert text.splitlines() == [
@@ -104,7 +104,7 @@ def test_a_join_says_what_it_does() -> None:
         "  algorithm  PPOIJ, a key on as many threads as its share of the rows needs (HP)",
         "  index      the rows of each key and side that later rows may match, in time order",
         "  threads    3",
-        "  memory     rows until none can match them any more, and 104 bytes each; at most 9 bytes",
+        "  memory     rows until none can match them any more, and 40 bytes each; at most 99 bytes",
         "  output     6 columns, in any order",
     ]
     with pytest.raises(SchemaError, match="there is no column `at`"):

@@ -11,7 +11,7 @@ use tidegate_sync::Stop;
 
 use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
-use super::join::{Query, StreamJoin, StreamOptions};
+use super::join::{Query, StreamJoin, StreamOptions, record_bytes};
 use super::kept_keys::KeptKeys;
 use super::snapshot::{Reader, Writer};
 use crate::band_join::{BandAlgorithm, BandJoin, CodeRanges, ColumnPlan, RowJoin, of_keys};
@@ -52,8 +52,9 @@ impl StreamJoin {
                 .to_owned(),
         };
         let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
-        let method = Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes: 0 };
-        let explanation = explain(query.describe(&plan), &method, &plan.join, (&left, &right), options);
+        let row_bytes = record_bytes(&plan.join, &left, &right);
+        let method = Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
+        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let engine = BandEngine {
             join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
             kind: query.algorithm.index(),
@@ -63,6 +64,7 @@ impl StreamJoin {
             order: (0..columns).collect(),
             rows: 0,
             sampled: 0,
+            row_bytes,
         };
         let query = Query {
             operator: "band_join",
@@ -95,6 +97,8 @@ struct BandEngine {
     rows: u64,
     sampled: u64,
     kind: &'static str,
+    /// Bytes that are kept of a row beside its columns, as a part of a record.
+    row_bytes: usize,
     join: RowJoin,
 }
 
@@ -180,6 +184,14 @@ impl Engine for BandEngine {
 
     fn rows(&self, side: Side) -> usize {
         self.join.rows(side)
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    fn scatters(&self) -> bool {
+        true
     }
 
     fn memory(&self) -> usize {

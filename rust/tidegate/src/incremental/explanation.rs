@@ -1,10 +1,7 @@
 //! What an incremental join does, for people.
 
-use arrow_schema::Schema;
-
-use super::join::{StreamOptions, record_bytes};
+use super::join::StreamOptions;
 use super::source::ROW_BYTES;
-use crate::join::JoinPlan;
 
 /// How an incremental join finds its pairs.
 pub(super) struct Method<'a> {
@@ -15,16 +12,15 @@ pub(super) struct Method<'a> {
     pub(super) row_bytes: usize,
 }
 
-/// What a join of rows as they come does. The first lines say which pairs there are.
+/// What a join of rows as they come does. The first lines say which pairs there are, the result has so many columns.
 pub(super) fn explain(
     mut lines: Vec<String>,
     method: &Method<'_>,
-    plan: &JoinPlan,
-    (left, right): (&Schema, &Schema),
+    result_columns: usize,
     options: &StreamOptions,
 ) -> String {
     let Method { algorithm, index, threads, row_bytes } = method;
-    let row_bytes = ROW_BYTES + row_bytes + record_bytes(plan, left, right);
+    let row_bytes = ROW_BYTES + row_bytes;
     let limit = options.memory_limit.map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"));
     let order = if options.ordered { "a pair at the place of its later row" } else { "in any order" };
     let pinned = if options.pin { ", each on a processor of its own" } else { "" };
@@ -34,7 +30,7 @@ pub(super) fn explain(
         format!("  index      {index}"),
         format!("  threads    {threads}{pinned}"),
         format!("  memory     rows until none can match them any more, and {row_bytes} bytes each; {limit}"),
-        format!("  output     {} columns, {order}", plan.columns.len()),
+        format!("  output     {result_columns} columns, {order}"),
     ]);
     lines.join("\n")
 }

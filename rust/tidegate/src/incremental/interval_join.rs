@@ -33,7 +33,7 @@ impl StreamJoin {
             threads,
             row_bytes: 0,
         };
-        let explanation = explain(query.describe(&plan), &method, &plan.join, (&left, &right), options);
+        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let engine = IntervalEngine {
             keys: KeyNumbers::new(plan.join.keys.clone()),
             join: OnlineJoin::new(&plan.interval, how, parallelism, threads, options.ordered),

@@ -35,7 +35,7 @@ impl StreamJoin {
         let index = algorithm.index(plan.join.has_equality());
         let row_bytes = algorithm.row_bytes(&terms);
         let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
-        let explanation = explain(query.describe(&plan), &method, &plan.join, (&left, &right), options);
+        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let comparing = Comparing { windows: plan.windows.windows, how, threads, ordered: options.ordered, terms };
         let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
         let engine = comparing.join(algorithm, parts);

@@ -66,6 +66,11 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
         0
     }
 
+    /// Whether the rows of results lie anywhere among those that are kept, so that some columns are kept row by row, too.
+    fn scatters(&self) -> bool {
+        false
+    }
+
     /// Bytes held beside the rows themselves.
     fn memory(&self) -> usize;
 

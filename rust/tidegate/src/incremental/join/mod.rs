@@ -140,8 +140,11 @@ impl StreamJoin {
         };
         let mut streams = of_side("left", options.sources.0, left_stream);
         streams.extend(of_side("right", options.sources.1, right_stream));
-        let longs = [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)];
-        let row_bytes = ROW_BYTES + engine.row_bytes() + record_bytes(&plan, &left, &right);
+        let longs = match engine.scatters() {
+            true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
+            false => Default::default(),
+        };
+        let row_bytes = ROW_BYTES + engine.row_bytes();
         Ok(StreamJoin {
             query: text,
             explanation,
