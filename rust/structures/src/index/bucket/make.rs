@@ -71,7 +71,8 @@ impl BucketIndex {
         }
     }
 
-    /// Puts those rows into the tree anew that are still beyond, and the others into blocks; whether half of them or more are these.
+    /// Puts those rows into the tree anew that are still beyond, and the others into blocks; whether these are half of them or
+    /// more.
     fn enter_beyond(&mut self) -> bool {
         let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
         rows.clear();
@@ -93,6 +94,7 @@ impl BucketIndex {
         (self.came_beyond, self.slide_at) = ((0, 0), SMALL + self.made_for / 256);
     }
 
+    /// Whether a cell has rows that have not left.
     fn has_rows(&self, leaf: &Leaf) -> bool {
         leaf.blocks().any(|mut at| {
             while at != NOBODYS {

@@ -144,7 +144,6 @@ impl StreamJoin {
             true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
             false => Default::default(),
         };
-        let row_bytes = ROW_BYTES + engine.row_bytes();
         Ok(StreamJoin {
             query: text,
             explanation,
@@ -153,7 +152,7 @@ impl StreamJoin {
             plan,
             how: *how,
             left_sources: options.sources.0,
-            intake: Intake::with_row_bytes(streams, options.memory_limit, row_bytes)?,
+            intake: Intake::with_row_bytes(streams, options.memory_limit, ROW_BYTES + engine.row_bytes())?,
             stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
             engine,
             epoch: None,
