@@ -9,22 +9,38 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# `pytest --hypothesis-profile slow` tries harder. Examples have no deadline, for a busy machine
-# would then fail tests of correct code.
-settings.register_profile("fast", max_examples=200, deadline=None)
+import campaign
+
+# Examples have no deadline, for a busy machine would then fail tests of correct code.
 settings.register_profile(
-    "slow", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "tidegate",
+    max_examples=campaign.tries(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow] if campaign.FACTOR > 1 else [],
 )
-settings.load_profile("fast")
+settings.load_profile("tidegate")
 
 # A shell has what it runs in the background ignore Ctrl-C, and children inherit that: those that
 # are sent one would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that wait for Spark come first, so that short ones fill the processes in the end."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what draws a campaign's examples again."""
+    if campaign.FACTOR > 1:
+        terminalreporter.write_line(f"CAMPAIGN={campaign.FACTOR}:{campaign.SEED}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files that wait for Spark come first, so that short ones fill the processes in the end.
+
+    A campaign gives each test as much more time as it tries more.
+    """
     items.sort(key=lambda item: "spark" not in item.path.name)
+    for item in items if campaign.FACTOR > 1 else []:
+        marker = item.get_closest_marker("timeout")
+        limit = marker.args[0] if marker else float(config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(limit * campaign.FACTOR), append=False)
 
 
 @pytest.fixture(scope="session")

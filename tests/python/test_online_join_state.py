@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import campaign
 import oracle
 from online import Source
 from test_online_join import streams
@@ -58,7 +59,7 @@ def rest(join: IntervalJoin) -> list[dict[str, object]]:
     return [row for batch in iter(join.poll, None) for row in batch.to_pylist()]
 
 
-@settings(max_examples=60)
+@settings(max_examples=campaign.tries(60))
 @given(streams(), st.randoms(), st.integers(1, 4), st.sampled_from(["key", "data", "hybrid"]))
 def test_every_cut_of_a_history_goes_on_alike(streams, rng, threads, parallelism):
     left_sources, right_sources, _, arguments = streams

@@ -1,6 +1,6 @@
 """Streaming queries whose driver, executors and workers are killed, again and again.
 
-`KILLS=50` in the environment tries harder, and all queries: about an hour each on a busy machine.
+`CAMPAIGN=25` in the environment makes 50 kills of each query: an hour each on a busy machine.
 """
 
 import os
@@ -14,17 +14,18 @@ import pytest
 
 pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
 
+import campaign
 import streaming
 import streaming_query
 from spark_session import start
 
-KILLS = int(os.environ.get("KILLS", "2"))
+KILLS = campaign.tries(2)
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kills a group of processes"),
     pytest.mark.filterwarnings("ignore"),
     # A kill costs the start of Spark and of its workers: more than a minute on a busy machine.
-    pytest.mark.timeout(600 + 180 * KILLS),
+    pytest.mark.timeout(960),
 ]
 
 
