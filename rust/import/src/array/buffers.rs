@@ -1,0 +1,250 @@
+//! The buffers of one array: how many there are, how long each has to be, and whether it is there.
+
+use std::ffi::c_void;
+
+use arrow_array::ffi::FFI_ArrowArray;
+use arrow_schema::{DataType, UnionMode};
+
+use super::{Kept, NOTHING};
+use crate::error::{Error, Result};
+use crate::node::Node;
+
+/// Bytes of one view.
+const VIEW_BYTES: i64 = 16;
+
+/// What the buffers of a type are, behind that of the nulls.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    /// None, not even for nulls.
+    Nothing,
+    /// None but for nulls.
+    Nulls,
+    /// Values of so many bits.
+    Values(i64),
+    /// Offsets of so many bytes, to items of a child.
+    Offsets(i64),
+    /// Offsets of so many bytes, then bytes.
+    Bytes(i64),
+    /// Views, bytes that they may be in, and the lengths of these.
+    Views,
+    /// Offsets and lengths of so many bytes each.
+    ListViews(i64),
+    /// Type ids, and none for nulls; offsets, where they are dense.
+    Union(UnionMode),
+}
+
+impl Layout {
+    fn of(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Null | DataType::RunEndEncoded(..) => Layout::Nothing,
+            DataType::Boolean => Layout::Values(1),
+            DataType::FixedSizeBinary(bytes) => Layout::Values(8 * i64::from(*bytes)),
+            DataType::Utf8 | DataType::Binary => Layout::Bytes(4),
+            DataType::LargeUtf8 | DataType::LargeBinary => Layout::Bytes(8),
+            DataType::Utf8View | DataType::BinaryView => Layout::Views,
+            DataType::List(_) | DataType::Map(..) => Layout::Offsets(4),
+            DataType::LargeList(_) => Layout::Offsets(8),
+            DataType::ListView(_) => Layout::ListViews(4),
+            DataType::LargeListView(_) => Layout::ListViews(8),
+            DataType::FixedSizeList(..) | DataType::Struct(_) => Layout::Nulls,
+            DataType::Union(_, mode) => Layout::Union(*mode),
+            DataType::Dictionary(codes, _) => Layout::of(codes),
+            plain => Layout::Values(8 * plain.primitive_width().map_or(0, |bytes| bytes as i64)),
+        }
+    }
+
+    /// How many buffers there are; of views, at least.
+    fn count(self) -> i64 {
+        match self {
+            Layout::Nothing => 0,
+            Layout::Nulls | Layout::Union(UnionMode::Sparse) => 1,
+            Layout::Values(_) | Layout::Offsets(_) | Layout::Union(UnionMode::Dense) => 2,
+            Layout::Bytes(_) | Layout::Views | Layout::ListViews(_) => 3,
+        }
+    }
+}
+
+/// The pointers of an array's buffers, as they were exported.
+struct Given<'a> {
+    pointers: Vec<*const c_void>,
+    node: &'a Node<'a>,
+}
+
+impl Given<'_> {
+    /// A buffer of so many elements of so many bits, which may be missing if there are none.
+    fn buffer(&self, at: usize, elements: i64, bits: i64) -> Result<*const c_void> {
+        let bytes = elements.checked_mul(bits).map(|bits| (bits as usize).div_ceil(8));
+        let pointer = self.pointers[at];
+        match bytes {
+            Some(0) => Ok(pointer),
+            Some(bytes) if (pointer as usize).checked_add(bytes).is_none() => self.too_long(at, elements, bits),
+            Some(_) if pointer.is_null() => {
+                Err(Error::at(self.node, format!("buffer {at} is a null pointer; it holds {elements} elements")))
+            }
+            Some(_) => Ok(pointer),
+            None => self.too_long(at, elements, bits),
+        }
+    }
+
+    #[cold]
+    fn too_long<T>(&self, at: usize, elements: i64, bits: i64) -> Result<T> {
+        Err(Error::at(self.node, format!("buffer {at} holds {elements} elements of {bits} bits; no memory does")))
+    }
+}
+
+impl Kept {
+    /// Gives `copy`, whose extent is known, the buffers of `array`. Returns the last offset of a list.
+    ///
+    /// # Safety
+    ///
+    /// The array is as in [`batch`](super::batch).
+    pub(super) unsafe fn copy_buffers(
+        &mut self,
+        array: &FFI_ArrowArray,
+        copy: &mut FFI_ArrowArray,
+        data_type: &DataType,
+        node: &Node<'_>,
+    ) -> Result<Option<i64>> {
+        let layout = Layout::of(data_type);
+        // SAFETY: as this function's.
+        let given = unsafe { pointers(array, layout, data_type, node)? };
+        let end = copy.length + copy.offset;
+        let mut items = None;
+        let has_nulls = !matches!(layout, Layout::Nothing | Layout::Union(_));
+        let nulls = if has_nulls { given.pointers[0] } else { NOTHING };
+        if has_nulls && nulls.is_null() && array.null_count > 0 {
+            return Err(Error::at(node, format!("null_count is {}, and no buffer says where", array.null_count)));
+        }
+        let pointers = match layout {
+            Layout::Nothing => Vec::new(),
+            Layout::Nulls => vec![given.nulls(end)?],
+            Layout::Values(bits) => vec![given.nulls(end)?, given.buffer(1, end, bits)?],
+            Layout::Union(mode) => {
+                let ids = given.buffer(0, end, 8)?;
+                match mode {
+                    UnionMode::Sparse => vec![ids],
+                    UnionMode::Dense => vec![ids, given.buffer(1, end, 32)?],
+                }
+            }
+            Layout::ListViews(width) => {
+                vec![given.nulls(end)?, given.buffer(1, end, 8 * width)?, given.buffer(2, end, 8 * width)?]
+            }
+            Layout::Offsets(width) => {
+                // SAFETY: a buffer of a list that is there has an offset more than there are elements.
+                let (offsets, last) = unsafe { self.offsets(&given, copy, width)? };
+                items = Some(last);
+                vec![given.nulls(end)?, offsets]
+            }
+            Layout::Bytes(width) => {
+                // SAFETY: likewise.
+                let (offsets, last) = unsafe { self.offsets(&given, copy, width)? };
+                vec![given.nulls(end)?, offsets, given.buffer(2, last, 8)?]
+            }
+            // SAFETY: as this function's.
+            Layout::Views => unsafe { self.views(&given, end)? },
+        };
+        copy.n_buffers = pointers.len() as i64;
+        self.buffers.push(pointers.into());
+        copy.buffers = self.buffers.last_mut().expect("one was added").as_mut_ptr();
+        Ok(items)
+    }
+
+    /// The offsets, aligned, and the last of them. An array without elements may be without offsets.
+    ///
+    /// # Safety
+    ///
+    /// Buffer 1 is null or has an offset of `width` bytes for each element, and one more.
+    unsafe fn offsets(&mut self, given: &Given<'_>, copy: &FFI_ArrowArray, width: i64) -> Result<(*const c_void, i64)> {
+        if copy.length == 0 {
+            return Ok((self.keep_words(vec![0]), 0));
+        }
+        let end = (copy.length + copy.offset) as usize;
+        let pointer = given.buffer(1, end as i64 + 1, 8 * width)?;
+        // SAFETY: both places are in the buffer.
+        let (first, last) = unsafe {
+            let offset = |at: usize| match width {
+                4 => i64::from(pointer.cast::<i32>().add(at).read_unaligned()),
+                _ => pointer.cast::<i64>().add(at).read_unaligned(),
+            };
+            (offset(copy.offset as usize), offset(end))
+        };
+        if first < 0 || last < first {
+            let what = format!("the first offset is {first} and the last {last}; offsets rise from 0 or more");
+            return Err(Error::at(given.node, what));
+        }
+        if (pointer as usize).is_multiple_of(width as usize) {
+            return Ok((pointer, last));
+        }
+        let bytes = (end + 1) * width as usize;
+        let mut words = vec![0_i64; bytes.div_ceil(size_of::<i64>())];
+        // SAFETY: the buffer has so many bytes, and the words have room for them.
+        unsafe { words.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(pointer.cast(), bytes) };
+        Ok((self.keep_words(words), last))
+    }
+
+    /// The buffers of views: nulls, views, bytes, and the lengths of the bytes.
+    ///
+    /// # Safety
+    ///
+    /// The buffers are those of an array of views that ends at `end`.
+    unsafe fn views(&mut self, given: &Given<'_>, end: i64) -> Result<Vec<*const c_void>> {
+        let last = given.pointers.len() - 1;
+        let mut pointers = vec![given.nulls(end)?, given.buffer(1, end, 8 * VIEW_BYTES)?];
+        let count = last - pointers.len();
+        let lengths = given.buffer(last, count as i64, 64)?.cast::<i64>();
+        let mut words = Vec::with_capacity(count);
+        for at in 0..count {
+            // SAFETY: there is a length for each of the buffers between.
+            let length = unsafe { lengths.add(at).read_unaligned() };
+            if length < 0 {
+                return Err(Error::at(given.node, format!("buffer {} has a length of {length}", at + 2)));
+            }
+            pointers.push(given.buffer(at + 2, length, 8)?);
+            words.push(length);
+        }
+        pointers.push(self.keep_words(words));
+        Ok(pointers)
+    }
+
+    fn keep_words(&mut self, words: Vec<i64>) -> *const c_void {
+        self.memory.push(words.into());
+        self.memory.last().expect("one was added").as_ptr().cast()
+    }
+}
+
+impl Given<'_> {
+    /// The buffer of nulls, which may be missing.
+    fn nulls(&self, end: i64) -> Result<*const c_void> {
+        if self.pointers[0].is_null() { Ok(NOTHING) } else { self.buffer(0, end, 1) }
+    }
+}
+
+/// # Safety
+///
+/// The array is as in [`batch`](super::batch).
+unsafe fn pointers<'a>(
+    array: &FFI_ArrowArray,
+    layout: Layout,
+    data_type: &DataType,
+    node: &'a Node<'a>,
+) -> Result<Given<'a>> {
+    let (given, expected) = (array.n_buffers, layout.count());
+    let fits = match layout {
+        // A column of nulls may have a buffer for them, as it had in early versions of Arrow; nobody reads it.
+        Layout::Nothing if *data_type == DataType::Null => (0..=1).contains(&given),
+        Layout::Views => (expected..=i64::from(i32::MAX)).contains(&given),
+        _ => given == expected,
+    };
+    if !fits {
+        return Err(Error::at(node, format!("{data_type} has {expected} buffers, n_buffers is {given}")));
+    }
+    if matches!(layout, Layout::Nothing) {
+        return Ok(Given { pointers: Vec::new(), node });
+    }
+    if array.buffers.is_null() {
+        return Err(Error::at(node, "the list of buffers is a null pointer"));
+    }
+    // SAFETY: the list has as many pointers as the structure says.
+    let pointers = (0..given as usize).map(|at| unsafe { array.buffers.add(at).read_unaligned() }).collect();
+    Ok(Given { pointers, node })
+}

@@ -1,0 +1,36 @@
+//! Where in nested data a structure is.
+
+/// How deep data may be nested: as deep as Arrow's C++ library takes it, and no stack overflows.
+const MAX_DEPTH: usize = 64;
+
+/// A place in nested data: a column, or what it is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    parent: Option<&'a Node<'a>>,
+    name: &'a str,
+    depth: usize,
+}
+
+impl<'a> Node<'a> {
+    /// The rows as a whole.
+    pub(crate) fn root() -> Self {
+        Node { parent: None, name: "", depth: 0 }
+    }
+
+    pub(crate) fn child(&'a self, name: &'a str) -> Self {
+        Node { parent: Some(self), name, depth: self.depth + 1 }
+    }
+
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.depth > MAX_DEPTH
+    }
+
+    /// The names from the column on; none at the root.
+    pub(crate) fn path(&self) -> Option<String> {
+        let parent = self.parent?;
+        Some(match parent.path() {
+            Some(path) => format!("{path}.{}", self.name),
+            None => self.name.to_owned(),
+        })
+    }
+}

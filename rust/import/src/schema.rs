@@ -1,0 +1,209 @@
+//! Schemas: the structure is checked, then read by arrow-rs, then what it says is checked.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+
+use crate::caught;
+use crate::error::{Error, Result};
+use crate::node::Node;
+
+/// The most columns, those of nested columns counted: far more than anybody has, and few enough to visit.
+const MAX_NODES: usize = 1 << 20;
+
+/// The most entries of a column's metadata, for which memory is taken before they are read.
+const MAX_METADATA: i32 = 1 << 16;
+
+/// Arrow's C structure, of which arrow-rs shows no field.
+#[repr(C)]
+struct CSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *mut *mut CSchema,
+    dictionary: *mut CSchema,
+    release: Option<unsafe extern "C" fn(*mut CSchema)>,
+    private_data: *mut c_void,
+}
+
+const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
+
+/// Reads a schema of rows; what was exported stays where it is.
+///
+/// # Safety
+///
+/// `schema` points to an initialised structure. It was either released, or each of its pointers that is not null points
+/// to what Arrow's C data interface says, text ending with a zero.
+pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
+    // SAFETY: as this function's.
+    unsafe { check_tree(schema.as_ptr().cast())? };
+    // SAFETY: the structure is initialised, and nobody writes to it meanwhile.
+    let schema = unsafe { schema.as_ref() };
+    let field = caught(|| Field::try_from(schema).map_err(|error| Error::malformed(None, error.to_string())))?;
+    let DataType::Struct(fields) = field.data_type() else {
+        return Err(Error::NoRows(field.data_type().to_string()));
+    };
+    check_fields(fields, &Node::root())?;
+    Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
+}
+
+/// # Safety
+///
+/// As for [`schema`].
+unsafe fn check_tree(schema: *const CSchema) -> Result<()> {
+    // SAFETY: the structure is initialised.
+    if unsafe { (*schema).release.is_none() } {
+        return Err(Error::Released);
+    }
+    // SAFETY: as this function's.
+    unsafe { check(schema, &Node::root(), &mut 0) }
+}
+
+/// # Safety
+///
+/// As for [`schema`], but for the pointer, which may be null.
+unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> Result<()> {
+    *nodes += 1;
+    if *nodes > MAX_NODES {
+        return Err(Error::at(node, format!("the schema has more than {MAX_NODES} columns, those of columns counted")));
+    }
+    if node.is_too_deep() {
+        return Err(Error::at(node, "the type is nested too deeply"));
+    }
+    // SAFETY: a pointer that is not null points to a structure.
+    let Some(schema) = (unsafe { schema.as_ref() }) else {
+        return Err(Error::at(node, "the schema of a child is a null pointer"));
+    };
+    if schema.release.is_none() {
+        return Err(Error::at(node, "the schema of a child was released"));
+    }
+    // SAFETY: text ends with a zero, unless it is null.
+    let format = unsafe { text(schema.format) };
+    let Some(Ok(format)) = format else {
+        return Err(Error::at(node, "the format is no text"));
+    };
+    // SAFETY: see above.
+    if let Some(Err(())) = unsafe { text(schema.name) } {
+        return Err(Error::at(node, "the name is no text"));
+    }
+    // SAFETY: metadata is null, or lengths and texts as the interface says.
+    unsafe { check_metadata(schema.metadata.cast(), node)? };
+    check_child_count(schema.n_children, format, node)?;
+    if schema.n_children > 0 && schema.children.is_null() {
+        return Err(Error::at(node, "the list of children is a null pointer"));
+    }
+    for at in 0..schema.n_children as usize {
+        // SAFETY: the list has as many pointers as the structure says.
+        let child = unsafe { schema.children.add(at).read_unaligned() };
+        // SAFETY: a pointer that is not null points to a structure, whose name is text, or null.
+        let name = unsafe { child.as_ref().and_then(|child| text(child.name)) };
+        let name = name.and_then(Result::ok).unwrap_or("");
+        // SAFETY: as this function's.
+        unsafe { check(child, &node.child(name), nodes)? };
+    }
+    if !schema.dictionary.is_null() {
+        if !matches!(format, "c" | "C" | "s" | "S" | "i" | "I" | "l" | "L") {
+            return Err(Error::at(node, format!("the codes of a dictionary have the format `{format}`, not integers")));
+        }
+        // SAFETY: as this function's.
+        unsafe { check(schema.dictionary, &node.child("dictionary"), nodes)? };
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// The pointer is null or points to text that ends with a zero.
+unsafe fn text<'a>(pointer: *const c_char) -> Option<Result<&'a str, ()>> {
+    // SAFETY: as this function's.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_str().map_err(|_| ()))
+}
+
+fn check_child_count(n_children: i64, format: &str, node: &Node<'_>) -> Result<()> {
+    let expected = match format {
+        "+l" | "+L" | "+vl" | "+vL" | "+m" => Some(1),
+        "+r" => Some(2),
+        "+s" => None,
+        format if format.starts_with("+w:") => Some(1),
+        format if format.starts_with("+u") => None,
+        _ => Some(0),
+    };
+    let fits = expected.map_or((0..=MAX_NODES as i64).contains(&n_children), |expected| n_children == expected);
+    if fits {
+        return Ok(());
+    }
+    let expected = expected.map_or_else(|| "0 or more".to_owned(), |expected| expected.to_string());
+    Err(Error::at(node, format!("the format `{format}` has {expected} children, n_children is {n_children}")))
+}
+
+/// # Safety
+///
+/// The pointer is null or points to metadata as the C data interface has it.
+unsafe fn check_metadata(metadata: *const u8, node: &Node<'_>) -> Result<()> {
+    if metadata.is_null() {
+        return Ok(());
+    }
+    // SAFETY: a count comes first.
+    let count = unsafe { metadata.cast::<i32>().read_unaligned() };
+    if !(0..=MAX_METADATA).contains(&count) {
+        return Err(Error::at(node, format!("the metadata has {count} entries")));
+    }
+    let mut place = size_of::<i32>();
+    for _ in 0..2 * count {
+        // SAFETY: each text has its length before it.
+        let length = unsafe { metadata.add(place).cast::<i32>().read_unaligned() };
+        let Ok(length) = usize::try_from(length) else {
+            return Err(Error::at(node, format!("the metadata has a text of {length} bytes")));
+        };
+        place += size_of::<i32>() + length;
+    }
+    Ok(())
+}
+
+fn check_fields(fields: &Fields, node: &Node<'_>) -> Result<()> {
+    fields.iter().try_for_each(|field| check_type(field.data_type(), &node.child(field.name())))
+}
+
+/// Refuses types that arrow-rs reads and cannot have arrays of.
+fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
+    let check_field = |field: &Field| check_type(field.data_type(), &node.child(field.name()));
+    match data_type {
+        DataType::FixedSizeBinary(width) if *width < 0 => {
+            Err(Error::at(node, format!("values have a width of {width} bytes")))
+        }
+        DataType::FixedSizeList(_, size) if *size < 0 => Err(Error::at(node, format!("lists have {size} items"))),
+        DataType::Decimal32(precision, scale) => check_decimal(*precision, *scale, 9, node),
+        DataType::Decimal64(precision, scale) => check_decimal(*precision, *scale, 18, node),
+        DataType::Decimal128(precision, scale) => check_decimal(*precision, *scale, 38, node),
+        DataType::Decimal256(precision, scale) => check_decimal(*precision, *scale, 76, node),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 && !fields[0].is_nullable() => check_field(entries),
+            _ => Err(Error::at(node, "the entries of a map are no struct of a key, which is never null, and a value")),
+        },
+        DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {
+            DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
+            other => Err(Error::at(node, format!("run ends are {other}, not integers of 16, 32 or 64 bits"))),
+        },
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => check_field(field),
+        DataType::Struct(fields) => check_fields(fields, node),
+        DataType::Union(fields, _) => fields.iter().try_for_each(|(_, field)| check_field(field)),
+        DataType::Dictionary(_, values) => check_type(values, &node.child("dictionary")),
+        _ => Ok(()),
+    }
+}
+
+fn check_decimal(precision: u8, scale: i8, most: u8, node: &Node<'_>) -> Result<()> {
+    if (1..=most).contains(&precision) && scale.unsigned_abs() <= most {
+        return Ok(());
+    }
+    Err(Error::at(node, format!("decimals have {precision} digits and a scale of {scale}, not 1 to {most} digits")))
+}

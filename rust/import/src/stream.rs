@@ -1,0 +1,108 @@
+//! Streams of record batches.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use arrow_array::RecordBatch;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_schema::{DataType, SchemaRef};
+
+use crate::array::import;
+use crate::error::{Error, Result};
+use crate::schema::schema;
+
+/// A stream that was taken over and has not been asked for anything.
+#[derive(Debug)]
+pub struct Unopened(FFI_ArrowArrayStream);
+
+impl Unopened {
+    /// Takes over what `stream` points to, which is a released stream then.
+    ///
+    /// # Safety
+    ///
+    /// `stream` points to an initialised structure that nobody else uses meanwhile. It was either released, or its
+    /// callbacks do what Arrow's C stream interface says, whichever thread calls them, one at a time: they fill
+    /// structures with values whose pointers are null or point to what Arrow's C data interface says.
+    pub unsafe fn take(stream: NonNull<FFI_ArrowArrayStream>) -> Result<Self> {
+        // SAFETY: as this function's.
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+        if stream.release.is_none() {
+            return Err(Error::Released);
+        }
+        if stream.get_schema.is_none() || stream.get_next.is_none() {
+            return Err(Error::malformed(None, "the stream has no function for its schema, or for its next batch"));
+        }
+        Ok(Unopened(stream))
+    }
+
+    /// Asks for the schema, which may take as long as the producer likes.
+    pub fn open(mut self) -> Result<Stream> {
+        let get_schema = self.0.get_schema.expect("it was looked for");
+        let mut given = FFI_ArrowSchema::empty();
+        // SAFETY: the stream is open, and so the callback may be called.
+        let code = unsafe { get_schema(&raw mut self.0, &raw mut given) };
+        if code != 0 {
+            return Err(self.failure(code));
+        }
+        // SAFETY: the producer has filled the structure, or left it as a released one.
+        let schema = match unsafe { schema(NonNull::from(&mut given)) } {
+            Err(Error::Released) => return Err(Error::malformed(None, "the stream gave no schema")),
+            schema => schema?,
+        };
+        let data_type = DataType::Struct(schema.fields().clone());
+        Ok(Stream { source: Some(self), schema, data_type })
+    }
+
+    /// What the producer says about its last failure.
+    fn failure(&mut self, code: i32) -> Error {
+        let text = self.0.get_last_error.and_then(|get_last_error| {
+            // SAFETY: the stream is open, and so the callback may be called.
+            let text = unsafe { get_last_error(&raw mut self.0) };
+            // SAFETY: text ends with a zero and stays until the next call.
+            (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        });
+        Error::Producer { code, text }
+    }
+}
+
+/// Record batches, each checked as it comes.
+#[derive(Debug)]
+pub struct Stream {
+    /// Until its end.
+    source: Option<Unopened>,
+    schema: SchemaRef,
+    data_type: DataType,
+}
+
+impl Stream {
+    /// The schema of every batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// The next batch; none at the end, and after a failure.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(source) = &mut self.source else { return Ok(None) };
+        let read = Stream::read(source, &self.schema, &self.data_type);
+        if !matches!(read, Ok(Some(_))) {
+            self.source = None;
+        }
+        read
+    }
+
+    fn read(source: &mut Unopened, schema: &SchemaRef, data_type: &DataType) -> Result<Option<RecordBatch>> {
+        let get_next = source.0.get_next.expect("it was looked for");
+        let mut given = FFI_ArrowArray::empty();
+        // SAFETY: the stream is open, and so the callback may be called.
+        let code = unsafe { get_next(&raw mut source.0, &raw mut given) };
+        if code != 0 {
+            return Err(source.failure(code));
+        }
+        if given.release.is_none() {
+            return Ok(None);
+        }
+        // SAFETY: the producer has filled the structure.
+        unsafe { import(given, schema, data_type) }.map(Some)
+    }
+}
