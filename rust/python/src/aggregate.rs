@@ -1,5 +1,6 @@
 //! `aggregate`.
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,7 +12,7 @@ use tidegate::{Bound as Duration, Driver, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
 use crate::expression::extract_row;
-use crate::input::{Input, bound, check_distinct, count, names, schema, table};
+use crate::input::{bound, check_distinct, count, names, schema, take};
 use crate::interrupt;
 use crate::join::word;
 
@@ -48,16 +49,19 @@ pub(crate) fn aggregate<'py>(
         streams[..at].iter().try_for_each(|other| check_distinct(other, stream))?;
     }
     let names = stream_names(streams.len());
-    let inputs = names.iter().zip(&streams).map(|(name, stream)| table(name, stream)).collect::<PyResult<Vec<_>>>()?;
-    let schemas: Vec<SchemaRef> = inputs.iter().map(|input| input.schema.clone()).collect();
-    let schema = query.schema(&schemas).map_err(raise)?;
+    let inputs = names.iter().zip(&streams).map(|(name, stream)| take(name, stream)).collect::<PyResult<Vec<_>>>()?;
     let stop = Stop::default();
     let running = stop.clone();
-    let batches = interrupt::run(py, &stop, move || {
+    let (batches, schema) = interrupt::run(py, &stop, move || {
+        let read = inputs.into_iter().map(|input| input.read(&running)).collect::<tidegate::Result<Vec<_>>>()?;
+        let schemas: Vec<SchemaRef> = read.iter().map(|(schema, _)| schema.clone()).collect();
+        let schema = query.schema(&schemas)?;
         let driver = Driver::new(query.threads, running.clone());
-        let valid = |(name, input): (&String, Input)| Table::new(&**name, input.schema, input.batches, &driver);
-        let tables = names.iter().zip(inputs).map(valid).collect::<tidegate::Result<_>>()?;
-        query.run(tables, running)
+        let valid = |(name, (schema, batches)): (&String, (SchemaRef, Vec<RecordBatch>))| {
+            Table::new(&**name, schema, batches, &driver)
+        };
+        let tables = names.iter().zip(read).map(valid).collect::<tidegate::Result<_>>()?;
+        Ok((query.run(tables, running)?, schema))
     })?;
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }

@@ -1,90 +1,187 @@
 //! Arguments: Arrow data by capsule, columns, durations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
-use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
-use tidegate::{Bound as Duration, Error, parse_duration};
+use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
+use tidegate::{Bound as Duration, Error, Stop, parse_duration};
+use tidegate_import::{Stream, Unopened};
 
 use crate::error::raise;
+use crate::reader::{BatchReader, SharedStream, next, this_thread};
+use crate::{capsule, interrupt};
 
-/// Arrow data whose buffers have been taken over but not yet checked.
+/// Types whose rows are in memory, so that their streams never wait for anything.
+const IN_MEMORY: [&str; 5] = [
+    "pyarrow.lib.Table",
+    "pyarrow.lib.RecordBatch",
+    "polars.dataframe.frame.DataFrame",
+    "pandas.DataFrame",
+    "pandas.core.frame.DataFrame",
+];
+
+/// Arrow data that was taken over, and not yet read.
 pub(crate) struct Input {
-    pub(crate) schema: SchemaRef,
-    pub(crate) batches: Vec<RecordBatch>,
+    name: String,
+    rows: Rows,
+    /// Whether reading may take long, or need the GIL.
+    pub(crate) waits: bool,
 }
 
-/// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`.
-pub(crate) fn table(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
-    check_lengths(name, ob)?;
-    let failed = |error: ArrowError| match error {
-        ArrowError::ExternalError(error) => match error.downcast::<PyErr>() {
-            Ok(error) => *error,
-            Err(error) => raise(Error::data(format!("{name}: reading the Arrow stream failed: {error}"))),
-        },
-        error => raise(Error::data(format!("{name}: reading the Arrow stream failed: {error}"))),
-    };
-    let reader = reader(name, ob)?;
-    let schema = reader.schema();
-    let batches = reader.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    if let Some(at) = batches.iter().position(|batch| batch.schema().fields() != schema.fields()) {
-        return Err(raise(Error::data(format!("{name}: batch {at} has another schema than the stream announced"))));
+enum Rows {
+    Stream(Unopened),
+    Batch(RecordBatch),
+    /// A reader of ours, and the thread that gave it.
+    Reader(SharedStream, SchemaRef, u64),
+}
+
+/// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is read yet: a stream may
+/// wait for a thread that needs the GIL, so it is read without.
+pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
+    let input = |rows, waits| Ok(Input { name: name.to_owned(), rows, waits });
+    if let Ok(reader) = ob.cast::<BatchReader>() {
+        let (batches, schema) = reader.get().shared()?;
+        return input(Rows::Reader(batches, schema, this_thread(ob.py())?), true);
     }
-    Ok(Input { schema, batches })
+    check_lengths(name, ob)?;
+    if ob.hasattr("__arrow_c_stream__")? {
+        let kind = ob.get_type().fully_qualified_name()?;
+        let waits = !IN_MEMORY.contains(&&*kind.to_string_lossy());
+        return input(Rows::Stream(capsule::stream(name, ob)?), waits);
+    }
+    if ob.hasattr("__arrow_c_array__")? {
+        return input(Rows::Batch(capsule::batch(name, ob)?), false);
+    }
+    let kind = ob.get_type().fully_qualified_name()?.to_string();
+    let next = if kind.contains("LazyFrame") { "; call .collect() on it first" } else { "" };
+    Err(PyTypeError::new_err(format!(
+        "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such as a pyarrow Table, a \
+         polars or pandas DataFrame, or a DuckDB relation), got {kind}{next}"
+    )))
+}
+
+impl Input {
+    /// Asks for the schema, which may take as long as reading.
+    pub(crate) fn open(self) -> tidegate::Result<Batches> {
+        let name = self.name;
+        let (rows, schema) = match self.rows {
+            Rows::Stream(stream) => {
+                let stream = stream.open().map_err(|failure| error(&name, failure))?;
+                let schema = stream.schema();
+                (Open::Stream(stream), schema)
+            }
+            Rows::Batch(batch) => {
+                let schema = batch.schema();
+                (Open::Batch(Some(batch)), schema)
+            }
+            Rows::Reader(batches, schema, caller) => (Open::Reader(batches, caller), schema),
+        };
+        Ok(Batches { name, rows, schema, stop: Stop::default(), user_thread: None })
+    }
+
+    /// Reads all of it.
+    pub(crate) fn read(self, stop: &Stop) -> tidegate::Result<(SchemaRef, Vec<RecordBatch>)> {
+        let mut batches = self.open()?;
+        batches.stop = stop.clone();
+        let mut read = Vec::new();
+        while let Some(batch) = batches.next_batch()? {
+            read.push(batch);
+            check(stop)?;
+        }
+        Ok((batches.schema, read))
+    }
+}
+
+fn check(stop: &Stop) -> tidegate::Result<()> {
+    if stop.is_requested() { Err(Error::stopped("the work was asked to stop")) } else { Ok(()) }
+}
+
+/// The batches of an input, read without the GIL.
+pub(crate) struct Batches {
+    name: String,
+    rows: Open,
+    schema: SchemaRef,
+    /// Ends the wait for a batch of a reader of ours.
+    stop: Stop,
+    /// Where to say which thread reads.
+    user_thread: Option<UserThread>,
+}
+
+/// The thread, by Python's number, that runs the user code of streams, once it has begun.
+pub(crate) type UserThread = Arc<Mutex<Option<u64>>>;
+
+enum Open {
+    Stream(Stream),
+    Batch(Option<RecordBatch>),
+    Reader(SharedStream, u64),
+}
+
+impl Batches {
+    /// Has the batches' thread say which it is.
+    pub(crate) fn tell_thread(&mut self, user_thread: &UserThread) {
+        self.user_thread = Some(user_thread.clone());
+    }
+
+    fn next_batch(&mut self) -> tidegate::Result<Option<RecordBatch>> {
+        match &mut self.rows {
+            Open::Stream(stream) => stream.next_batch().map_err(|failure| error(&self.name, failure)),
+            Open::Batch(batch) => Ok(batch.take()),
+            Open::Reader(batches, caller) => next(&**batches, *caller, || check(&self.stop)),
+        }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(user_thread) = &self.user_thread {
+            *user_thread.lock().unwrap_or_else(PoisonError::into_inner) = own_number();
+        }
+        let batch = self.next_batch().transpose()?;
+        Some(batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for Batches {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The number by which Python knows this thread, asked for once; none without Python.
+fn own_number() -> Option<u64> {
+    thread_local! {
+        static NUMBER: OnceCell<Option<u64>> = const { OnceCell::new() };
+    }
+    let ask = || Python::try_attach(this_thread).and_then(Result::ok);
+    NUMBER.with(|number| *number.get_or_init(ask))
+}
+
+/// Why the data of the argument `name` was not taken.
+pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
+    use tidegate_import::Error as Failure;
+    let text = format!("{name}: {failure}");
+    match failure {
+        Failure::Malformed { .. } | Failure::NoRows(_) => Error::schema(text),
+        Failure::Released => Error::closed(text),
+        Failure::Producer { .. } => Error::data(text),
+    }
 }
 
 /// The schema of the same objects, which are not consumed where they tell it without.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     for candidate in [Some(ob.clone()), ob.getattr_opt("schema")?].into_iter().flatten() {
         if candidate.hasattr("__arrow_c_schema__")? {
-            return Ok(candidate.extract::<PySchema>()?.into_inner());
+            return capsule::schema(name, &candidate);
         }
     }
-    Ok(reader(name, ob)?.schema())
-}
-
-pub(crate) fn reader(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    if !ob.hasattr("__arrow_c_stream__")? && !ob.hasattr("__arrow_c_array__")? {
-        let kind = ob.get_type().fully_qualified_name()?.to_string();
-        let next = if kind.contains("LazyFrame") { "; call .collect() on it first" } else { "" };
-        return Err(PyTypeError::new_err(format!(
-            "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such as a pyarrow \
-             Table, a polars or pandas DataFrame, or a DuckDB relation), got {kind}{next}"
-        )));
-    }
-    let not_rows = |error: PyErr| {
-        let what = error.value(ob.py()).to_string();
-        if what.contains("released") {
-            return raise(Error::closed(format!(
-                "{name}: the Arrow data was consumed before; pass a table, or a new reader"
-            )));
-        }
-        raise(Error::schema(format!("{name}: expected rows (record batches, or an array of structs): {what}")))
-    };
-    if ob.hasattr("__arrow_c_stream__")? {
-        let capsule = ob.call_method0("__arrow_c_stream__")?;
-        let capsule = capsule.cast::<PyCapsule>().map_err(|_| no_capsule(name, "__arrow_c_stream__"))?;
-        let stream = PyRecordBatchReader::from_arrow_pycapsule(capsule).map_err(not_rows)?;
-        return stream.into_reader();
-    }
-    let capsules = ob.call_method0("__arrow_c_array__")?;
-    let (schema, array) = capsules
-        .extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>()
-        .map_err(|_| no_capsule(name, "__arrow_c_array__"))?;
-    // A capsule that was used before shows an array without content, over which the import panics.
-    let imported = catch_unwind(AssertUnwindSafe(|| PyRecordBatch::from_arrow_pycapsule(&schema, &array)));
-    let batch =
-        imported.map_err(|_| not_rows(PyTypeError::new_err("a released array")))?.map_err(not_rows)?.into_inner();
-    let schema = batch.schema();
-    Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
-}
-
-fn no_capsule(name: &str, method: &str) -> PyErr {
-    PyTypeError::new_err(format!("{name}: {method}() returned no Arrow capsule"))
+    let input = take(name, ob)?;
+    interrupt::run(ob.py(), &Stop::default(), move || Ok(Arc::clone(&input.open()?.schema)))
 }
 
 /// Refuses one stream for both sides: it can be read once only.

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -18,6 +19,32 @@ pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T>
     outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
 }
 
+/// A call whose work runs on another thread: the process it is in, how to stop it, and what lives while it holds inputs.
+type Call = (u32, Stop, Weak<()>);
+
+/// Calls that run, or ended with Ctrl-C while their work goes on.
+static CALLS: Mutex<Vec<Call>> = Mutex::new(Vec::new());
+
+/// Counts a call among those that run, for as long as what is returned lives.
+fn begin(stop: &Stop) -> Arc<()> {
+    let alive = Arc::new(());
+    let mut calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
+    calls.retain(|(.., alive)| alive.strong_count() > 0);
+    calls.push((std::process::id(), stop.clone(), Arc::downgrade(&alive)));
+    alive
+}
+
+/// Stops all calls; what lives as long as they hold inputs.
+pub(crate) fn end_calls() -> Vec<Weak<()>> {
+    let calls = std::mem::take(&mut *CALLS.lock().unwrap_or_else(PoisonError::into_inner));
+    let here = calls.into_iter().filter(|(process, ..)| *process == std::process::id());
+    here.map(|(_, stop, alive)| {
+        stop.request();
+        alive
+    })
+    .collect()
+}
+
 /// Calls `work` on another thread and waits for it, looking for signals meanwhile.
 ///
 /// When a signal handler raises, `stop` is requested and the exception returned at once; the thread ends by itself.
@@ -26,7 +53,8 @@ pub(crate) fn run<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let mut outcome = in_background(work)?;
+    let alive = begin(stop);
+    let mut outcome = in_background(move || (work(), alive))?;
     loop {
         // The receiver moves through the closure, since it cannot be shared with the thread that waits.
         let (receiver, received) = py.detach(move || {
@@ -35,7 +63,7 @@ pub(crate) fn run<T: Send + 'static>(
         });
         outcome = receiver;
         match received {
-            Ok(Ok(result)) => return result.map_err(raise),
+            Ok(Ok((result, _))) => return result.map_err(raise),
             Ok(Err(panic)) => return Err(raise(Error::from_panic(&*panic))),
             Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| stop.request())?,
             Err(RecvTimeoutError::Disconnected) => {

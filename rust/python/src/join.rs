@@ -8,7 +8,7 @@ use pyo3_arrow::PyTable;
 use tidegate::{Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, Stop, Table};
 
 use crate::error::raise;
-use crate::input::{Input, check_distinct, count, name_pairs, names, table};
+use crate::input::{Input, check_distinct, count, name_pairs, names, take};
 use crate::reader::{BatchReader, BatchStream, Numbers};
 use crate::{expression, interrupt};
 
@@ -101,18 +101,22 @@ fn run<'py, T: Send + 'static>(
     work: impl FnOnce(&Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     check_distinct(left, right)?;
-    let (left, right) = (table("left", left)?, table("right", right)?);
+    let (left, right) = (take("left", left)?, take("right", right)?);
     let stop = Stop::default();
     let running = stop.clone();
     interrupt::run(py, &stop, move || {
         let driver = Driver::new(threads, running.clone());
-        let checked = |name: &str, input: Input| Table::new(name, input.schema, input.batches, &driver);
-        work(&checked("left", left)?, &checked("right", right)?, running)
+        let checked = |name: &str, input: Input| {
+            let (schema, batches) = input.read(&running)?;
+            Table::new(name, schema, batches, &driver)
+        };
+        let (left, right) = (checked("left", left)?, checked("right", right)?);
+        work(&left, &right, running)
     })
 }
 
 impl BatchStream for Batches {
-    fn next_within(&mut self, patience: Duration) -> tidegate::Result<Next> {
+    fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
         Batches::next_within(self, patience)
     }
 
@@ -131,11 +135,11 @@ impl BatchStream for Batches {
         })
     }
 
-    fn close(&mut self) {
+    fn close(&self) {
         Batches::close(self);
     }
 
-    fn end(&mut self) {
-        Batches::end(self);
+    fn is_at_work(&self) -> bool {
+        Batches::is_at_work(self)
     }
 }

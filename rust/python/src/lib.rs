@@ -4,6 +4,7 @@
 
 mod aggregate;
 mod band_join;
+mod capsule;
 mod error;
 mod expression;
 mod input;

@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use pyo3_arrow::PySchema;
 use tidegate::incremental::{self, MergeOptions, MergeStats, MergeStreams, News};
-use tidegate::{Error, MAX_THREADS, Next};
+use tidegate::{Bound as Length, Error, MAX_THREADS, Next, Stop};
 
 use crate::error::raise;
-use crate::input::{bound, count, reader, schema};
-use crate::interrupt::detached;
+use crate::input::{Input, UserThread, bound, count, schema, take};
+use crate::interrupt::{self, PATIENCE, detached};
 use crate::operator::{self, Source, check_process, source_stats};
 use crate::reader::{BatchReader, BatchStream, Numbers};
 
@@ -28,42 +28,83 @@ pub(crate) fn merge<'py>(
     lateness: Option<&Bound<'py, PyAny>>,
     threads: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut merge = open(streams, on, lateness, threads)?;
-    let mut batches = Vec::new();
-    while let Some(batch) = detached(py, || merge.next())? {
-        batches.push(batch);
-        py.check_signals()?;
-    }
-    operator::table(py, batches, merge.schema().clone())
+    let opening = Opening::read(streams, on, lateness, threads)?;
+    let stop = Stop::default();
+    let running = stop.clone();
+    let (batches, schema) = interrupt::run(py, &stop, move || {
+        // This thread may wait, so that streams need none of their own.
+        let merge = opening.open(false, None)?;
+        let mut batches = Vec::new();
+        loop {
+            match merge.next_within(PATIENCE)? {
+                Next::Batch(batch) => batches.push(batch),
+                Next::End => return Ok((batches, merge.schema().clone())),
+                Next::NotYet => {}
+            }
+            if running.is_requested() {
+                return Err(Error::stopped("the work was asked to stop"));
+            }
+        }
+    })?;
+    operator::table(py, batches, schema)
 }
 
 /// Do as `merge`, and return the rows batch by batch.
 #[pyfunction]
 #[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None))]
 pub(crate) fn merge_batches(
+    py: Python<'_>,
     streams: &Bound<'_, PyAny>,
     on: &str,
     lateness: Option<&Bound<'_, PyAny>>,
     threads: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let merge = open(streams, on, lateness, threads)?;
+    let opening = Opening::read(streams, on, lateness, threads)?;
+    let user_thread = UserThread::default();
+    let told = user_thread.clone();
+    let merge = interrupt::run(py, &Stop::default(), move || opening.open(true, Some(&told)))?;
     let schema = merge.schema().clone();
-    Ok(BatchReader::new(merge, schema, "merge_batches"))
+    Ok(BatchReader::new(Merging { merge, user_thread }, schema, "merge_batches"))
 }
 
-fn open(
-    streams: &Bound<'_, PyAny>,
-    on: &str,
-    lateness: Option<&Bound<'_, PyAny>>,
-    threads: Option<&Bound<'_, PyAny>>,
-) -> PyResult<MergeStreams> {
-    let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
-    let threads = threads_of(threads)?;
-    let streams = listed(streams)?;
-    check_distinct(&streams)?;
-    let open = |(number, stream)| reader(&format!("streams[{number}]"), stream);
-    let streams = streams.iter().enumerate().map(open).collect::<PyResult<_>>()?;
-    MergeStreams::new(streams, on, lateness, threads).map_err(raise)
+/// The arguments of a merge of streams.
+struct Opening {
+    streams: Vec<Input>,
+    on: String,
+    lateness: Option<Length>,
+    threads: usize,
+}
+
+impl Opening {
+    fn read(
+        streams: &Bound<'_, PyAny>,
+        on: &str,
+        lateness: Option<&Bound<'_, PyAny>>,
+        threads: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let lateness = lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten();
+        let threads = threads_of(threads)?;
+        let streams = listed(streams)?;
+        check_distinct(&streams)?;
+        let take = |(number, stream)| take(&format!("streams[{number}]"), stream);
+        let streams = streams.iter().enumerate().map(take).collect::<PyResult<_>>()?;
+        Ok(Opening { streams, on: on.to_owned(), lateness, threads })
+    }
+
+    /// Asks the streams for their schemas. Those that may wait get a thread of their own if `apart`, which says which it
+    /// is.
+    fn open(self, apart: bool, user_thread: Option<&UserThread>) -> tidegate::Result<MergeStreams> {
+        let open = |input: Input| {
+            let waits = apart && input.waits;
+            let mut batches = input.open()?;
+            if let Some(user_thread) = user_thread.filter(|_| waits) {
+                batches.tell_thread(user_thread);
+            }
+            Ok(incremental::Reader { batches: Box::new(batches), waits })
+        };
+        let streams = self.streams.into_iter().map(open).collect::<tidegate::Result<_>>()?;
+        MergeStreams::new(streams, &self.on, self.lateness, self.threads)
+    }
 }
 
 fn listed<'py>(streams: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
@@ -99,18 +140,40 @@ fn threads_of(threads: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     Ok(threads.map_or_else(tidegate::default_threads, |threads| threads as usize))
 }
 
-impl BatchStream for MergeStreams {
-    fn next_within(&mut self, _patience: Duration) -> tidegate::Result<Next> {
-        Ok(self.next()?.map_or(Next::End, Next::Batch))
+/// A merge of streams, of which one thread reads those that may wait.
+struct Merging {
+    merge: MergeStreams,
+    user_thread: UserThread,
+}
+
+impl BatchStream for Merging {
+    fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
+        self.merge.next_within(patience)
     }
 
     fn stats(&self) -> Numbers {
-        let stats = MergeStreams::stats(self);
+        let stats = self.merge.stats();
         Box::new(move |py| stats_dict(py, &stats))
     }
 
-    fn close(&mut self) {
-        MergeStreams::close(self);
+    fn close(&self) {
+        self.merge.close();
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.merge.is_reading()
+    }
+
+    fn user_thread(&self) -> Option<u64> {
+        if !self.merge.is_reading() {
+            return None;
+        }
+        *self.user_thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn needs_gil(&self) -> bool {
+        // Streams may run Python code, and rows may lie in memory of Python's objects.
+        true
     }
 }
 

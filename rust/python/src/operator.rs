@@ -8,12 +8,12 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch};
-use tidegate::Error;
 use tidegate::incremental::{self, News, Polled, SourceStats, lock};
+use tidegate::{Error, Stop};
 
 use crate::error::raise;
-use crate::input;
 use crate::interrupt::{PATIENCE, detached};
+use crate::{input, interrupt};
 
 /// Refuses handles of a process that has forked: the child has neither their threads nor their locks.
 pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
@@ -48,8 +48,16 @@ impl Source {
     /// Add rows.
     fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
-        let rows = input::table("data", data)?;
-        detached(py, || lock(&self.source).push(&rows.schema, rows.batches))
+        let input = input::take("data", data)?;
+        let stop = Stop::default();
+        // All is read before the source is touched, so that a stream may use the source itself.
+        let (schema, batches) = if input.waits {
+            let reading = stop.clone();
+            interrupt::run(py, &stop, move || input.read(&reading))?
+        } else {
+            detached(py, move || input.read(&stop))?
+        };
+        detached(py, || lock(&self.source).push(&schema, batches))
     }
 
     /// Promise that no later row is before a time.

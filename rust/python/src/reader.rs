@@ -1,7 +1,7 @@
 //! The reader of a result's batches.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, Field, SchemaRef};
@@ -12,51 +12,71 @@ use pyo3_arrow::{PyRecordBatch, PySchema};
 use tidegate::{Error, Next};
 
 use crate::error::raise;
-use crate::interrupt::{PATIENCE, detached};
+use crate::interrupt::{PATIENCE, detached, end_calls};
 
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
-/// Batches that are made while they are read.
-pub(crate) trait BatchStream: Send {
+/// Batches that are made while they are read. Threads may share it; none of the methods waits for user code, but for
+/// `next_within`, and that one without a lock.
+pub(crate) trait BatchStream: Send + Sync {
     /// The next batch, if it comes within `patience`.
-    fn next_within(&mut self, patience: Duration) -> tidegate::Result<Next>;
+    fn next_within(&self, patience: Duration) -> tidegate::Result<Next>;
 
     /// Numbers that describe the work so far.
     fn stats(&self) -> Numbers;
 
     /// Ends the work; reads fail from now on.
-    fn close(&mut self);
+    fn close(&self);
 
-    /// As [`close`](Self::close), and waits for threads that still hold inputs, if there are any.
-    fn end(&mut self) {
-        self.close();
+    /// Whether threads of it still hold inputs.
+    fn is_at_work(&self) -> bool;
+
+    /// The thread, by Python's number, that runs user code to make batches, if there is one.
+    fn user_thread(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether making a batch may need the GIL.
+    fn needs_gil(&self) -> bool {
+        false
     }
 }
 
-/// A reader and the process that its threads belong to.
-type Open = (u32, Weak<Mutex<dyn BatchStream>>);
+/// A stream that a reader and whoever reads on share.
+pub(crate) type SharedStream = Arc<dyn BatchStream>;
 
-/// Readers that may have threads.
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+/// Readers that may have threads, each with the process that these belong to.
+static OPEN: Mutex<Vec<(u32, Weak<dyn BatchStream>)>> = Mutex::new(Vec::new());
 
-/// Ends all readers before the interpreter does.
+/// Ends all readers, and calls that go on after Ctrl-C, before the interpreter ends.
 ///
 /// A thread that dropped an input later would ask for the GIL, to give memory back to NumPy, say; it would be ended in
-/// the middle of that, and with it, by C++'s rules, the process.
+/// the middle of that, and with it, by C++'s rules, the process. The wait is short, for a thread may sleep in user code.
 #[pyfunction]
-pub(crate) fn end_readers(py: Python<'_>) {
-    py.detach(|| {
-        let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
-        let here = open.into_iter().filter(|(process, _)| *process == std::process::id());
-        here.filter_map(|(_, reader)| reader.upgrade()).for_each(|reader| lock(&reader).end());
-    });
+pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
+    let here = open.into_iter().filter(|(process, _)| *process == std::process::id());
+    let readers: Vec<SharedStream> = here.filter_map(|(_, reader)| reader.upgrade()).collect();
+    let calls = end_calls();
+    let is_at_work =
+        || readers.iter().any(|reader| reader.is_at_work()) || calls.iter().any(|call| call.strong_count() > 0);
+    py.detach(|| readers.iter().for_each(|reader| reader.close()));
+    let deadline = Instant::now() + PATIENCE;
+    while py.detach(is_at_work) && Instant::now() < deadline {
+        py.detach(|| std::thread::sleep(Duration::from_millis(1)));
+        py.check_signals()?;
+    }
+    // Without the GIL: the last to hold a stream drops it, and streams may have threads to wait for.
+    py.detach(|| drop(readers));
+    Ok(())
 }
 
 /// Read the record batches of a result, in order.
 #[pyclass(frozen, generic, module = "tidegate")]
 pub(crate) struct BatchReader {
-    batches: Arc<Mutex<dyn BatchStream>>,
+    batches: SharedStream,
     schema: SchemaRef,
     /// The function that made the reader.
     made_by: &'static str,
@@ -66,12 +86,18 @@ pub(crate) struct BatchReader {
 
 impl BatchReader {
     pub(crate) fn new(batches: impl BatchStream + 'static, schema: SchemaRef, made_by: &'static str) -> Self {
-        let (batches, process): (Arc<Mutex<dyn BatchStream>>, _) = (Arc::new(Mutex::new(batches)), std::process::id());
+        let (batches, process): (SharedStream, _) = (Arc::new(batches), std::process::id());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, reader)| reader.strong_count() > 0);
         open.push((process, Arc::downgrade(&batches)));
         drop(open);
         BatchReader { batches, schema, made_by, process }
+    }
+
+    /// What the reader reads, for another call to read on.
+    pub(crate) fn shared(&self) -> PyResult<(SharedStream, SchemaRef)> {
+        self.check_process()?;
+        Ok((self.batches.clone(), self.schema.clone()))
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -85,18 +111,43 @@ impl BatchReader {
     }
 }
 
-/// The reader, which stays whole if a call panics.
-fn lock<'a>(batches: &'a Mutex<dyn BatchStream>) -> MutexGuard<'a, dyn BatchStream + 'static> {
-    batches.lock().unwrap_or_else(PoisonError::into_inner)
+/// The number by which Python knows this thread.
+pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
+    py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// Waits for the next batch as long as it takes.
-fn next(batches: &Mutex<dyn BatchStream>) -> tidegate::Result<Option<RecordBatch>> {
+/// Fails if the user code that `batches` waits for waits for the thread `caller`, which waits for a batch: for ever.
+fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
+    let Some(user) = batches.user_thread() else { return Ok(()) };
+    let waiting = py.import("tidegate._waiting")?.call_method1("waits_for", (user, caller))?;
+    if !waiting.is_truthy()? {
+        return Ok(());
+    }
+    Err(raise(Error::argument(
+        "a stream that this reader reads waits for this very read, directly or through a thread or future that it waits \
+         for; read the reader outside of the stream",
+    )))
+}
+
+/// Waits for the next batch as long as it takes, without the GIL, for the thread `caller`. Looks at `go_on` meanwhile.
+pub(crate) fn next(
+    batches: &dyn BatchStream,
+    caller: u64,
+    go_on: impl Fn() -> tidegate::Result<()>,
+) -> tidegate::Result<Option<RecordBatch>> {
     loop {
-        match lock(batches).next_within(PATIENCE)? {
+        match batches.next_within(PATIENCE)? {
             Next::Batch(batch) => return Ok(Some(batch)),
             Next::End => return Ok(None),
             Next::NotYet => {}
+        }
+        go_on()?;
+        if batches.user_thread().is_some() {
+            // There is no Python any more where this gives nothing, and so nobody who waits.
+            let checked = Python::try_attach(|py| {
+                check_wait(py, batches, caller).map_err(|error| Error::argument(error.value(py).to_string()))
+            });
+            checked.unwrap_or(Ok(()))?;
         }
     }
 }
@@ -112,15 +163,15 @@ impl BatchReader {
     /// Return numbers that describe the work so far.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
-        // Taken without the GIL, since a reader that works holds the lock.
-        let numbers = py.detach(|| lock(&self.batches).stats());
+        // Without the GIL, which a thread may need that is about to let go of a lock.
+        let numbers = py.detach(|| self.batches.stats());
         numbers(py)
     }
 
     /// End the work and drop the batches that were made ahead.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
-        py.detach(|| lock(&self.batches).close());
+        py.detach(|| self.batches.close());
         Ok(())
     }
 
@@ -131,10 +182,13 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         loop {
-            match detached(py, || lock(&self.batches).next_within(PATIENCE))? {
+            match detached(py, || self.batches.next_within(PATIENCE))? {
                 Next::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
                 Next::End => return Ok(None),
                 Next::NotYet => py.check_signals()?,
+            }
+            if self.batches.user_thread().is_some() {
+                check_wait(py, &*self.batches, this_thread(py)?)?;
             }
         }
     }
@@ -163,7 +217,7 @@ impl BatchReader {
         let reader = self.batches.clone();
         let batches = std::iter::from_fn(move || {
             // The consumer is C code, which a panic must not reach.
-            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next(&reader)));
+            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&*reader)));
             let batch = batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
             let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
             Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
@@ -173,4 +227,17 @@ impl BatchReader {
         let stream = ArrayIterator::new(batches, Arc::new(field));
         Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
     }
+}
+
+/// The next batch for C code, which may hold the GIL: it is let go where threads may need it to make the batch.
+fn next_for_c(batches: &dyn BatchStream) -> tidegate::Result<Option<RecordBatch>> {
+    let go_on = || Ok(());
+    if !batches.needs_gil() {
+        return next(batches, 0, go_on);
+    }
+    let attached = Python::try_attach(|py| {
+        let caller = this_thread(py).map_err(|error| Error::bug(error.to_string()))?;
+        py.detach(|| next(batches, caller, go_on))
+    });
+    attached.unwrap_or_else(|| Err(Error::closed("the interpreter is about to end")))
 }

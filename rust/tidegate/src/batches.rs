@@ -24,7 +24,7 @@ pub struct Batches {
     schema: SchemaRef,
     shared: Arc<Shared>,
     /// The join, until the first read.
-    join: Option<Join>,
+    join: Mutex<Option<Join>>,
     stop: Stop,
 }
 
@@ -124,7 +124,12 @@ impl Batches {
             taken: Condvar::new(),
             ahead: (join.stats().threads * AHEAD_A_THREAD) as u64,
         };
-        Batches { schema: join.schema().clone(), shared: Arc::new(shared), stop: join.stop(), join: Some(join) }
+        Batches {
+            schema: join.schema().clone(),
+            shared: Arc::new(shared),
+            stop: join.stop(),
+            join: Mutex::new(Some(join)),
+        }
     }
 
     /// The schema of every batch.
@@ -138,7 +143,7 @@ impl Batches {
     }
 
     /// The next batch, if it comes within `patience`.
-    pub fn next_within(&mut self, patience: Duration) -> Result<Next> {
+    pub fn next_within(&self, patience: Duration) -> Result<Next> {
         self.start()?;
         let deadline = Instant::now() + patience;
         let mut state = self.shared.state();
@@ -155,6 +160,8 @@ impl Batches {
                 state.first += 1;
                 state.current = piece.into();
                 self.shared.taken.notify_all();
+                // Others may wait, too, and there is a batch for some of them.
+                self.shared.filled.notify_all();
                 continue;
             }
             match &state.outcome {
@@ -170,8 +177,8 @@ impl Batches {
         }
     }
 
-    fn start(&mut self) -> Result<()> {
-        let Some(join) = self.join.take() else { return Ok(()) };
+    fn start(&self) -> Result<()> {
+        let Some(mut join) = self.not_begun().take() else { return Ok(()) };
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
         let work = move || {
             let take = |number, left_rows_done, piece: Piece| match piece {
@@ -189,33 +196,36 @@ impl Batches {
                 Ok(_) => shared.finish(),
                 Err(error) => shared.fail(&error),
             }
+            // Not before the end was told: whoever reads may hold a lock that the owner of the inputs needs to take them
+            // back, as Python's.
+            drop(join);
         };
         in_background(work).map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?;
         Ok(())
     }
 
+    fn not_begun(&self) -> MutexGuard<'_, Option<Join>> {
+        self.join.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends the work and drops what was made; reads fail from now on.
-    pub fn close(&mut self) {
+    pub fn close(&self) {
         self.stop.request();
-        self.join = None;
+        let join = self.not_begun().take();
         let mut state = self.shared.state();
         state.closed = true;
-        state.pieces.clear();
-        state.current.clear();
+        let made = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.current));
         drop(state);
         self.shared.taken.notify_all();
         self.shared.filled.notify_all();
+        // Without the locks, for memory may be given back to an owner who looks at this.
+        drop((join, made));
     }
 
-    /// As [`close`](Self::close), and waits until the threads have let go of the inputs; not for ever, should one hang.
-    pub fn end(&mut self) {
-        const PATIENCE: Duration = Duration::from_secs(5);
-        self.close();
-        let deadline = Instant::now() + PATIENCE;
+    /// Whether threads of it still run, and hold the inputs.
+    pub fn is_at_work(&self) -> bool {
         // The thread that makes the pieces shares this until it has dropped the join.
-        while Arc::strong_count(&self.shared) > 1 && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        Arc::strong_count(&self.shared) > 1
     }
 }
 

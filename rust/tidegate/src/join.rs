@@ -230,7 +230,7 @@ impl Join {
     }
 
     /// All batches of the result.
-    pub fn read_all(self) -> Result<Vec<RecordBatch>> {
+    pub fn read_all(mut self) -> Result<Vec<RecordBatch>> {
         Ok(self.run(|_, _, piece| piece)?.concat())
     }
 
@@ -244,7 +244,7 @@ impl Join {
     /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not be made, to `take` with
     /// its number and the left rows that were done before it. Pieces are begun in order; what `take` returns is returned
     /// in order.
-    pub(crate) fn run<R: Send>(mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
+    pub(crate) fn run<R: Send>(&mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
         let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
         let mut taken = Vec::new();
         // With a condition, left rows are done page by page: so many pairs might be left that they do not fit memory.

@@ -1,0 +1,59 @@
+"""Who waits for whom among Python's threads, to tell a wait that cannot end."""
+
+import concurrent.futures
+import concurrent.futures.thread
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import _base
+from types import FrameType
+
+
+def waits_for(thread: int, other: int) -> bool:
+    """Say whether a thread waits for another one, maybe through threads and futures between.
+
+    Only waits that Python shows are seen: `Thread.join`, also at the end of a block with an
+    executor, and `Future.result`. Threads are given by their `threading.get_ident()`.
+    """
+    frames = sys._current_frames()  # noqa: SLF001 - there is no other way to see them
+    seen: set[int] = set()
+    found = [thread]
+    while found:
+        one = found.pop()
+        if one == other:
+            return True
+        if one not in seen and one in frames:
+            seen.add(one)
+            found += _awaited(frames, frames[one])
+    return False
+
+
+def _stack(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _awaited(frames: dict[int, FrameType], waiting: FrameType) -> Iterator[int]:
+    """Yield the threads that the code of a stack waits for."""
+    for frame in _stack(waiting):
+        code = frame.f_code
+        if code.co_filename == threading.__file__ and code.co_name == "join":
+            awaited = frame.f_locals.get("self")
+            if isinstance(awaited, threading.Thread) and awaited.ident is not None:
+                yield awaited.ident
+        elif code.co_filename == _base.__file__ and code.co_name in {"result", "exception"}:
+            future = frame.f_locals.get("self")
+            if isinstance(future, concurrent.futures.Future):
+                yield from (thread for thread in frames if _works_on(frames[thread], future))
+
+
+def _works_on(stack: FrameType, future: object) -> bool:
+    """Say whether the code of a stack is what a thread pool runs for a future."""
+    pool = concurrent.futures.thread.__file__
+    return any(
+        frame.f_code.co_filename == pool
+        and frame.f_code.co_name == "run"
+        and getattr(frame.f_locals.get("self"), "future", None) is future
+        for frame in _stack(stack)
+    )

@@ -1,0 +1,82 @@
+//! Arrow's capsules: the one place where a pointer from Python is believed.
+//!
+//! What it points to is checked by `tidegate-import`, as far as it can be.
+
+#![allow(unsafe_code, reason = "a capsule is a pointer")]
+
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use tidegate::Error;
+use tidegate_import::Unopened;
+
+use crate::error::raise;
+use crate::input::error;
+
+/// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
+pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
+    let capsule = call(name, ob, "__arrow_c_stream__")?;
+    let pointer = pointer(name, "__arrow_c_stream__", &capsule, c"arrow_array_stream")?;
+    // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule interface). The thread has
+    // the GIL, or the capsule's other users synchronise with it as that interface asks them to.
+    imported(name, || unsafe { Unopened::take(pointer) })
+}
+
+/// The rows of an object with `__arrow_c_array__`.
+pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    const METHOD: &str = "__arrow_c_array__";
+    let capsules = call(name, ob, METHOD)?;
+    let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
+        capsules.extract().map_err(|_| no_capsule(name, METHOD, &capsules))?;
+    let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
+    let array = pointer(name, METHOD, &array, c"arrow_array")?;
+    // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both stay until this returns.
+    imported(name, || unsafe { tidegate_import::batch(schema, array) })
+}
+
+/// The schema of an object with `__arrow_c_schema__`.
+pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+    let capsule = call(name, ob, "__arrow_c_schema__")?;
+    let pointer = pointer(name, "__arrow_c_schema__", &capsule, c"arrow_schema")?;
+    // SAFETY: a capsule of this name holds a schema, which stays until this returns.
+    imported(name, || unsafe { tidegate_import::schema(pointer) })
+}
+
+/// What a method of Arrow's returns. What pyarrow raises becomes an error that names the argument.
+fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = ob.py();
+    ob.call_method0(method).map_err(|error| {
+        let module = error.get_type(py).module();
+        if !module.is_ok_and(|module| module.to_string_lossy().starts_with("pyarrow")) {
+            return error;
+        }
+        let text = format!("{name}: {} gave no Arrow data: {}", ob.get_type(), error.value(py));
+        let raised = raise(Error::schema(text));
+        raised.set_cause(py, Some(error));
+        raised
+    })
+}
+
+fn no_capsule(name: &str, method: &str, got: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!("{name}: {method}() returned no Arrow capsule, but {}", got.get_type()))
+}
+
+fn pointer<T>(name: &str, method: &str, ob: &Bound<'_, PyAny>, kind: &CStr) -> PyResult<NonNull<T>> {
+    let capsule = ob.cast::<PyCapsule>().map_err(|_| no_capsule(name, method, ob))?;
+    capsule.pointer_checked(Some(kind)).map(NonNull::cast).map_err(|_| {
+        let kind = kind.to_string_lossy();
+        raise(Error::schema(format!("{name}: {method}() returned a capsule that is no `{kind}`")))
+    })
+}
+
+/// What `import` gives; no panic leaves it.
+fn imported<T>(name: &str, import: impl FnOnce() -> tidegate_import::Result<T>) -> PyResult<T> {
+    let imported = catch_unwind(AssertUnwindSafe(import)).map_err(|panic| raise(Error::from_panic(&*panic)))?;
+    imported.map_err(|failure| raise(error(name, failure)))
+}
