@@ -1,6 +1,6 @@
 """Draw what Figures 8 to 13 of the paper on PIM-Trees show, as the benches have measured it.
 
-Points come as JSON, one a line, from `cargo bench -p tidegate-operators --bench w2_figures -- ...`:
+Points come as JSON, one a line, from `cargo bench -p tidegate-benches --bench w2_figures -- ...`:
 a panel for each figure there is.
 
 python benches/w2_plot.py benches/plots/w2.svg benches/results/w2_figures.json

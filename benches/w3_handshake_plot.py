@@ -1,6 +1,6 @@
 """Draw the handshake joins by the number of their nodes, after the figures of the paper.
 
-cargo bench -p tidegate-operators --bench handshake -- figures > benches/results/handshake.json
+cargo bench -p tidegate-benches --bench handshake -- figures > benches/results/handshake.json
 python benches/w3_handshake_plot.py benches/results/handshake.json benches/plots/w3_handshake.svg
 """
 

@@ -1,7 +1,7 @@
 """Workload W5: k sorted tables merged into one, tidegate against what else one could use.
 
 Prints a Markdown table and writes it, with every figure as JSON, into benches/results/. The gates
-by themselves are measured by `cargo bench -p tidegate-structures --bench w5_gate`.
+by themselves are measured by `cargo bench -p tidegate-benches --bench w5_gate`.
 
     python benches/w5.py --rows 10000000 --sources 2,20 --threads 2
 """

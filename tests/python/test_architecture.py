@@ -18,6 +18,8 @@ UNSAFE = {"sync", "structures", "import"}
 LOWEST = {"sync", "import"}
 # The one file above them: it hands pointers from Python to `import`.
 CAPSULES = RUST / "python" / "src" / "capsule.rs"
+# Beside these, what measures them: no crate uses it, and the tests leave it out.
+BENCHES = "benches"
 
 
 def sources(crate: str) -> dict[Path, str]:
@@ -42,7 +44,16 @@ def dependencies(crate: str) -> set[str]:
 
 
 def test_the_rooms_are_these():
-    assert {path.parent.name for path in RUST.glob("*/Cargo.toml")} == set(CRATES)
+    assert {path.parent.name for path in RUST.glob("*/Cargo.toml")} == {*CRATES, BENCHES}
+
+
+def test_the_tests_leave_the_benches_out():
+    """Otherwise Criterion and all that shares features with it is compiled for them once more."""
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    assert sorted(workspace["default-members"]) == sorted(f"rust/{crate}" for crate in CRATES)
+    for crate in CRATES:
+        assert "criterion" not in manifest(crate).get("dev-dependencies", {})
+    assert "criterion" in manifest(BENCHES)["dev-dependencies"]
 
 
 @pytest.mark.parametrize("crate", CRATES)

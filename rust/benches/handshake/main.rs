@@ -1,9 +1,9 @@
 //! The handshake joins under workload W3, a band in two dimensions over sliding windows, on two threads:
 //!
 //! ```sh
-//! cargo bench -p tidegate-operators --bench handshake                  # rates, and the sorter's buffer
-//! cargo bench -p tidegate-operators --bench handshake -- latency      # latencies while rows arrive on time
-//! cargo bench -p tidegate-operators --bench handshake -- figures > points.json    # both, by the number of nodes
+//! cargo bench -p tidegate-benches --bench handshake                  # rates, and the sorter's buffer
+//! cargo bench -p tidegate-benches --bench handshake -- latency      # latencies while rows arrive on time
+//! cargo bench -p tidegate-benches --bench handshake -- figures > points.json    # both, by the number of nodes
 //! ```
 //!
 //! Rates are those of windows that are full. Latencies are from a pair's later row until the pair comes out, in a

@@ -18,7 +18,7 @@
 //! | loser_tree | sequential merge of whole columns, tree of losers |
 //! | sort | all rows concatenated and sorted, as a peer without a merge does |
 //!
-//! `cargo bench -p tidegate-structures --bench w5_gate -- latency` prints the table of `latency.rs` instead.
+//! `cargo bench -p tidegate-benches --bench w5_gate -- latency` prints the table of `latency.rs` instead.
 
 mod gates;
 mod latency;

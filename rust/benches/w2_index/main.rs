@@ -5,8 +5,8 @@
 //! all rows. Reported are rows of both sides a second, once the windows are full.
 //!
 //! ```sh
-//! cargo bench -p tidegate-structures --bench w2_index -- 'w=2^20/uniform'
-//! W2_ROWS=8388608 cargo bench -p tidegate-structures --bench w2_index -- 'w=2^23'
+//! cargo bench -p tidegate-benches --bench w2_index -- 'w=2^20/uniform'
+//! W2_ROWS=8388608 cargo bench -p tidegate-benches --bench w2_index -- 'w=2^23'
 //! ```
 //!
 //! What the paper's figures vary is varied by `w2_figures`.

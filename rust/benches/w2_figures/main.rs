@@ -5,14 +5,14 @@
 //! measured.
 //!
 //! ```sh
-//! cargo bench -p tidegate-operators --bench w2_figures -- chain depth > points.json
+//! cargo bench -p tidegate-benches --bench w2_figures -- chain depth > points.json
 //! ```
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), section 5.
 
 mod indexes;
 mod tasks;
-#[path = "../../../structures/benches/w2_index/workload.rs"]
+#[path = "../w2_index/workload.rs"]
 mod workload;
 
 /// A point of a figure.

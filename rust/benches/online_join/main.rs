@@ -3,7 +3,7 @@
 //! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload W1s, without payload.
 //!
 //! ```text
-//! cargo bench -p tidegate-operators --bench online_join
+//! cargo bench -p tidegate-benches --bench online_join
 //! ```
 
 mod rivals;
