@@ -79,5 +79,5 @@ $(RELEASE): $(VENV)/.pip $(SOURCES)
 
 $(DEVELOP): $(VENV)/.tools $(RUST)
 	rm -f $(RELEASE)
-	maturin develop --quiet --extras cli,spark
+	$(SCRIPTS)/develop.sh
 	touch $@
