@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate.spark
+from spark_session import JVM
 
 ROWS = 20_000
 
@@ -28,6 +29,8 @@ def start(master: str) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "512m")
+        .config("spark.driver.extraJavaOptions", JVM)
+        .config("spark.executor.extraJavaOptions", JVM)
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
         .config("spark.sql.shuffle.partitions", "4")

@@ -151,7 +151,7 @@ def test_closed(spark, closed):
 
 @pytest.mark.parametrize(
     ("partitions", "adaptive", "shuffled"),
-    [(1, True, 2), (2, False, 200), (7, True, 1), (7, False, 7), (200, True, 200)],
+    [(1, True, 2), (2, False, 50), (7, True, 1), (7, False, 7), (50, True, 50)],
 )
 def test_numbers_of_partitions_change_no_row(spark, sides, partitions, adaptive, shuffled):
     query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": "full"}

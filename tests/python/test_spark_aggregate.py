@@ -94,7 +94,7 @@ def test_rows_are_those_of_the_native_call(spark, aggs, parallelism):
 
 
 @pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
-@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
+@pytest.mark.parametrize("partitions", [1, 2, 7, 50])
 def test_numbers_of_partitions_change_no_row(spark, aggs, partitions):
     division = {"partitions": partitions, "parallelism": "hybrid"}
     same(spark, [rows(2)], by="key", aggs=aggs, **WINDOWS, **division)

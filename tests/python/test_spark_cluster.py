@@ -37,6 +37,7 @@ def daemon(log: Path, name: str, *arguments: str) -> Iterator[None]:
         **os.environ,
         "SPARK_HOME": str(SPARK),
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": spark_session.JVM,
         "PYSPARK_PYTHON": sys.executable,
     }
     command = [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments]

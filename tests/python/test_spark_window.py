@@ -54,7 +54,7 @@ def same(found, **arguments) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "partitions"), [*((how, 7) for how in KINDS), ("full", 1), ("left", 200)]
+    ("how", "partitions"), [*((how, 7) for how in KINDS), ("full", 1), ("left", 50)]
 )
 def test_rows_are_those_of_the_native_join(sides, how, partitions):
     query = {"on": "ts", "window": ("30s", "5s"), "where": NEAR, "how": how}
