@@ -1,0 +1,84 @@
+"""Where the lines of CSV end that comes in pieces.
+
+A quote opens a value only where the value begins, as pyarrow reads CSV: the one in `5" pipe` is
+text. A line break inside of an open quote ends no line. Each byte is looked at a fixed number of
+times, however the text is cut and whatever quotes it has.
+"""
+
+import re
+
+import numpy as np
+
+QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
+# A quoted value where a value begins, and a quote elsewhere, which is text.
+PART = re.compile(
+    rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*+',
+)
+LINES = re.compile(rb"(?:" + PART.pattern + rb"\n)*+")
+
+# What stands for the text before: nothing is open and a value begins; a quote is open; a quote was
+# closed, which another quote at once would open again.
+BEGIN, OPEN, CLOSED = b"\n", b'\n"', b'\n""'
+
+
+class LineEnds:
+    """Finds line ends in text that is given piece by piece."""
+
+    def __init__(self) -> None:
+        self._before = BEGIN
+
+    def last(self, more: bytes) -> int:
+        """Tell where the last line that is complete ends in `more`; 0 if none ends there."""
+        if not more:
+            return 0
+        text = self._before + more
+        if b'"' not in text:
+            end, self._before = text.rfind(b"\n") + 1, text[-1:]
+        else:
+            paired = self._last_by_pairs(text)
+            end = self._last_by_values(text) if paired is None else paired
+        return max(end - (len(text) - len(more)), 0)
+
+    def _last_by_pairs(self, text: bytes) -> int | None:
+        """Pair each quote with the next; that is right unless a quote stands within plain text."""
+        codes = np.frombuffer(text, np.uint8)
+        quotes = np.flatnonzero(codes == ord('"'))
+        if not np.isin(codes[quotes[::2] - 1], np.frombuffer(b',\n\r"', np.uint8)).all():
+            return None
+        self._before = text[-1:]
+        if len(quotes) % 2:
+            self._before = OPEN
+        elif quotes[-1] == len(text) - 1:
+            self._before = CLOSED
+        breaks = np.flatnonzero(codes == ord("\n"))
+        ends = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+        return int(ends[-1]) + 1 if len(ends) else 0
+
+    def _last_by_values(self, text: bytes) -> int:
+        """Read value by value."""
+        end = _end(LINES, text)
+        rest = PART.match(text, end)
+        if rest is None or rest.end() < len(text):
+            self._before = OPEN
+        elif rest.end(1) == len(text):
+            self._before = CLOSED
+        else:
+            # A quote at the end is text, and so is one that follows it.
+            self._before = text[-1:].replace(b'"', b"x")
+        return end
+
+
+def open_quote(text: bytes) -> int | None:
+    """Tell where in a line the quote is that is not closed, if there is one."""
+    place = _end(PART, text)
+    return place if text[place : place + 1] == b'"' else None
+
+
+def first_end(text: bytes, start: int) -> int:
+    """Tell where the line ends that begins at `start`."""
+    return min(_end(PART, text, start) + 1, len(text))
+
+
+def _end(pattern: re.Pattern[bytes], text: bytes, start: int = 0) -> int:
+    found = pattern.match(text, start)
+    return start if found is None else found.end()

@@ -1,0 +1,105 @@
+"""Line ends of CSV that comes in pieces: as pyarrow finds them, in time that grows with the text.
+
+What these tests cannot see: other dialects of CSV, such as quotes that a backslash escapes.
+"""
+
+import time
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.lines import LineEnds, open_quote
+
+
+def ends(text: bytes, size: int) -> list[int]:
+    """Find where lines are known to end, when so many bytes come at a time."""
+    scanner = LineEnds()
+    found = []
+    for first in range(0, len(text), size):
+        end = scanner.last(text[first : first + size])
+        if end:
+            found.append(first + end)
+    return found
+
+
+def slow_ends(text: bytes) -> list[int]:
+    """Read byte by byte, in the states of Arrow's own reader."""
+    found, state = [], "begin"
+    for place, byte in enumerate(text):
+        char = chr(byte)
+        if state == "quoted":
+            state = "quote" if char == '"' else "quoted"
+        elif char == '"' and state in {"begin", "quote"}:
+            state = "quoted"
+        elif char in ",\r\n":
+            state = "begin"
+            if char == "\n":
+                found.append(place + 1)
+        else:
+            state = "plain"
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (b"1,a\n2,b", 4),
+        (b'1,"a\nb"\n2,"c', 8),
+        (b'1,"a""\nb"\n', 10),
+        (b'1,"a"""\n"', 8),
+        (b'1,5" pipe\n2,6" pipe\n3', 20),
+        (b'1,a"\n2,"b\n', 5),
+        (b'"a"b"\n"c\n', 6),
+        (b'""\n"', 3),
+        (b'1,"open\n2,x\n', 0),
+        (b'1,\r"x\n"\r\n2', 9),
+    ],
+)
+def test_a_line_ends_where_no_quote_is_open(text, wanted, size):
+    assert max(ends(text, size), default=0) == wanted
+
+
+@given(st.lists(st.sampled_from([*'",\n\rx'])).map("".join), st.integers(1, 7))
+def test_line_ends_are_those_of_a_reader_that_goes_byte_by_byte(text, size):
+    found, known = ends(text.encode(), size), slow_ends(text.encode())
+    assert set(found) <= set(known)
+    # Of the line ends in a piece the last is found.
+    wanted = {}
+    for end in known:
+        wanted[(end - 1) // size] = end
+    assert found == [*wanted.values()]
+
+
+@given(st.lists(st.sampled_from([*'"\nx'])).map("".join))
+def test_a_text_is_cut_where_pyarrow_cuts_it(text):
+    # A second column, empty, keeps lines of nothing from being passed over.
+    text = "".join(f"{line},\n" for line in text.split("\n")).encode()
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    names = pyarrow.csv.ReadOptions(column_names=["a", "b"])
+    known = slow_ends(text)
+    if not known or known[-1] != len(text):
+        assert open_quote(text[known[-1] if known else 0 :]) is not None
+        return
+    try:
+        rows = pyarrow.csv.read_csv(pa.BufferReader(text), names, parsing).num_rows
+    except pa.ArrowInvalid:
+        return  # a line that has a comma between quotes has one column only
+    assert rows == len(known)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "line",
+    [b'1,"a"\n', b'1,5" pipe\n', b'1,"open\n', b'1,"a\nb"\n', b'""', b'x"', b"\n", b'"\n'],
+)
+@pytest.mark.parametrize("size", [1 << 10, 1 << 20])
+def test_megabytes_take_a_moment(line, size):
+    text = b'"' + line * ((4 << 20) // len(line))
+    start = time.process_time()
+    ends(text, size)
+    # Less than 2 s here; a search that begins anew for each quote or each piece takes minutes.
+    assert time.process_time() - start < 20
