@@ -1,7 +1,10 @@
 """The command `tidegate`; its libraries are those of the extra `tidegate[cli]`."""
 
+import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130
@@ -10,6 +13,8 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line and exit with its code."""
     signal.signal(signal.SIGTERM, _terminate)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, _terminate)
     try:
         try:
             # Here, so that a missing library is told in one line.
@@ -18,9 +23,33 @@ def main() -> None:
             if error.name not in {"typer", "tqdm"}:
                 raise
             sys.exit(f"tidegate: {error.name} is not installed: run pip install 'tidegate[cli]'")
-        app(prog_name="tidegate")
+        with _told_what_is_full():
+            app(prog_name="tidegate")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+@contextmanager
+def _told_what_is_full() -> Iterator[None]:
+    """End in one line where standard output takes no more, such as a file on a full disk."""
+    try:
+        try:
+            yield
+        finally:
+            # Here, as Python itself ends with a traceback.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has enough of it.
+        _forget_output()
+    except OSError as error:
+        _forget_output()
+        sys.exit(f"tidegate: error: standard output: cannot be written: {error.strerror}")
+
+
+def _forget_output() -> None:
+    """Let what is still held back go to the null device."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - quick to start
+        os.dup2(nowhere.fileno(), 1)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
