@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tidegate import TidegateError
+from tidegate.locks import try_lock
 
 STANDARD_STREAM = "-"
 
@@ -468,23 +470,49 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def replaced_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the place of `path` when the block ends without an error."""
+def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the place of `path` when the block ends without an error.
+
+    Args:
+        path: The file.
+        temporary_name: Its name until then, in the same folder, if nobody else uses that.
+    """
     target = path.resolve()
+    name = temporary_name or f".tidegate-{secrets.token_hex(8)}.tmp"
     # In the same folder, as a file cannot be renamed into another file system.
-    temporary = target.with_name(f".tidegate-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(name)
+    if temporary_name is None:
+        remove_leftovers(target.parent)
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("wb" if temporary_name else "xb") as file:
+            # For others to know that it is no leftover.
+            try_lock(file.fileno())
             yield file
+            # What is still held back is written now, so that a full disk is an error here.
+            file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+# A file that was just created may not be locked yet.
+LEFTOVER_AGE_S = 60
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of runs that were killed: nobody has locked them."""
+    for path in folder.glob(".tidegate-*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > LEFTOVER_AGE_S:
+                with path.open("rb+") as file:
+                    if try_lock(file.fileno()):
+                        path.unlink()
+
+
+def sync_folder(folder: Path) -> None:
     """Make a rename last through a loss of power; Windows has no such call."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)

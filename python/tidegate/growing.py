@@ -1,116 +1,208 @@
-"""Event tables that grow: read as far as they are written, and written as far as they are known.
+"""The bytes of files that grow, through renames, and through a stop of whoever reads them.
 
-A file goes on for as long as nobody stops the reading; an Arrow stream ends with its end mark, a
-pipe and standard input where they are closed.
+A file is known again by its device and inode, where there are such, and by its first and last
+bytes before a position. One that was renamed is read to its end; then the file that has its name
+now is read from its beginning. Everything else that may become of a file is an error: it was cut,
+written over, removed or replaced, and rows would be lost or come twice.
 """
 
+import hashlib
 import os
 import select
+import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
-
-import pyarrow as pa
-import pyarrow.csv
 
 from tidegate import StateError, TidegateError
-from tidegate.files import (
-    CSV_PARSING,
-    STANDARD_STREAM,
-    BatchWriter,
-    Format,
-    csv_conversion,
-    naming,
-    open_writer,
-    reading,
-    send_to_nowhere,
-)
+from tidegate.files import STANDARD_STREAM
 
 # How long a reader sleeps at the end of a file that may yet grow.
 PATIENCE_S = 0.05
 
 CHUNK_BYTES = 1 << 20
 
-# How each message of an Arrow stream begins.
-STREAM_HEAD = b"\xff\xff\xff\xff"
+# How much of the beginning of a file, and before a position, tells it from others.
+EDGE_BYTES = 1 << 12
+
+ADVICE = "rename a full file, and begin another under its name"
+ANEW = "give another state and another OUT to begin anew"
 
 
 class Stopped(Exception):  # noqa: N818 - no error, but how a reader that waits is ended
     """Somebody has stopped the reading."""
 
 
-class GrowingFile:
-    """The bytes of a file, from a position on."""
+class Edges:
+    """The first and the last bytes before a position."""
 
-    def __init__(self, name: str, stop: threading.Event) -> None:
+    def __init__(self) -> None:
+        self.position = 0
+        self._head = b""
+        self._tail = b""
+
+    def add(self, more: bytes) -> None:
+        """Go on behind more bytes."""
+        self.position += len(more)
+        self._head += more[: EDGE_BYTES - len(self._head)]
+        self._tail = (self._tail + more[-EDGE_BYTES:])[-EDGE_BYTES:]
+
+    def digest(self) -> str:
+        """Tell them in few bytes."""
+        return hashlib.blake2b(self._head + self._tail, digest_size=16).hexdigest()
+
+    @classmethod
+    def of(cls, descriptor: int, position: int) -> "Edges":
+        """Read those of a file; where it is shorter, they are others."""
+        edges = cls()
+        edges.position = position
+        edges._head = _read_at(descriptor, 0, min(position, EDGE_BYTES))
+        first = max(position - EDGE_BYTES, 0)
+        edges._tail = _read_at(descriptor, first, position - first)
+        return edges
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A position in a file, and by what it is known again."""
+
+    position: int
+    device: int
+    inode: int
+    edges: str
+
+    def is_in(self, descriptor: int) -> bool:
+        """Tell whether a file has the bytes before the position."""
+        if os.fstat(descriptor).st_size < self.position:
+            return False
+        return Edges.of(descriptor, self.position).digest() == self.edges
+
+
+class GrowingFile:
+    """The bytes of a file, from its beginning or from a mark on."""
+
+    def __init__(self, name: str, stop: threading.Event, mark: Mark | None = None) -> None:
         self._name = name
         self._stop = stop
-        self.may_grow = name != STANDARD_STREAM and Path(name).is_file()
-        """Whether more may come behind the end, and any place can be gone to again."""
+        self.may_grow = name != STANDARD_STREAM and (mark is not None or Path(name).is_file())
+        """Whether more may come behind the end, and the file can be known again."""
 
-        if name == STANDARD_STREAM:
+        if mark is not None:
+            self._descriptor = _marked(name, mark)
+        elif name == STANDARD_STREAM:
             self._descriptor = sys.stdin.fileno()
         else:
-            self._descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+            self._descriptor = _open(name)
         self._unread = b""
-        self.position = 0
+        self.edges = Edges()
+        """Of what was read."""
+
+        self._was_renamed = False
+        self._successor: int | None = None
+        # The file before this one, and how long it was at its end.
+        self._before: tuple[int, int] | None = None
+
+    @property
+    def position(self) -> int:
         """How many bytes have been read, or passed over."""
+        return self.edges.position - len(self._unread)
 
-    def check_place(self, position: int) -> None:
-        """Look whether there is such a position.
-
-        Raises:
-            StateError: The file is shorter, or not one of its own.
-        """
-        if not self.may_grow:
-            message = f"{self._name}: has no places; give the file that the state is of"
-            raise StateError(message)
-        if position > (size := self._size()):
-            message = (
-                f"{self._name}: the state is of its first {position:,} bytes, but it has {size:,}: "
-                "it was cut or replaced; remove the state to begin anew"
-            )
-            raise StateError(message)
+    @property
+    def has_successor(self) -> bool:
+        """Whether this is the end, as another file has the name and has begun."""
+        return self._successor is not None
 
     def seek(self, position: int) -> None:
-        """Go on from another position; only a file of its own has any."""
-        if position != self.position:
-            os.lseek(self._descriptor, position, os.SEEK_SET)
-            self._unread, self.position = b"", position
+        """Go on from another position."""
+        os.lseek(self._descriptor, position, os.SEEK_SET)
+        self._unread, self.edges = b"", Edges.of(self._descriptor, position)
 
-    def _size(self) -> int:
-        return os.fstat(self._descriptor).st_size
+    def mark(self, edges: Edges | None = None) -> Mark:
+        """Tell how this file is known again behind what was read, or behind some of that."""
+        of = os.fstat(self._descriptor)
+        known = self.edges if edges is None else edges
+        return Mark(known.position, of.st_dev, of.st_ino, known.digest())
+
+    def enter_successor(self) -> None:
+        """Go on with the file that has the name now."""
+        if self._successor is None:
+            message = f"{self._name}: has no successor yet; this is a bug of tidegate"
+            raise RuntimeError(message)
+        self._forget_before()
+        self._before = self._descriptor, self.edges.position
+        self._descriptor, self._successor = self._successor, None
+        self.edges, self._was_renamed = Edges(), False
 
     def next_bytes(self, most: int = CHUNK_BYTES) -> bytes:
         """Wait for more bytes; there are none at the end.
 
         Raises:
             Stopped: The reading was stopped.
-            TidegateError: The file has become shorter.
+            TidegateError: The file is no longer what it was.
         """
         if self._unread:
             found, self._unread = self._unread[:most], self._unread[most:]
-            self.position += len(found)
             return found
         while not self._stop.is_set():
             if not self.may_grow and not self._has_news():
                 continue
+            # Looked at first: a file that has a successor gets no more bytes.
+            is_over = self.may_grow and self._is_over()
             found = os.read(self._descriptor, most)
-            self.position += len(found)
-            if found or not self.may_grow:
+            if found:
+                if self.may_grow:
+                    # Afterwards: whoever writes a file over begins with its beginning.
+                    self._check_edges()
+                self.edges.add(found)
+            elif is_over:
+                self._successor = _open(self._name)
+            if found or is_over or not self.may_grow:
                 return found
-            if self._size() < self.position:
-                message = (
-                    f"{self._name}: {self.position:,} bytes were read, but it has "
-                    f"{self._size():,}: it was cut or replaced"
-                )
-                raise TidegateError(message)
             self._stop.wait(PATIENCE_S)
         raise Stopped
+
+    def _is_over(self) -> bool:
+        """Look whether another file has the name and has begun.
+
+        Raises:
+            TidegateError: The file was cut, removed or replaced.
+        """
+        self._check_before()
+        own = os.fstat(self._descriptor)
+        if own.st_size < self.edges.position:
+            self._raise(f"was cut from {self.edges.position:,} bytes to {own.st_size:,}")
+        try:
+            named = Path(self._name).stat()
+        except FileNotFoundError:
+            named = None
+        if named is not None and os.path.samestat(named, own):
+            return False
+        if own.st_nlink == 0 and not self._was_renamed:
+            self._raise("was removed" if named is None else "was replaced by another file")
+        self._was_renamed = True
+        return named is not None and stat.S_ISREG(named.st_mode) and named.st_size > 0
+
+    def _check_before(self) -> None:
+        """Look whether the file before was written to behind its end."""
+        if self._before is not None:
+            descriptor, size = self._before
+            more = os.fstat(descriptor).st_size - size
+            if more != 0:
+                self._raise(
+                    f"{more:,} bytes were written to the file that had the name before, after the "
+                    "next one had begun"
+                )
+
+    def _check_edges(self) -> None:
+        known = self.edges
+        if Edges.of(self._descriptor, known.position).digest() != known.digest():
+            self._raise(f"was written over: its first {known.position:,} bytes are others")
+
+    def _raise(self, fault: str) -> None:
+        message = f"{self._name}: {fault} while it was followed; {ADVICE}"
+        raise TidegateError(message)
 
     def _has_news(self) -> bool:
         """Wait for a pipe, for a while; on Windows, where no pipe can be waited for, not at all."""
@@ -128,211 +220,79 @@ class GrowingFile:
     def unread(self, found: bytes) -> None:
         """Give back what was read last."""
         self._unread = found + self._unread
-        self.position -= len(found)
 
     # What pyarrow asks of a file beside `read`.
     closed = False
 
     def close(self) -> None:
         """Close the file."""
+        self._forget_before()
         if self._descriptor != 0:
             with suppress(OSError):
                 os.close(self._descriptor)
 
-
-@dataclass(frozen=True)
-class Place:
-    """Where a reading of a file has come to, and the columns that it has."""
-
-    position: int
-    schema: pa.Schema
+    def _forget_before(self) -> None:
+        if self._before is not None:
+            with suppress(OSError):
+                os.close(self._before[0])
+            self._before = None
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Rows that were read together, and the place behind them; a pipe has no places."""
-
-    rows: pa.Table
-    end: Place | None
+def _open(name: str) -> int:
+    return os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
 
-class Follower(Protocol):
-    """A table that is read as it is written."""
+def _read_at(descriptor: int, first: int, size: int) -> bytes:
+    """Read at a place, and go on where the file was; Windows has no call for that."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, first)
+    place = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, first, os.SEEK_SET)
+    try:
+        return os.read(descriptor, size)
+    finally:
+        os.lseek(descriptor, place, os.SEEK_SET)
 
-    schema: pa.Schema
 
-    def pieces(self) -> Iterator[Piece]:
-        """Read on."""
-
-
-def follow(
-    name: str,
-    layout: Format,
-    stop: threading.Event,
-    *,
-    csv_nulls: Sequence[str] = ("",),
-    place: Place | None = None,
-) -> Follower:
-    """Open a table that may grow, and wait for its first rows.
-
-    Args:
-        name: A file, a named pipe, or `-` for standard input.
-        layout: `csv` or `arrow` (the stream layout).
-        stop: Ends all waiting when it is set.
-        csv_nulls: The unquoted texts that mean "no value" in CSV.
-        place: Where to go on, in a file.
+def _marked(name: str, mark: Mark) -> int:
+    """Open the file that a mark is of: under its name, or under one that it has now.
 
     Raises:
-        TidegateError: The file cannot be followed; the text names it.
-        StateError: The file is shorter than the place.
-        Stopped: The reading was stopped.
+        StateError: There is no such file.
     """
-    if layout is Format.PARQUET or name.lower().endswith(".gz"):
-        message = f"{name}: cannot be followed: expected CSV or an Arrow stream, uncompressed"
-        raise TidegateError(message)
-    with reading(name, layout):
-        file = GrowingFile(name, stop)
-        if place is not None:
-            file.check_place(place.position)
-        if layout is Format.CSV:
-            return _CsvFollower(name, file, csv_nulls, place)
-        return _ArrowFollower(name, file, place)
-
-
-class _ArrowFollower:
-    """An Arrow stream. Batches come whole, as they were written."""
-
-    def __init__(self, name: str, file: GrowingFile, place: Place | None) -> None:
-        self._name = name
-        self._file = file
-        head = file.read(len(STREAM_HEAD))
-        if head != STREAM_HEAD:
-            # Read on, other bytes would be taken for the length of what is to come.
-            message = f"{name}: expected an Arrow stream, found bytes that begin none: {head!r}"
-            raise TidegateError(message)
-        file.unread(head)
-        self._reader = pa.ipc.open_stream(pa.PythonFile(file, "r"))
-        self.schema = self._reader.schema
-        if place is not None:
-            file.seek(place.position)
-
-    def pieces(self) -> Iterator[Piece]:
-        with reading(self._name, Format.ARROW):
-            for batch in self._reader:
-                end = Place(self._file.position, self.schema) if self._file.may_grow else None
-                yield Piece(pa.Table.from_batches([batch]), end)
-
-
-class _CsvFollower:
-    """Lines of CSV. A column has the type of its values in the lines that are there at first."""
-
-    def __init__(
-        self, name: str, file: GrowingFile, nulls: Sequence[str], place: Place | None
-    ) -> None:
-        self._name = name
-        self._file = file
-        self._nulls = nulls
-        self._unread = b""
-        self._first: pa.Table | None = None
-        if place is not None:
-            self.schema = place.schema
-            file.seek(place.position)
-            return
-        lines = self._next_lines()
-        # Without a row, nothing is known of the columns but their names.
-        while lines.rstrip().count(b"\n") == 0 and (more := self._next_lines()):
-            lines += more
-        self._first = pyarrow.csv.read_csv(
-            pa.BufferReader(lines), parse_options=CSV_PARSING, convert_options=csv_conversion(nulls)
-        )
-        self.schema = self._first.schema
-
-    def pieces(self) -> Iterator[Piece]:
-        with reading(self._name, Format.CSV):
-            if self._first is not None:
-                yield Piece(self._first, self._end())
-                self._first = None
-            while lines := self._next_lines():
-                yield Piece(self._parsed(lines), self._end())
-
-    def _parsed(self, lines: bytes) -> pa.Table:
-        conversion = csv_conversion(self._nulls)
-        conversion.column_types = self.schema
-        names = pyarrow.csv.ReadOptions(column_names=self.schema.names)
-        return pyarrow.csv.read_csv(
-            pa.BufferReader(lines),
-            read_options=names,
-            parse_options=CSV_PARSING,
-            convert_options=conversion,
-        )
-
-    def _end(self) -> Place | None:
-        position = self._file.position - len(self._unread)
-        return Place(position, self.schema) if self._file.may_grow else None
-
-    def _next_lines(self) -> bytes:
-        """The lines that are complete; at the end of a pipe, the rest; then nothing."""
-        while True:
-            more = self._file.next_bytes()
-            self._unread += more
-            end = _last_end(self._unread) if more else len(self._unread)
-            if end or not more:
-                lines, self._unread = self._unread[:end], self._unread[end:]
-                return lines
-
-
-def _last_end(text: bytes) -> int:
-    """Where the last complete line ends; a line break between quotes ends none."""
-    end = text.rfind(b"\n") + 1
-    while end and text.count(b'"', 0, end) % 2:
-        end = text.rfind(b"\n", 0, end - 1) + 1
-    return end
-
-
-@contextmanager
-def live_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[BatchWriter]:
-    """Write a table such that others can read each batch once it was written.
-
-    The file is there from the beginning, under its own name, as CSV or as an Arrow stream.
-
-    Raises:
-        TidegateError: The format cannot hold a column, or the file cannot be written; the text
-            names it.
-    """
-    label = "standard output" if name == STANDARD_STREAM else name
-    with naming(label, f"cannot be written as {layout}"), _opened(name) as file:
-        if layout is Format.CSV:
-            writer = open_writer(file, name, layout, schema)
-        else:
-            writer = pa.ipc.new_stream(file, schema)
-        try:
-            yield _Flushing(writer, file)
-            writer.close()
-            file.flush()
-        except BaseException:
-            send_to_nowhere(file)
-            raise
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[IO[bytes]]:
-    if name == STANDARD_STREAM:
-        yield sys.stdout.buffer
+    named = _identity(name)
+    names = [name] if named == (mark.device, mark.inode) else [*_renamed(name, mark), name]
+    for candidate in names:
+        with suppress(FileNotFoundError):
+            descriptor = _open(candidate)
+            if mark.is_in(descriptor):
+                return descriptor
+            os.close(descriptor)
+    fault = f"the state is of its first {mark.position:,} bytes"
+    if named is None:
+        message = f"{name}: {fault}, and it is gone; {ANEW}"
+    elif (size := Path(name).stat().st_size) < mark.position:
+        message = f"{name}: {fault}, but it has {size:,}: it was cut or replaced; {ANEW}"
     else:
-        with Path(name).open("wb") as file:
-            yield file
+        message = f"{name}: {fault}, but others stand there: it was replaced; {ANEW}"
+    raise StateError(message)
 
 
-@dataclass(frozen=True)
-class _Flushing:
-    """Hands each batch on at once."""
+def _identity(name: str) -> tuple[int, int] | None:
+    try:
+        found = Path(name).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
-    writer: BatchWriter
-    file: IO[bytes]
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        self.writer.write_batch(batch)
-        self.file.flush()
-
-    def close(self) -> None:
-        self.writer.close()
+def _renamed(name: str, mark: Mark) -> list[str]:
+    """Look in the file's folder for one that has the inode of the mark."""
+    folders = {Path(name).parent, Path(name).resolve().parent}
+    return [
+        entry.path
+        for folder in folders
+        if folder.is_dir()
+        for entry in os.scandir(folder)
+        if entry.inode() == mark.inode and entry.is_file()
+    ]

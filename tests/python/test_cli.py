@@ -291,7 +291,7 @@ EXAMPLES = [example for command in COMMANDS for example in help_examples(*comman
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 25
+    assert len(EXAMPLES) == 26
     assert all("tidegate " in example for example in EXAMPLES)
 
 

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
@@ -27,10 +26,10 @@ from command_line import (
     until,
     write,
 )
-from tidegate import StateError, TidegateError
-from tidegate.cli.saved import Saved
+from tidegate import TidegateError
 from tidegate.files import Format
-from tidegate.growing import Place, Stopped, follow
+from tidegate.followers import follow
+from tidegate.growing import Stopped
 
 TRADES_HEAD = "ts,symbol,price\n"
 QUOTES_HEAD = "ts,symbol,bid\n"
@@ -92,92 +91,6 @@ def test_standard_input_to_standard_output(folder):
     assert done.stdout.decode().splitlines() == ['"price","bid"', "1.5,2", "1.5,1.25", "3.5,4"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
-@pytest.mark.parametrize("layout", ["csv", "arrows"])
-def test_a_stopped_join_goes_on_from_its_state(folder, started, layout):
-    # Numbers with a fraction from the first row on, from which CSV has its types.
-    quoted, wanted = (
-        table.set_column(table.num_columns - 1, "bid", pc.add(table["bid"], 0.125))
-        for table in (QUOTES, PAIRS)
-    )
-    trades, quotes = (folder / f"{name}.{layout}" for name in ("trades", "quotes"))
-    names = [trades.name, quotes.name]
-    writers = {}
-    for path, table in ((trades, TRADES), (quotes, quoted)):
-        if layout == "csv":
-            path.write_bytes(b"")
-        else:
-            writers[path] = pa.ipc.new_stream(pa.OSFile(str(path), "wb"), table.schema)
-
-    def grow(path: Path, table: pa.Table) -> None:
-        if layout == "arrows":
-            writers[path].write_table(table)
-        else:
-            options = pa.csv.WriteOptions(include_header=path.stat().st_size == 0)
-            with path.open("ab") as file:
-                pa.csv.write_csv(table, file, options)
-
-    def results(number: int) -> list[dict[str, object]]:
-        path = folder / f"out{number}.csv"
-        return read(path).to_pylist() if path.exists() and path.stat().st_size else []
-
-    for number, rows in enumerate([1, 1, 2]):
-        first = [0, 1, 2][number]
-        arguments = [*names, *JOIN, "--how", "left", "-o", f"out{number}.csv"]
-        process = started("join", *arguments, "--follow", "--state", "join.state")
-        grow(trades, TRADES[first : first + rows])
-        # Twice as many quotes as trades, as far as they go.
-        grow(quotes, quoted[2 * first : 2 * (first + rows)])
-        if number < 2:
-            until(lambda number=number: bool((folder / f"out{number}.csv").exists()))
-            time.sleep(0.3)
-        else:
-            until(lambda: len(results(2)) > 0)
-            time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0, process.stderr.read()
-        assert (folder / "join.state").exists()
-    found = [row for number in range(3) for row in results(number)]
-    # The last trade, of 40 s, is not final: a quote of 40 s may still come.
-    assert found == wanted.to_pylist()
-
-
-def test_a_state_of_something_else_is_refused(folder):
-    write(TRADES, folder / "trades.arrows")
-    write(QUOTES, folder / "quotes.arrows")
-    command = ["join", "trades.arrows", "quotes.arrows", *JOIN, "-o", "out.csv", "--follow"]
-    state = folder / "join.state"
-    state.write_bytes(b"no state")
-    result = run(*command, "--state", "join.state")
-    assert result.exit_code == 1
-    assert "join.state: is no state of a join, or damaged" in result.stderr
-    names = ["a.csv", "b.csv"]
-    Saved(b"bytes", (None, Place(7, TRADES.schema))).save("join.state", "join", names)
-    assert Saved.load("join.state", "join", names).places == (None, Place(7, TRADES.schema))
-    with pytest.raises(StateError, match="is no state of an aggregation"):
-        Saved.load("join.state", "aggregation", names)
-    result = run(*command, "--state", "join.state")
-    assert result.exit_code == 1
-    assert "join.state: is of a join of a.csv and b.csv" in result.stderr
-    assert not (folder / "out.csv").exists()
-
-
-@pytest.mark.parametrize("rows", [b"", b"ts,symbol,price\n"])
-def test_a_state_of_more_than_the_file_has_is_refused(folder, rows):
-    (folder / "trades.csv").write_bytes(rows)
-    (folder / "quotes.csv").write_text(QUOTES_HEAD)
-    names = ["trades.csv", "quotes.csv"]
-    place = Place(16, QUOTES.schema)
-    Saved(b"bytes", (Place(17, TRADES.schema), place)).save("join.state", "join", names)
-    command = ["join", *names, *JOIN, "-o", "out.csv", "--follow", "--state", "join.state"]
-    result = run(*command)
-    assert result.exit_code == 1
-    assert (
-        f"trades.csv: the state is of its first 17 bytes, but it has {len(rows)}" in result.stderr
-    )
-    assert not (folder / "out.csv").exists()
-
-
 def test_a_plan_of_growing_files(folder):
     write(TRADES, folder / "trades.arrows")
     (folder / "quotes.csv").write_text(QUOTES_HEAD + "1970-01-01 00:00:05,A,2.0\n")
@@ -187,15 +100,6 @@ def test_a_plan_of_growing_files(folder):
     # A table of rows as they come has sources, and results once they are final.
     assert "  sources    1 left, 1 right" in result.stdout.splitlines()
     assert not (folder / "out.csv").exists()
-
-
-def test_a_join_that_has_ended_leaves_no_state(folder):
-    write(TRADES, folder / "trades.arrows")
-    write(QUOTES, folder / "quotes.arrows")
-    names = ["trades.arrows", "quotes.arrows"]
-    result = run("join", *names, *JOIN, "-o", "out.csv", "--follow", "--state", "join.state")
-    assert result.exit_code == 0, result.output
-    assert not (folder / "join.state").exists()
 
 
 def test_a_value_of_another_type_ends_it(folder):
@@ -248,29 +152,84 @@ def test_what_is_read_from_its_end_cannot_be_followed(folder, name):
 
 def test_lines_end_where_no_quote_is_open(folder):
     path = folder / "notes.csv"
-    path.write_text('ts,note\n1,"a\nb"\n2,"c')
+    path.write_text('ts,note\n1,"a\nb"\n2,"c\nd')
     stop = threading.Event()
     follower = follow("notes.csv", Format.CSV, stop)
     pieces = follower.pieces()
     first = next(pieces)
+    # A line break follows the open quote, and what comes before that is no line, either.
     assert first.rows.to_pylist() == [{"ts": 1, "note": "a\nb"}]
-    assert path.read_bytes()[: first.end.position] == b'ts,note\n1,"a\nb"\n'
-    add(path, '\nd"\n3,\n')
+    assert first.end.mark.position == len(b'ts,note\n1,"a\nb"\n')
+    assert first.end.lines == 3
+    add(path, '\ne"\n3,\n')
     second = next(pieces)
-    assert second.rows.to_pylist() == [{"ts": 2, "note": "c\nd"}, {"ts": 3, "note": None}]
-    assert second.end.position == path.stat().st_size
+    assert second.rows.to_pylist() == [{"ts": 2, "note": "c\nd\ne"}, {"ts": 3, "note": None}]
+    assert second.end.mark.position == path.stat().st_size
     stop.set()
     with pytest.raises(Stopped):
         next(pieces)
 
 
-def test_a_file_that_becomes_shorter_is_named(folder):
+def test_a_quote_within_a_value_opens_nothing(folder):
+    path = folder / "pipes.csv"
+    path.write_text('ts,note\n1,5" pipe\n2,6" pipe\n')
+    follower = follow("pipes.csv", Format.CSV, threading.Event())
+    assert next(follower.pieces()).rows["note"].to_pylist() == ['5" pipe', '6" pipe']
+
+
+@pytest.mark.timeout(120)
+def test_a_quote_that_is_never_closed_is_named(folder):
     path = folder / "rows.csv"
-    path.write_text("ts,x\n1,2\n")
+    path.write_text('ts,note\n1,"a\nb"\n2,x\n')
     pieces = follow("rows.csv", Format.CSV, threading.Event()).pieces()
-    assert next(pieces).rows.num_rows == 1
-    path.write_text("ts,x\n")
-    with pytest.raises(TidegateError, match=r"^rows.csv: 9 bytes were read, but it has 5: it was"):
+    assert next(pieces).rows.num_rows == 2
+    add(path, '3,y\n4,"a","open\n' + "5,z\n" * 100)
+    assert next(pieces).rows["ts"].to_pylist() == [3]
+    found = []
+    reader = threading.Thread(target=lambda: found.extend(errors(lambda: next(pieces))))
+    reader.start()
+    # Piece by piece, as a search from the beginning for each would never end.
+    for _ in range(40):
+        add(path, "6,zzzz\n" * 4_000)
+        time.sleep(0.01)
+    reader.join(PATIENCE)
+    (said,) = found
+    assert said == (
+        "rows.csv: line 6 does not end within 1,048,576 bytes: line 6 opens a quote that nothing "
+        'closes; close it, or write a quote within a quoted value as ""'
+    )
+
+
+def errors(call):
+    try:
+        call()
+    except TidegateError as error:
+        return [str(error)]
+    return []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
+def test_one_stray_quote_keeps_nobody_from_stopping(folder, started):
+    write(QUOTES, folder / "quotes.arrows")
+    rows = "1970-01-01 00:00:10,A,1.5\n"
+    (folder / "trades.csv").write_text(TRADES_HEAD + rows)
+    process = started("join", "trades.csv", "quotes.arrows", *JOIN, "--follow", "-o", "out.csv")
+    until((folder / "out.csv").exists)
+    # In many small pieces, each of which is looked at.
+    add(folder / "trades.csv", '"1970-01-01 00:00:11,A,1.5\n')
+    for _ in range(100):
+        add(folder / "trades.csv", rows * 100)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0, process.stderr.read()
+
+
+def test_errors_of_csv_name_the_lines(folder):
+    path = folder / "rows.csv"
+    path.write_text("ts,x\n1,2\n2,3\n")
+    pieces = follow("rows.csv", Format.CSV, threading.Event()).pieces()
+    assert next(pieces).rows.num_rows == 2
+    add(path, "3,4\n5,few\n")
+    with pytest.raises(TidegateError, match=r"^rows.csv: cannot be read as csv: in lines 4 to 5: "):
         next(pieces)
 
 

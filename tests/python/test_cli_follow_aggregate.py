@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +13,8 @@ import pytest
 
 from command_line import PATIENCE, TRADES, read, run, until, write
 from tidegate import Aggregate, agg, aggregate, explain
-from tidegate.cli import following
-from tidegate.growing import Piece
+from tidegate.cli import feeding
+from tidegate.followers import Piece
 
 HEAD = "ts,symbol,price\n"
 WINDOWS = ["--on", "ts", "--by", "symbol", "--size", "10s", "--agg", "n=count()"]
@@ -83,31 +82,6 @@ def test_sessions_are_in_the_order_of_their_ends(folder):
     assert found == [(1, 6, "b", 1), (0, 13, "a", 3), (20, 25, "b", 1)]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
-def test_a_stopped_aggregation_goes_on_from_its_state(folder, started):
-    one, other = folder / "one.csv", folder / "other.csv"
-    for path in (one, other):
-        path.write_text(HEAD)
-    found = []
-    pieces = [("01,A,1.5", "08,B,2.5"), ("12,A,4.5", "22,B,0.5"), ("31,A,1.5", "49,B,2.5")]
-    for number, rows in enumerate(pieces):
-        add(one, *rows)
-        add(other, *rows)
-        out = folder / f"out{number}.csv"
-        arguments = ["one.csv", "other.csv", *WINDOWS, "-o", out.name, "--state", "state"]
-        process = started("aggregate", *arguments, "--follow")
-        until(out.exists)
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0, process.stderr.read()
-        found += read(out).to_pylist() if out.stat().st_size else []
-    # The last window is not whole: rows of 49 s may still come.
-    assert [(row["window_start"].second, row["symbol"], row["n"]) for row in found] == [
-        *((0, "A", 2), (0, "B", 2), (10, "A", 2)),
-        *((20, "B", 2), (30, "A", 2)),
-    ]
-
-
 def test_a_plan_of_growing_files(folder):
     write(TRADES, folder / "trades.arrows")
     options = ["--follow", "--explain", "--lateness", "1s", "--threads", "2", "-o", "out.csv"]
@@ -133,8 +107,8 @@ def test_a_plan_of_growing_files(folder):
 
 
 def test_a_file_that_is_ahead_waits_for_the_others(folder, monkeypatch):
-    monkeypatch.setattr(following, "HELD_BYTES", 1)
-    monkeypatch.setattr(following, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(feeding, "HELD_BYTES", 1)
+    monkeypatch.setattr(feeding, "PATIENCE_S", 0.001)
     tables = []
     for number in range(3):
         ts = range(number, 300 + 100 * number)
@@ -175,13 +149,13 @@ class Held:
 
 def test_as_much_is_held_of_a_file_as_may_be(monkeypatch):
     rows = pa.table({"ts": [1]})
-    monkeypatch.setattr(following, "HELD_BYTES", 3 * rows.nbytes)
-    monkeypatch.setattr(following, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(feeding, "HELD_BYTES", 3 * rows.nbytes)
+    monkeypatch.setattr(feeding, "PATIENCE_S", 0.001)
     follower = SimpleNamespace(pieces=lambda: itertools.repeat(Piece(rows, None), 9))
     stop = threading.Event()
-    reading = following._Reading(follower, None, ["ts"], threading.Event(), stop)
+    reading = feeding.Reading(follower, None, ["ts"], threading.Event(), stop)
     operator = Held()
-    feeder = following._Feeder(operator, 0, reading)
+    feeder = feeding.Feeder(operator, 0, reading)
     feeder.start()
     until(lambda: operator.pushes == 3)
     # Pushes are through once the other source has come as far.

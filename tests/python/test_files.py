@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -363,3 +364,80 @@ def test_damaged_file_is_named_when_its_rows_are_read(tmp_path: Path) -> None:
         tidegate.TidegateError, match=r"damaged\.parquet: cannot be read as parquet"
     ):
         file.read(["x"])
+
+
+# Inputs that are outputs
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+@pytest.mark.parametrize("link", [None, os.link, os.symlink])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["join", "a.arrows", "b.arrows", *JOIN],
+        ["join", "a.arrows", "b.arrows", *JOIN, "--follow"],
+        ["join", "a.arrows", "b.arrows", *JOIN, "--follow", "--state", "state"],
+        ["band", "a.arrows", "b.arrows", "--on", "ts", "--within", "1s"],
+        ["merge", "a.arrows", "b.arrows", "--on", "ts"],
+        ["aggregate", "a.arrows", "b.arrows", "--on", "ts", "--size", "1s", "--agg", "n=count()"],
+    ],
+)
+def test_no_command_writes_over_its_input(folder: Path, command: list[str], link: Any) -> None:
+    write(TRADES, folder / "a.arrows")
+    write(QUOTES, folder / "b.arrows")
+    out = "b.arrows" if link is None else "linked.arrows"
+    if link is not None:
+        link("b.arrows", out)
+    before = (folder / "b.arrows").read_bytes()
+
+    result = run(*command, "-o", out, "--force")
+
+    said = f"tidegate: error: {out}: is the same file as b.arrows, which is read; give another -o\n"
+    assert (result.exit_code, result.stderr) == (1, said)
+    assert (folder / "b.arrows").read_bytes() == before
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.skipif(os.name != "posix", reason="standard streams have no names on Windows")
+def test_standard_streams_are_files_too(folder: Path) -> None:
+    (folder / "rows.csv").write_text("ts,x\n1,2\n2,3\n")
+    command = [sys.executable, "-m", "tidegate", "merge", "-", "--in-format", "csv", "--on", "ts"]
+
+    with (folder / "rows.csv").open("rb") as given:
+        into = subprocess.run(
+            [*command, "-o", "rows.csv", "--force"],
+            stdin=given,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+    with (folder / "rows.csv").open("rb") as given, (folder / "rows.csv").open("ab") as out:
+        onto = subprocess.run(
+            [*command, "--format", "csv"],
+            stdin=given,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+
+    assert b"error: rows.csv: is the same file as standard input, which is read" in into.stderr
+    assert b"error: standard output: is the same file as standard input" in onto.stderr
+    assert (folder / "rows.csv").read_text() == "ts,x\n1,2\n2,3\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["join", "--help"], ["--version"], ["doctor"]])
+def test_texts_that_nothing_takes_are_an_error_of_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tidegate", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+
+    said = "tidegate: error: standard output: cannot be written: No space left on device\n"
+    assert (result.returncode, result.stderr.decode()) == (1, said)

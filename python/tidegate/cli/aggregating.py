@@ -86,7 +86,7 @@ def plan(job: Job) -> str:
 def run(job: Job, output: Output) -> Counts:
     """Aggregate files into another."""
     start = time.perf_counter()
-    output.check()
+    output.check(job.streams)
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
     # What is wrong with names, types and windows is found before the rows are read.

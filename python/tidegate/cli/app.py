@@ -1,5 +1,7 @@
 """The commands, their options and their help."""
 
+import os
+import re
 import sys
 import traceback as tracebacks
 from collections.abc import Iterator
@@ -12,8 +14,10 @@ import typer
 import tidegate
 from tidegate.agg import Aggregate
 from tidegate.cli import INTERRUPTED, aggregating, doctor, following, joining, merging
+from tidegate.cli.checkpoints import Keeping
 from tidegate.cli.options import (
     By,
+    Checkpoint,
     Columns,
     CsvNull,
     Explain,
@@ -40,6 +44,9 @@ from tidegate.cli.tables import Input, Output
 from tidegate.cli.texts import AGGREGATE_HELP, BAND_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
 from tidegate.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import Closed, Within
+
+# How often a state is written, unless said otherwise.
+CHECKPOINT_S = 10.0
 
 app = typer.Typer(
     help=HELP,
@@ -104,6 +111,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     follow: Follow = False,
     lateness: Lateness = None,
     state: State = None,
+    checkpoint: Checkpoint = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
@@ -127,17 +135,19 @@ def join(  # noqa: PLR0913 - a parameter for each option
         ),
     )
     within = _within_following(max_rows, lateness, state, follow=follow)
+    keeping = _keeping(state, checkpoint)
     work = following.joined(job, within) if follow else None
     if explain:
         with _failures_in_one_line(traceback=traceback):
-            typer.echo(joining.plan(job) if work is None else following.plan(work))
+            plan = joining.plan(job) if work is None else following.plan(work)
+        typer.echo(plan)
         return
-    layout = _out_layout(out, out_format, follow=follow)
+    layout = _out_layout(out, out_format, state, follow=follow)
     output = Output(out, layout, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with _failures_in_one_line(traceback=traceback):
         if work is not None:
-            counts = str(following.run(work, output, state=state))
+            counts = str(following.run(work, output, keeping=keeping))
         else:
             counts = str(joining.run(job, output, show_progress=shown and not quiet))
         if not quiet:
@@ -198,7 +208,8 @@ def band(  # noqa: PLR0913 - a parameter for each option
     )
     if explain:
         with _failures_in_one_line(traceback=traceback):
-            typer.echo(joining.plan(job))
+            plan = joining.plan(job)
+        typer.echo(plan)
         return
     layout = _out_layout(out, out_format)
     shown = sys.stderr.isatty() if progress is None else progress
@@ -236,6 +247,25 @@ def _within_following(
     if max_rows is not None:
         _misused("--max-rows", "is not for --follow, whose result has no end")
     return None if lateness is None else _bound(lateness)
+
+
+def _keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
+    """Read --state and --checkpoint."""
+    if state is None:
+        if checkpoint is not None:
+            _misused("--checkpoint", "is for --state only")
+        return None
+    return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
+
+
+def _seconds(text: str) -> float:
+    """Read how often, such as 10s, 500ms or 1h30m."""
+    units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+    seconds = sum(float(number) * units[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
+        _misused("--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r}")
+    return seconds
 
 
 @app.command(help=MERGE_HELP, short_help="Merge files in time order.")
@@ -335,6 +365,7 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     follow: Follow = False,
     lateness: Lateness = None,
     state: State = None,
+    checkpoint: Checkpoint = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print the plan; aggregate and write nothing.")
     ] = False,
@@ -363,15 +394,17 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
         ),
     )
     within = _within_following(max_rows, lateness, state, follow=follow)
+    keeping = _keeping(state, checkpoint)
     work = following.aggregated(job, within) if follow else None
     if explain:
         with _failures_in_one_line(traceback=traceback):
-            typer.echo(aggregating.plan(job) if work is None else following.plan(work))
+            plan = aggregating.plan(job) if work is None else following.plan(work)
+        typer.echo(plan)
         return
-    output = Output(out, _out_layout(out, out_format, follow=follow), force=force)
+    output = Output(out, _out_layout(out, out_format, state, follow=follow), force=force)
     with _failures_in_one_line(traceback=traceback):
         if work is not None:
-            counts = str(following.run(work, output, state=state))
+            counts = str(following.run(work, output, keeping=keeping))
         else:
             counts = str(aggregating.run(job, output))
         if not quiet:
@@ -392,11 +425,20 @@ def _format(name: str, given: Format | None, option: str) -> Format:
     return layout
 
 
-def _out_layout(out: str, given: Format | None, *, follow: bool = False) -> Format:
+def _out_layout(
+    out: str, given: Format | None, state: str | None = None, *, follow: bool = False
+) -> Format:
     """Find out how OUT is written, and whether it can be."""
-    layout = _format(out, given, "--format")
-    if follow and layout is Format.PARQUET:
-        _misused("--format", "--follow writes csv or arrow; parquet can be read at its end only")
+    is_folder = out.endswith(("/", os.sep))
+    layout = Format.PARQUET if is_folder and given is None else _format(out, given, "--format")
+    if is_folder and (layout is not Format.PARQUET or state is None):
+        _misused("OUT", "a folder, with / at its end, is for parquet with --follow and --state")
+    if follow and layout is Format.PARQUET and not is_folder:
+        _misused(
+            "--format",
+            "--follow writes csv or arrow, as parquet can be read at its end only; with --state "
+            "also parts of parquet in a folder, as in -o DIR/",
+        )
     if out == STANDARD_STREAM and layout is not Format.CSV and sys.stdout.isatty():
         _misused("OUT", f"{layout} is not for a terminal; give a file, or --format csv")
     return layout

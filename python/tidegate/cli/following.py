@@ -3,27 +3,21 @@
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Protocol
 
 import pyarrow as pa
 
 import tidegate
 from tidegate.cli import aggregating, joining
-from tidegate.cli.saved import Saved
+from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
+from tidegate.cli.feeding import PATIENCE_S, Feeder, Operator, Reading
 from tidegate.cli.tables import Input, Output
-from tidegate.files import BatchWriter
-from tidegate.growing import Follower, Place, Stopped, follow, live_writer
-
-# What may be held of a file that is ahead of the others; it waits then.
-HELD_BYTES = 1 << 29
-
-# How long a wait may last before it is looked whether somebody has asked to stop.
-PATIENCE_S = 0.1
+from tidegate.followers import Follower, Place, follow
+from tidegate.growing import Stopped
+from tidegate.live import Batches, live_writer
 
 
 @dataclass(frozen=True)
@@ -41,22 +35,6 @@ class Counts:
         return f"{self.rows:,} rows in{late}, {self.out:,} rows out, {self.seconds:.2f} s"
 
 
-class Operator(Protocol):
-    """What `tidegate.IntervalJoin` and `tidegate.Aggregate` have in common."""
-
-    @property
-    def schema(self) -> pa.Schema: ...  # noqa: D102 - as theirs
-    @property
-    def sources(self) -> list[tidegate.Source]: ...  # noqa: D102
-    def poll(self) -> pa.RecordBatch | None: ...  # noqa: D102
-    def late(self) -> pa.Table: ...  # noqa: D102
-    def stats(self) -> Mapping[str, Any]: ...  # noqa: D102
-    def explain(self) -> str: ...  # noqa: D102
-    def snapshot(self) -> bytes: ...  # noqa: D102
-    def restore(self, snapshot: bytes) -> None: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
-
-
 Made = tuple[Operator, list[list[str]]]
 """An operator, and the columns of each file that it reads."""
 
@@ -68,71 +46,6 @@ class Work:
     name: str
     inputs: Sequence[Input]
     make: Callable[[list[pa.Schema]], Made]
-
-    @property
-    def names(self) -> list[str]:
-        """The files."""
-        return [given.name for given in self.inputs]
-
-
-class _Feeder(threading.Thread):
-    """Pushes the rows of a growing file."""
-
-    def __init__(self, operator: Operator, number: int, reading: "_Reading") -> None:
-        super().__init__()
-        self._operator = operator
-        self._number = number
-        self._source = operator.sources[number]
-        self._reading = reading
-        self.place = reading.place
-        """Behind the rows that were pushed."""
-
-        self.failure: BaseException | None = None
-        self._held: deque[tuple[int, int]] = deque()
-        """Of pushes that are held: the watermark after each, and their bytes."""
-
-    def run(self) -> None:
-        reading = self._reading
-        try:
-            for piece in reading.follower.pieces():
-                rows = piece.rows.select(reading.columns)
-                self._source.push(rows)
-                self.place = piece.end
-                # Late rows are counted; nobody asks for them here.
-                self._operator.late()
-                reading.news.set()
-                self._wait_for_others(rows.nbytes)
-            self._source.close()
-        except Stopped:
-            pass
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the command ends with it
-            self.failure = error
-        reading.news.set()
-
-    def _wait_for_others(self, pushed: int) -> None:
-        """Wait while much of this file is held for those that are behind it."""
-        own = self._operator.stats()["sources"][self._number]["watermark"]
-        if own is not None:
-            self._held.append((own, pushed))
-        while not self._reading.stop.wait(0):
-            reached = self._operator.stats()["watermark"]
-            while self._held and reached is not None and self._held[0][0] <= reached:
-                self._held.popleft()
-            if sum(held for _, held in self._held) < HELD_BYTES:
-                return
-            self._reading.stop.wait(PATIENCE_S)
-        raise Stopped
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """A file, and what its reader shares with the others."""
-
-    follower: Follower
-    place: Place | None
-    columns: list[str]
-    news: threading.Event
-    stop: threading.Event
 
 
 def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> Work:
@@ -228,42 +141,45 @@ def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event
     ]
 
 
-def run(work: Work, output: Output, *, state: str | None) -> Counts:
+def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
     """Work on files as they grow, until all have ended or Ctrl-C."""
     start = time.perf_counter()
-    output.check()
-    saved = None if state is None else Saved.load(state, work.name, work.names)
     stop, news = threading.Event(), threading.Event()
-    with _stopped_by_signals(stop, news):
-        places = (None,) * len(work.inputs) if saved is None else saved.places
+    with ExitStack() as stack:
+        kept: Kept | None = None
+        places: Sequence[Place | None] = [None] * len(work.inputs)
+        if keeping is None:
+            output.check(work.inputs)
+        else:
+            kept = stack.enter_context(Kept.begun(keeping, work.name, work.inputs, output))
+            places = kept.places
+        stack.enter_context(_stopped_by_signals(stop, news))
         try:
             followers = _followers(work, places, stop)
         except Stopped:
             return Counts(0, 0, 0, time.perf_counter() - start)
         operator, columns = work.make([follower.schema for follower in followers])
-        if saved is not None:
-            operator.restore(saved.snapshot)
-        try:
-            readings = [
-                _Reading(follower, place, names, news, stop)
-                for follower, place, names in zip(followers, places, columns, strict=True)
-            ]
-            feeders = [_Feeder(operator, number, one) for number, one in enumerate(readings)]
+        stack.callback(operator.close)
+        readings = [
+            Reading(follower, follower.begin, names, news, stop)
+            for follower, names in zip(followers, columns, strict=True)
+        ]
+        feeders = [Feeder(operator, number, one) for number, one in enumerate(readings)]
+        if kept is None:
             with live_writer(output.name, output.layout, operator.schema) as writer:
                 _feed_and_write(operator, feeders, writer, news, stop)
-            stats = operator.stats()
-            if state is not None:
-                _save(state, work, operator, feeders)
-        finally:
-            operator.close()
+        else:
+            with kept.writing(operator, feeders) as checkpoints:
+                _feed_and_write(operator, feeders, checkpoints, news, stop)
+        stats = operator.stats()
     seconds = time.perf_counter() - start
     return Counts(stats["rows_in"], stats["rows_late"], stats["rows_out"], seconds)
 
 
 def _feed_and_write(
     operator: Operator,
-    feeders: list[_Feeder],
-    writer: BatchWriter,
+    feeders: list[Feeder],
+    writer: Batches | Checkpoints,
     news: threading.Event,
     stop: threading.Event,
 ) -> None:
@@ -277,11 +193,8 @@ def _feed_and_write(
             news.clear()
             # Looked at before the poll, which then has all that was pushed.
             is_over = not any(feeder.is_alive() for feeder in feeders)
-            for batch in iter(operator.poll, None):
-                writer.write_batch(batch)
-            for feeder in feeders:
-                if feeder.failure is not None:
-                    raise feeder.failure
+            _write(operator, writer)
+            _check(feeders)
             if not is_over:
                 news.wait(PATIENCE_S)
     finally:
@@ -291,18 +204,30 @@ def _feed_and_write(
                 feeder.join()
 
 
-def _save(state: str, work: Work, operator: Operator, feeders: list[_Feeder]) -> None:
-    """Save where a stopped operator is; one that has ended cannot go on."""
-    if all(source["closed"] for source in operator.stats()["sources"]):
-        Saved.remove(state)
-    else:
-        places = tuple(feeder.place for feeder in feeders)
-        Saved(operator.snapshot(), places).save(state, work.name, work.names)
+def _write(operator: Operator, writer: Batches | Checkpoints) -> None:
+    for batch in iter(operator.poll, None):
+        writer.write_batch(batch)
+    if isinstance(writer, Checkpoints):
+        writer.write_if_due()
+
+
+def _check(feeders: list[Feeder]) -> None:
+    for feeder in feeders:
+        if feeder.failure is not None:
+            raise feeder.failure
+
+
+def _stopping() -> list[signal.Signals]:
+    """The signals that ask to stop; a hang-up that is ignored, as by nohup, stays so."""
+    wanted = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        wanted.append(signal.SIGHUP)
+    return wanted
 
 
 @contextmanager
 def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
-    """Set the events at the first Ctrl-C or SIGTERM; the second does what it always does."""
+    """Set the events at the first signal to stop; the second does what it always does."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         for event in events:
@@ -310,7 +235,7 @@ def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
         for known, handler in before.items():
             signal.signal(known, handler)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _stopping()}
     for number in before:
         signal.signal(number, stop)
     try:

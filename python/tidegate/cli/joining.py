@@ -96,7 +96,7 @@ def _start(
 def run(job: AnyJob, output: Output, *, show_progress: bool) -> Counts:
     """Join two files into a third, a batch at a time."""
     start = time.perf_counter()
-    output.check()
+    output.check([job.left, job.right])
     left, right = _tables(job)
     rows = 0
     with (

@@ -44,7 +44,7 @@ class Counts:
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     """Merge files into one, a batch at a time."""
     start = time.perf_counter()
-    output.check()
+    output.check(job.inputs)
     if job.threads is not None:
         pa.set_cpu_count(job.threads)
     with ExitStack() as files, _noting_signals() as signals:

@@ -73,7 +73,15 @@ State: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="With --follow: keep in FILE where Ctrl-C stopped, and go on from there.",
+        help="With --follow: keep in FILE how far this is, and go on from there.",
+    ),
+]
+Checkpoint: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="With --state: how often it is written.",
+        show_default="10s",
     ),
 ]
 Explain: TypeAlias = Annotated[

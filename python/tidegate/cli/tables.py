@@ -1,11 +1,15 @@
 """The files that commands read and write."""
 
+import os
+import stat
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import tidegate
 from tidegate.files import (
+    STANDARD_STREAM,
     EventFile,
     EventStream,
     Format,
@@ -40,14 +44,39 @@ class Output:
     layout: Format
     force: bool
 
-    def check(self) -> None:
+    def check(self, inputs: Sequence[Input]) -> None:
         """Raise before the work begins if the result could not be put in its place."""
-        path = Path(self.name)
-        if writes_in_place(self.name):
-            return
-        if path.exists() and not self.force:
+        self.check_place(inputs)
+        if not self.force and not writes_in_place(self.name) and Path(self.name).exists():
             message = f"{self.name} exists; give --force to replace it, or another -o"
             raise tidegate.TidegateError(message)
-        if not path.resolve().parent.is_dir():
+
+    def check_place(self, inputs: Sequence[Input]) -> None:
+        """Raise if the result would go where an input is, or into no folder."""
+        own = _regular(self.name, 1)
+        for given in inputs:
+            other = _regular(given.name, 0)
+            if own is not None and other is not None and os.path.samestat(own, other):
+                label = _label(self.name, "output")
+                message = (
+                    f"{label}: is the same file as {_label(given.name, 'input')}, which is read; "
+                    "give another -o"
+                )
+                raise tidegate.TidegateError(message)
+        path = Path(self.name)
+        if not writes_in_place(self.name) and not path.resolve().parent.is_dir():
             message = f"{self.name}: the folder {path.parent} does not exist"
             raise tidegate.TidegateError(message)
+
+
+def _label(name: str, kind: str) -> str:
+    return f"standard {kind}" if name == STANDARD_STREAM else name
+
+
+def _regular(name: str, standard: int) -> os.stat_result | None:
+    """Tell which file a name is of, through all links; nothing for a pipe or a device."""
+    try:
+        found = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)  # noqa: PTH116
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None

@@ -4,7 +4,7 @@
 EXIT_CODES = """\b
 Exit codes:
   0    done, also when the reader of standard output closed it early, and when
-       Ctrl-C stopped --follow
+       Ctrl-C, SIGTERM or SIGHUP stopped --follow
   1    an error in the data, the files or the names of columns; one line says what
   2    wrong usage of the command line
   130  stopped by Ctrl-C; no output file is left
@@ -38,10 +38,19 @@ LEFT, RIGHT and OUT are file names, or - for the standard streams, where the for
 
 With --follow the files, CSV or Arrow streams, are read as they grow, and a row is written as soon
 as it is final: a pair when neither side can bring a row before its later one. A file has an end
-only if it is an Arrow stream with its end mark, or a pipe; Ctrl-C stops, with exit code 0, and
-with --state the next run goes on where this one was, with a new OUT. Rows come in time order, and
-those that are later than --lateness are left out and counted. A column of CSV has the type of its
-values in the lines that are there at first.
+only if it is an Arrow stream with its end mark, or a pipe; Ctrl-C stops, with exit code 0. Rows
+come in time order, and those that are later than --lateness are left out and counted. A column of
+CSV has the type of its values in the lines that are there at first. A file that is renamed is read
+to its end, and then the one that gets its name; one that is cut, written over, removed or replaced
+ends the command with an error.
+
+With --state FILE, OUT has each row once, whatever ends a run: Ctrl-C, an error, a kill, a loss of
+power, a full disk. The same command goes on from the last checkpoint; there is one every
+--checkpoint, and one when a signal stops the run. FILE counts how far the files were read and how
+much of OUT they gave: what OUT has behind that is cut off, and written again. OUT is CSV, an Arrow
+stream, or with / at its end a folder of Parquet parts, which appear as they are counted. Standard
+streams and pipes are refused, as they can neither be read again nor taken back. FILE goes when all
+files have ended; FILE.lock is there while a run uses it.
 
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
 unit; or none for no bound.
@@ -73,6 +82,11 @@ Examples:
   # files that are still written to; rows may be a second late
   tidegate join trades.arrows quotes.arrows --on ts --by symbol \\
       --lower -5s --upper 0s --follow --lateness 1s -o pairs.csv
+
+\b
+  # the same, once each, however often it is killed and started again
+  tidegate join trades.arrows quotes.arrows --on ts --by symbol \\
+      --lower -5s --upper 0s --follow --state pairs.state --checkpoint 1m -o pairs.csv
 
 \b
   # what would be done
@@ -119,7 +133,8 @@ for the standard streams. Formats and durations are those of `tidegate join`.
 
 With --follow the files, CSV or Arrow streams with the columns of the first, are read as they grow,
 as by `tidegate join --follow`, and a window is written as soon as no file can bring a row of it.
-Sessions are in the order of their ends then.
+Sessions are in the order of their ends then. --state is as for `tidegate join`, too: OUT has each
+window once.
 
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN, and may
 say which rows count: "count() where price > 3".

@@ -1,0 +1,194 @@
+"""Checkpoints of work on growing files; `saved` has the steps of one, and why they are enough."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate import StateError, TidegateError
+from tidegate.cli import saved as states
+from tidegate.cli.feeding import Feeder, Operator
+from tidegate.cli.saved import Saved
+from tidegate.cli.tables import Input, Output
+from tidegate.files import STANDARD_STREAM, Format, naming, writes_in_place
+from tidegate.followers import Place
+from tidegate.live import Live, Target, live_output
+from tidegate.locks import held
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Where a state is kept, and how often it is written."""
+
+    state: str
+    every_s: float
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Work of which a state is kept, and the state with which it began, if there was one."""
+
+    keeping: Keeping
+    what: str
+    inputs: tuple[Input, ...]
+    output: Output
+    saved: Saved | None
+
+    @classmethod
+    @contextmanager
+    def begun(
+        cls, keeping: Keeping, what: str, inputs: Sequence[Input], output: Output
+    ) -> Iterator["Kept"]:
+        """Read the state, which is this run's alone until the block ends.
+
+        Raises:
+            StateError: The state is damaged, of other work, or used by another run.
+            TidegateError: There cannot be a state of such work.
+        """
+        path = Path(keeping.state)
+        _check_lasting(inputs, output)
+        _check_state(path, inputs, output)
+        lock = path.resolve().with_name(f"{path.name}.lock")
+        with ExitStack() as stack:
+            with naming(keeping.state, "cannot be kept"):
+                stack.enter_context(held(lock, keeping.state))
+                lock.with_name(states.temporary_name(path)).unlink(missing_ok=True)
+            saved = Saved.load(keeping.state)
+            if saved is not None:
+                saved.check_inputs(keeping.state, what, inputs)
+                _check_unforced(keeping, output)
+            yield cls(keeping, what, tuple(inputs), output, saved)
+
+    @property
+    def places(self) -> Sequence[Place | None]:
+        """How far each file had been read."""
+        return [None] * len(self.inputs) if self.saved is None else self.saved.places
+
+    @contextmanager
+    def writing(self, operator: Operator, feeders: Sequence[Feeder]) -> Iterator["Checkpoints"]:
+        """Begin the output or go on with it, write checkpoints, and a last one.
+
+        Raises:
+            StateError: The state is not of this operator, or not of this output.
+            TidegateError: The output or the state cannot be written.
+        """
+        state, output, known = self.keeping.state, self.output, None
+        if self.saved is not None:
+            self.saved.check_columns(state, output.layout, operator.schema)
+            operator.restore(self.saved.snapshot)
+            known = self.saved.output
+        target = Target(Path(output.name), output.layout, operator.schema, output.force)
+        with live_output(target, known) as live:
+            checkpoints = Checkpoints(self, operator, feeders, live)
+            # Before the output has rows: those without a state would be nobody's.
+            checkpoints.write()
+            yield checkpoints
+            checkpoints.write()
+            live.finish()
+        if all(_closed(operator)):
+            states.remove(state)
+
+
+class Checkpoints:
+    """Writes checkpoints while rows are pushed; only one thread writes them and the output."""
+
+    def __init__(
+        self, kept: Kept, operator: Operator, feeders: Sequence[Feeder], live: Live
+    ) -> None:
+        self._live = live
+        self._kept = kept
+        self._operator = operator
+        self._feeders = feeders
+        self._written: object = None
+        self._due_s = 0.0
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write rows, which the next checkpoint counts."""
+        self._live.write_batch(batch)
+
+    def write_if_due(self) -> None:
+        """Write a checkpoint if the time for it has come."""
+        if time.monotonic() >= self._due_s:
+            self.write()
+
+    def write(self) -> None:
+        """Bind what was read, what is held of it and what was written, if any of that is new."""
+        with ExitStack() as stack:
+            for feeder in self._feeders:
+                stack.enter_context(feeder.pushing)
+            for batch in iter(self._operator.poll, None):
+                self._live.write_batch(batch)
+            places = tuple(feeder.place for feeder in self._feeders)
+            now = places, _closed(self._operator)
+            snapshot = None if now == self._written else self._operator.snapshot()
+        if snapshot is not None:
+            self._save(snapshot, places)
+            self._written = now
+        self._due_s = time.monotonic() + self._kept.keeping.every_s
+
+    def _save(self, snapshot: bytes, places: Sequence[Place | None]) -> None:
+        kept = self._kept
+        Saved(
+            kept.what,
+            kept.inputs,
+            tuple(place for place in places if place is not None),
+            kept.output.layout,
+            self._operator.schema,
+            self._live.prepare(),
+            snapshot,
+        ).save(kept.keeping.state)
+        self._live.publish()
+
+
+def _closed(operator: Operator) -> list[Any]:
+    return [source["closed"] for source in operator.stats()["sources"]]
+
+
+def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
+    """Refuse what cannot be read again or taken back."""
+    for given in inputs:
+        if given.name == STANDARD_STREAM or not Path(given.name).is_file():
+            # One that was renamed may have no successor yet; its state knows it.
+            if given.name != STANDARD_STREAM and not Path(given.name).exists():
+                continue
+            label = "standard input" if given.name == STANDARD_STREAM else given.name
+            message = f"{label}: --state needs files, as a pipe cannot be read again"
+            raise TidegateError(message)
+    if output.layout is Format.PARQUET:
+        return
+    if output.name.lower().endswith(".gz"):
+        message = f"{output.name}: --state writes CSV uncompressed; give another -o"
+        raise TidegateError(message)
+    if writes_in_place(output.name):
+        label = "standard output" if output.name == STANDARD_STREAM else output.name
+        message = (
+            f"{label}: --state needs a file as OUT, as what was written to a pipe cannot be "
+            "taken back; give -o FILE"
+        )
+        raise TidegateError(message)
+
+
+def _check_state(path: Path, inputs: Sequence[Input], output: Output) -> None:
+    output.check_place(inputs)
+    if path.exists() and not path.is_file():
+        message = f"{path}: is no file; give one to --state"
+        raise TidegateError(message)
+    for name in [*(given.name for given in inputs), output.name]:
+        if path.resolve() == Path(name).resolve() or (
+            path.exists() and Path(name).exists() and path.samefile(name)
+        ):
+            message = f"{path}: is {name}, too; give another file to --state"
+            raise TidegateError(message)
+
+
+def _check_unforced(keeping: Keeping, output: Output) -> None:
+    if output.force:
+        message = (
+            f"{keeping.state}: goes on with {output.name}, which --force would replace; leave "
+            "--force out, or remove the state to begin anew"
+        )
+        raise StateError(message)

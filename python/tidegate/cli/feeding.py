@@ -1,0 +1,102 @@
+"""Threads that push the rows of growing files into an operator."""
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+import tidegate
+from tidegate.followers import Follower, Place
+from tidegate.growing import Stopped
+
+# What may be held of a file that is ahead of the others; it waits then.
+HELD_BYTES = 1 << 29
+
+# How long a wait may last before it is looked whether somebody has asked to stop.
+PATIENCE_S = 0.1
+
+
+class Operator(Protocol):
+    """What `tidegate.IntervalJoin` and `tidegate.Aggregate` have in common."""
+
+    @property
+    def schema(self) -> pa.Schema: ...  # noqa: D102 - as theirs
+    @property
+    def sources(self) -> list[tidegate.Source]: ...  # noqa: D102
+    def poll(self) -> pa.RecordBatch | None: ...  # noqa: D102
+    def late(self) -> pa.Table: ...  # noqa: D102
+    def stats(self) -> Mapping[str, Any]: ...  # noqa: D102
+    def explain(self) -> str: ...  # noqa: D102
+    def snapshot(self) -> bytes: ...  # noqa: D102
+    def restore(self, snapshot: bytes) -> None: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+class Feeder(threading.Thread):
+    """Pushes the rows of a growing file."""
+
+    def __init__(self, operator: Operator, number: int, reading: "Reading") -> None:
+        super().__init__()
+        self._operator = operator
+        self._number = number
+        self._source = operator.sources[number]
+        self._reading = reading
+        self.place = reading.place
+        """Behind the rows that were pushed."""
+
+        self.pushing = threading.Lock()
+        """Held while rows are pushed, so that operator and place are of the same rows without."""
+
+        self.failure: BaseException | None = None
+        self._held: deque[tuple[int, int]] = deque()
+        """Of pushes that are held: the watermark after each, and their bytes."""
+
+    def run(self) -> None:
+        """Push until the file ends or somebody asks to stop."""
+        reading = self._reading
+        try:
+            for piece in reading.follower.pieces():
+                rows = piece.rows.select(reading.columns)
+                with self.pushing:
+                    if rows.num_rows:
+                        self._source.push(rows)
+                    self.place = piece.end
+                    # Late rows are counted; nobody asks for them here.
+                    self._operator.late()
+                reading.news.set()
+                self._wait_for_others(rows.nbytes)
+            with self.pushing:
+                self._source.close()
+        except Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the command ends with it
+            self.failure = error
+        reading.news.set()
+
+    def _wait_for_others(self, pushed: int) -> None:
+        """Wait while much of this file is held for those that are behind it."""
+        own = self._operator.stats()["sources"][self._number]["watermark"]
+        if own is not None:
+            self._held.append((own, pushed))
+        while not self._reading.stop.wait(0):
+            reached = self._operator.stats()["watermark"]
+            while self._held and reached is not None and self._held[0][0] <= reached:
+                self._held.popleft()
+            if sum(held for _, held in self._held) < HELD_BYTES:
+                return
+            self._reading.stop.wait(PATIENCE_S)
+        raise Stopped
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A file, and what its reader shares with the others."""
+
+    follower: Follower
+    place: Place | None
+    columns: list[str]
+    news: threading.Event
+    stop: threading.Event

@@ -1,0 +1,381 @@
+"""Event tables that others can read while they are written, and that outlast whoever writes them.
+
+Without a state, a CSV file or an Arrow stream is written batch by batch. With one, an output also
+tells what of it lasts, for the state to say, and is cut to that when a run goes on:
+
+- `LiveFile`: CSV or an Arrow stream, known by its length and its first and last bytes.
+- `LiveParts`: a folder of Parquet files, known by their number and sizes. A part gets its name
+  once a state counts it.
+
+`prepare` makes all that was written last and describes it; then the state is written; then
+`publish` shows what has no name yet.
+"""
+
+import hashlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+import pyarrow as pa
+
+from tidegate import StateError, TidegateError
+from tidegate.files import (
+    STANDARD_STREAM,
+    BatchWriter,
+    Format,
+    naming,
+    open_writer,
+    send_to_nowhere,
+    sync_folder,
+)
+from tidegate.growing import ANEW, Edges, Mark
+
+# What ends an Arrow stream.
+END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
+
+
+class Batches(Protocol):
+    """Takes rows."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+
+
+@contextmanager
+def live_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batches]:
+    """Write a table such that others can read each batch once it was written.
+
+    The file is there from the beginning, under its own name, as CSV or as an Arrow stream.
+
+    Raises:
+        TidegateError: The format cannot hold a column, or the file cannot be written; the text
+            names it.
+    """
+    label = "standard output" if name == STANDARD_STREAM else name
+    with naming(label, f"cannot be written as {layout}"), _opened(name) as file:
+        writer = _writer(file, name, layout, schema)
+        try:
+            yield _Flushing(writer, file)
+            writer.close()
+            file.flush()
+        except BaseException:
+            send_to_nowhere(file)
+            raise
+
+
+def _writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -> BatchWriter:
+    if layout is Format.ARROW:
+        stream: BatchWriter = pa.ipc.new_stream(file, schema)
+        return stream
+    return open_writer(file, name, layout, schema)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == STANDARD_STREAM:
+        yield sys.stdout.buffer
+    else:
+        with Path(name).open("wb") as file:
+            yield file
+
+
+@dataclass(frozen=True)
+class _Flushing:
+    """Hands each batch on at once."""
+
+    writer: BatchWriter
+    file: IO[bytes]
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self.writer.write_batch(batch)
+        self.file.flush()
+
+
+# Outputs that a state knows
+
+
+class Live(Batches, Protocol):
+    """An output of which a state says how much of it counts."""
+
+    def prepare(self) -> dict[str, Any]:
+        """Make all that was written last, and tell how it is known again."""
+
+    def publish(self) -> None:
+        """Show what has no name yet, now that a state counts it."""
+
+    def finish(self) -> None:
+        """End the format, and make that last."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an output goes, and what it is."""
+
+    path: Path
+    layout: Format
+    schema: pa.Schema
+    force: bool
+
+
+@contextmanager
+def live_output(target: Target, known: dict[str, Any] | None) -> Iterator[Live]:
+    """Begin an output, or go on with the one that a state knows.
+
+    Raises:
+        StateError: The output is not the one that the state is of.
+        TidegateError: There is such a file already, or it cannot be written.
+    """
+    path, layout = target.path, target.layout
+    with naming(str(path), f"cannot be written as {layout}"):
+        if layout is Format.PARQUET:
+            parts = LiveParts(target, known)
+            try:
+                yield parts
+            except BaseException:
+                parts.abandon()
+                raise
+            return
+        if known is not None and not path.is_file():
+            message = f"{path}: the state is of this output, and it is gone; put it back, or {ANEW}"
+            raise StateError(message)
+        with path.open("r+b" if path.exists() else "x+b") as file:
+            try:
+                yield LiveFile(file, target, known)
+                file.flush()
+            except BaseException:
+                send_to_nowhere(file)
+                raise
+
+
+class LiveFile:
+    """CSV or an Arrow stream, which goes on behind what a state counts."""
+
+    def __init__(self, file: IO[bytes], target: Target, known: dict[str, Any] | None) -> None:
+        self._file = file
+        self._folder = target.path.resolve().parent
+        beginning = _beginning(target.layout, target.schema)
+        edges = Edges()
+        if known is None:
+            _check_unused(target, beginning)
+            file.truncate(0)
+            file.write(beginning)
+            edges.add(beginning)
+        else:
+            mark = Mark(**known)
+            _check_mark(target.path, file.fileno(), mark, beginning)
+            file.truncate(mark.position)
+            file.seek(mark.position)
+            edges = Edges.of(file.fileno(), mark.position)
+        # A writer writes a beginning of its own, and there is one already.
+        self._body = _Body(file, edges, beginning)
+        self._writer = _writer(
+            cast("IO[bytes]", self._body), target.path.name, target.layout, target.schema
+        )
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows; they can be read at once."""
+        self._writer.write_batch(batch)
+        self._file.flush()
+
+    def prepare(self) -> dict[str, Any]:
+        """Make all that was written last, and tell how it is known again."""
+        _sync(self._file)
+        sync_folder(self._folder)
+        found, edges = os.fstat(self._file.fileno()), self._body.edges
+        return asdict(Mark(edges.position, found.st_dev, found.st_ino, edges.digest()))
+
+    def publish(self) -> None:
+        """Do nothing: all has a name."""
+
+    def finish(self) -> None:
+        """Write the end mark of an Arrow stream; a run that goes on cuts it off."""
+        self._writer.close()
+        _sync(self._file)
+
+
+class _Body(io.RawIOBase):
+    """Writes all but some bytes at first into a file, and keeps the edges of what that holds."""
+
+    def __init__(self, file: IO[bytes], edges: Edges, passed_over: bytes) -> None:
+        super().__init__()
+        self._file = file
+        self.edges = edges
+        self._passed_over = passed_over
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, given: Any) -> int:  # noqa: ANN401 - any buffer
+        more = bytes(given)
+        passed = min(len(more), len(self._passed_over))
+        if more[:passed] != self._passed_over[:passed]:
+            message = "a writer began otherwise than before; this is a bug of tidegate"
+            raise RuntimeError(message)
+        self._passed_over = self._passed_over[passed:]
+        self._file.write(more[passed:])
+        self.edges.add(more[passed:])
+        return len(more)
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _beginning(layout: Format, schema: pa.Schema) -> bytes:
+    """Tell what a file has before its first row."""
+    memory = io.BytesIO()
+    _writer(memory, "", layout, schema).close()
+    return memory.getvalue().removesuffix(END_MARK if layout is Format.ARROW else b"")
+
+
+def _check_unused(target: Target, beginning: bytes) -> None:
+    """Refuse a file that has rows: a run that is killed before its first state leaves none."""
+    path = target.path
+    size = path.stat().st_size
+    if not target.force and not (
+        size <= len(beginning) and beginning.startswith(path.read_bytes())
+    ):
+        message = f"{path} exists; give --force to replace it, or another -o"
+        raise TidegateError(message)
+
+
+def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> None:
+    """Look whether a file has what the state counts, and nothing of somebody else."""
+    found = os.fstat(descriptor)
+    counted = f"{path}: the state is of its first {mark.position:,} bytes"
+    if found.st_size < mark.position:
+        message = f"{counted}, but it has {found.st_size:,}: it was cut or replaced; {ANEW}"
+        raise StateError(message)
+    if not mark.is_in(descriptor):
+        message = f"{counted}, but others stand there: it was replaced; {ANEW}"
+        raise StateError(message)
+    with path.open("rb") as file:
+        if file.read(len(beginning)) != beginning:
+            message = f"{path}: begins with other columns than this command writes; {ANEW}"
+            raise StateError(message)
+    is_same = (found.st_dev, found.st_ino) == (mark.device, mark.inode)
+    if not is_same and found.st_size > mark.position:
+        message = (
+            f"{counted}, but it is a copy or another file and has {found.st_size:,}; cut it to "
+            f"{mark.position} bytes, or {ANEW}"
+        )
+        raise StateError(message)
+
+
+class LiveParts:
+    """A folder of Parquet files, of which each has the rows of one state to the next."""
+
+    _NAME = re.compile(r"part-(\d{9})\.parquet|\.part-\d{9}\.parquet\.tmp")
+
+    def __init__(self, target: Target, known: dict[str, Any] | None) -> None:
+        self._folder = folder = target.path
+        self._schema = target.schema
+        self._sizes: list[int] = []
+        self._file: IO[bytes] | None = None
+        self._writer: BatchWriter | None = None
+        if known is None:
+            folder.mkdir(exist_ok=True)
+            sync_folder(folder.resolve().parent)
+            self._check_unused(force=target.force)
+        else:
+            self._go_on(known)
+
+    def _check_unused(self, *, force: bool) -> None:
+        found = [path.name for path in self._folder.iterdir()]
+        others = [name for name in found if not self._NAME.fullmatch(name)]
+        if others or (found and not force):
+            advice = "give another -o" if others else "give --force to replace them, or another -o"
+            message = f"{self._folder} has files already, such as {(others or found)[0]}; {advice}"
+            raise TidegateError(message)
+        for name in found:
+            (self._folder / name).unlink()
+
+    def _go_on(self, known: dict[str, Any]) -> None:
+        if not self._folder.is_dir():
+            message = f"{self._folder}: the state is of this folder, and it is gone; {ANEW}"
+            raise StateError(message)
+        if known["parts"]:
+            # The last one, if the run was killed before it had its name.
+            with suppress(FileNotFoundError):
+                self._show(known["parts"])
+        for number in range(1, known["parts"] + 1):
+            with suppress(FileNotFoundError):
+                self._sizes.append(self._part(number).stat().st_size)
+        if self._digest() != known["sizes"]:
+            message = (
+                f"{self._folder}: the state is of {known['parts']:,} parts, and they are not all "
+                f"there as they were written; put them back, or {ANEW}"
+            )
+            raise StateError(message)
+        own = {self._part(number).name for number in range(1, known["parts"] + 1)}
+        found = self._folder.stat()
+        is_same = (found.st_dev, found.st_ino) == (known["device"], known["inode"])
+        for name in [path.name for path in self._folder.iterdir()]:
+            if self._NAME.fullmatch(name) and name not in own:
+                if not is_same:
+                    message = (
+                        f"{self._folder}: is a copy or another folder, and the state does not "
+                        f"know {name}; move it away, or {ANEW}"
+                    )
+                    raise StateError(message)
+                (self._folder / name).unlink()
+
+    def _part(self, number: int) -> Path:
+        return self._folder / f"part-{number:09}.parquet"
+
+    def _unnamed(self, number: int) -> Path:
+        return self._folder / f".part-{number:09}.parquet.tmp"
+
+    def _show(self, number: int) -> None:
+        self._unnamed(number).replace(self._part(number))
+        sync_folder(self._folder)
+
+    def _digest(self) -> str:
+        return hashlib.blake2b(repr(self._sizes).encode(), digest_size=16).hexdigest()
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows to the part that the next state will count."""
+        if self._writer is None:
+            path = self._unnamed(len(self._sizes) + 1)
+            self._file = path.open("wb")
+            self._writer = open_writer(self._file, path.name, Format.PARQUET, self._schema)
+        self._writer.write_batch(batch)
+
+    def prepare(self) -> dict[str, Any]:
+        """Make the part last, and tell how all parts are known again."""
+        if self._file is not None and self._writer is not None:
+            self._writer.close()
+            _sync(self._file)
+            self._file.close()
+            self._sizes.append(self._unnamed(len(self._sizes) + 1).stat().st_size)
+        sync_folder(self._folder)
+        found = self._folder.stat()
+        return {
+            "parts": len(self._sizes),
+            "sizes": self._digest(),
+            "device": found.st_dev,
+            "inode": found.st_ino,
+        }
+
+    def publish(self) -> None:
+        """Give the part its name."""
+        if self._writer is not None:
+            self._file = self._writer = None
+            self._show(len(self._sizes))
+
+    def finish(self) -> None:
+        """Do nothing: each part has its end."""
+
+    def abandon(self) -> None:
+        """Remove a part that no state can count."""
+        if self._file is not None and not self._file.closed:
+            send_to_nowhere(self._file)
+            self._file.close()
+            self._unnamed(len(self._sizes) + 1).unlink(missing_ok=True)

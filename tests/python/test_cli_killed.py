@@ -1,0 +1,88 @@
+"""`--state`: runs that are killed at random times, again and again, give the output of one run.
+
+`CAMPAIGN=33` in the environment makes about 100 kills of each, in some minutes.
+"""
+
+import multiprocessing
+import os
+import sys
+import time
+from multiprocessing import forkserver
+from pathlib import Path
+
+import pytest
+
+import campaign
+from command_line import PATIENCE, run
+from following_run import (
+    INPUTS,
+    OUTPUTS,
+    Growing,
+    command,
+    follow_here,
+    rows_of,
+    wanted,
+)
+
+KILLS = campaign.tries(3)
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="kills processes that are forked"),
+    pytest.mark.timeout(120 + 10 * KILLS),
+]
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Where processes come from that have imported all before they begin."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["following_run"])
+    with pytest.MonkeyPatch.context() as patch:
+        # Python 3.11 does not tell it where to import from.
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        forkserver.ensure_running()
+    return context
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("query", "out"),
+    [*(("join", out) for out in OUTPUTS), ("aggregate", "out.csv"), ("aggregate", "out/")],
+)
+def test_each_row_comes_once(folder, processes, query, out):
+    draw = campaign.rng(f"kills of {query} {out}")
+    growing = Growing(folder)
+    arguments = command(query, out, "--quiet")
+    wrote = 0
+    for _ in range(KILLS):
+        before = (folder / "state").read_bytes() if (folder / "state").exists() else b""
+        process = processes.Process(target=follow_here, args=(str(folder), arguments))
+        process.start()
+        # From before the first step of a run to some dozens of checkpoints.
+        end = time.monotonic() + draw.choice([0.05, 0.2, 0.5, 1]) * draw.random()
+        is_known = draw.random() < 0.7
+        while time.monotonic() < end or (is_known and not (folder / "state").exists()):
+            assert process.is_alive()
+            growing.grow(draw.choice([1, 5, 20]))
+            time.sleep(0.001)
+        process.kill()
+        process.join(PATIENCE)
+        assert process.exitcode == -9
+        process.close()
+        after = (folder / "state").read_bytes() if (folder / "state").exists() else b""
+        wrote += before != after
+    growing.grow(50)
+    growing.end()
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert rows_of(folder, out) == wanted(folder, query, out)
+    parts = {f"out/{path.name}" for path in (folder / "out").glob("part-*.parquet")}
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    assert found == {*INPUTS, out.rstrip("/"), *parts}
+    # Not all were killed before they wrote anything.
+    assert wrote > KILLS // 5
