@@ -8,6 +8,7 @@ written over, removed or replaced, and rows would be lost or come twice.
 
 import hashlib
 import os
+import re
 import select
 import stat
 import sys
@@ -157,6 +158,7 @@ class GrowingFile:
                     self._check_edges()
                 self.edges.add(found)
             elif is_over:
+                self._check_between()
                 self._successor = _open(self._name)
             if found or is_over or not self.may_grow:
                 return found
@@ -194,6 +196,16 @@ class GrowingFile:
                     f"{more:,} bytes were written to the file that had the name before, after the "
                     "next one had begun"
                 )
+
+    def _check_between(self) -> None:
+        """Look whether another file had the name between this one and the one that has it now."""
+        own = os.fstat(self._descriptor)
+        for path in _siblings(self._name):
+            with suppress(FileNotFoundError):
+                other, named = path.stat(), Path(self._name).stat()
+                is_own = os.path.samestat(other, own) or os.path.samestat(other, named)
+                if not is_own and other.st_mtime_ns > own.st_mtime_ns:
+                    self._raise(f"had another file between, which is {path} now,")
 
     def _check_edges(self) -> None:
         known = self.edges
@@ -276,6 +288,15 @@ def _marked(name: str, mark: Mark) -> int:
     else:
         message = f"{name}: {fault}, but others stand there: it was replaced; {ANEW}"
     raise StateError(message)
+
+
+def _siblings(name: str) -> list[Path]:
+    """Find the files that were renamed as logs are: `a.csv.1`, `a.csv-20260102`, `a-1.csv`."""
+    path = Path(name)
+    number = r"[-._][-._:T\d]*\d"
+    stem, ending = re.escape(path.stem), re.escape(path.suffix)
+    renamed = re.compile(rf"{stem}{ending}{number}|{stem}{number}{ending}")
+    return [other for other in path.parent.iterdir() if renamed.fullmatch(other.name)]
 
 
 def _identity(name: str) -> tuple[int, int] | None:

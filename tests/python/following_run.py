@@ -102,7 +102,10 @@ def rows_of(folder: Path, out: str) -> list[dict[str, object]] | bytes:
     if out.endswith("/"):
         parts = sorted((folder / out).glob("part-*.parquet"))
         return [row for part in parts for row in pq.read_table(part).to_pylist()]
-    return pa.ipc.open_stream((folder / out).read_bytes()).read_all().to_pylist()
+    content = pa.BufferReader((folder / out).read_bytes())
+    rows = pa.ipc.open_stream(content).read_all().to_pylist()
+    assert content.tell() == content.size(), "there is something behind the end mark"
+    return rows
 
 
 def wanted(folder: Path, query: str, out: str) -> list[dict[str, object]] | bytes:

@@ -122,6 +122,29 @@ def test_a_file_that_was_renamed_between_two_runs_is_found(folder, name):
     assert times(following(name, piece.end), 2) == [2, 3]
 
 
+@NAMES
+@pytest.mark.parametrize("number", ["1", "2026-01-02"])
+def test_a_file_that_was_between_is_an_error(folder, name, number):
+    Table(f"{name}.0", 0)
+    os.utime(f"{name}.0", (0, Path(f"{name}.0").stat().st_mtime - 2))
+    old = Table(name, 1)
+    pieces = following(name)
+    end = next(pieces).end
+    old.add(2)
+    Path(name).rename("older")
+    # The clock of a file system may stand still for some milliseconds.
+    os.utime("older", (0, Path("older").stat().st_mtime - 1))
+    between = Table(name, 3)
+    Path(name).rename(f"{name}.{number}")
+    between.add(4)
+    Table(name, 5)
+    reason = rf"^{name}: had another file between, which is {name}.{number} now, while it was"
+    for reading in (pieces, following(name, end)):
+        assert times(reading, 1) == [2]
+        with pytest.raises(TidegateError, match=reason):
+            times(reading, 1)
+
+
 def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 1)
 
