@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate.spark._balance import Sample, by_time, hybrid
 from tidegate.spark._cycle import Cycle
-from tidegate.spark._layout import Bucket, Layout, Reach, Span
+from tidegate.spark._layout import LIMIT, Bucket, Layout, Reach, Span, by_key
 
 times = st.lists(st.integers(-50, 50), min_size=0, max_size=30)
 bounds = st.one_of(st.none(), st.integers(-60, 60))
@@ -166,3 +166,100 @@ def test_slices_are_exact_at_the_ends_of_64_bits(low, high):
                 for shift, edge in ends
             )
             assert slices(bucket, time, span) == range(first, last + 1)
+
+
+def placed(places: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
+    return list(zip(*(ends.tolist() for ends in places), strict=True))
+
+
+def test_a_row_at_home_goes_to_the_piece_of_its_hash_and_a_copy_to_all_pieces():
+    bucket = Bucket(partitions=(0, 1, 2, 3, 4), borders=(10, 20), pieces=(3, 1, 1))
+    times, hashes = np.array([5, 9, 9, 10, 20]), np.array([3, 4, 5, 7, 8])
+    home = placed(bucket.slices(times, Span(0, 0, copied=False), hashes))
+    assert home == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
+    copies = placed(bucket.slices(times, Span(-10, 10, copied=True), hashes))
+    assert copies == [(0, 3), (0, 3), (0, 3), (0, 4), (3, 4)]
+    # Who asks without hashes asks for slices.
+    assert placed(bucket.slices(times, Span(0, 10, copied=True))) == [
+        (0, 1),
+        (0, 1),
+        (0, 1),
+        (1, 2),
+        (2, 2),
+    ]
+
+
+def test_an_open_end_reaches_the_first_or_the_last_slice():
+    bucket = Bucket(partitions=(0, 1, 2), borders=(10, 20))
+    times = np.array([0, 15, 30])
+    ends = Span(None, None, copied=True)
+    assert placed(bucket.slices(times, ends)) == [(0, 2), (0, 2), (0, 2)]
+    assert placed(bucket.slices(times, ends._replace(copied=False))) == [(0, 0), (0, 0), (0, 0)]
+    assert placed(bucket.slices(times, Span(0, None, copied=True))) == [(0, 2), (1, 2), (2, 2)]
+    assert placed(bucket.slices(times, Span(None, 0, copied=True))) == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_slices_are_numbered_over_all_buckets():
+    pieces = Bucket(partitions=(3, 4, 0), borders=(10,), pieces=(2, 1))
+    buckets = (Bucket((1,)), Bucket((0, 1, 0), borders=(10, 20)), Bucket((2,)), pieces)
+    layout = Layout(5, buckets, "right", Reach(-1, 1), rows=7.0, sent=10.0, fullest=4.0)
+    times = np.array([15, 15, 25, 15, 5, 12])
+    bucket = np.array([0, 1, 1, 2, 3, 3])
+    hashes = np.array([0, 0, 0, 0, 3, 3])
+    home = layout.slices(bucket, times, Span(0, 0, copied=False), hashes)
+    assert placed(home) == [(0, 0), (2, 2), (3, 3), (4, 4), (6, 6), (7, 7)]
+    copies = layout.slices(bucket, times, Span(-10, 5, copied=True), hashes)
+    assert placed(copies) == [(0, 0), (1, 3), (2, 3), (4, 4), (5, 7), (5, 7)]
+    unhashed = layout.slices(bucket, times, Span(0, 0, copied=False), None)
+    assert placed(unhashed) == [(0, 0), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6)]
+    assert layout.partition_of.tolist() == [1, 0, 1, 0, 2, 3, 4, 0]
+    assert layout.before.tolist() == [-1, -1, -1, 1, -1, -1, -1, -1]
+    assert layout.cost == 6.0
+    assert layout.is_cut
+    assert layout.has_pieces
+
+
+def test_rows_are_told_from_copies_only_where_both_sides_are_cut_and_copied():
+    whole, cut = Bucket((0,)), Bucket((0, 1), borders=(5,))
+    reach = Reach(0, 0)
+    assert Layout(2, (whole, cut), "both", reach).reports_at_home
+    assert not Layout(2, (whole, cut), "left", reach).reports_at_home
+    assert not Layout(2, (whole, whole), "both", reach).reports_at_home
+    assert not Layout(2, (whole, cut), "both", reach).has_pieces
+
+
+def test_a_division_by_key_is_one_bucket_a_partition():
+    reach = Reach(-1, 1)
+    layout = by_key(3, "left", reach)
+    assert layout == Layout(3, (Bucket((0,)), Bucket((1,)), Bucket((2,))), "left", reach)
+    assert not layout.is_cut
+    assert layout.partition_of.tolist() == [0, 1, 2]
+
+
+def test_spans_are_the_halo_of_either_side():
+    reach = Reach(-3, 5)
+    assert reach.left_span(copied=False) == Span(0, 0, copied=False)
+    assert reach.left_span(copied=True) == Span(-8, 0, copied=True)
+    assert reach.right_span(copied=False) == Span(-5, 3, copied=False)
+    assert reach.right_span(copied=True) == Span(-5, 3, copied=True)
+    assert Reach(None, 5).left_span(copied=True) == Span(None, 0, copied=True)
+    assert Reach(None, 5).right_span(copied=True) == Span(-5, None, copied=True)
+    assert Reach(-3, None).right_span(copied=True) == Span(None, 3, copied=True)
+    assert Reach(0, LIMIT).width == LIMIT
+    assert Reach(-1, LIMIT).width is None
+    for copied, left, right in (
+        ("left", True, False),
+        ("right", False, True),
+        ("both", True, True),
+    ):
+        layout = Layout(1, (), copied, reach)
+        assert layout.left_span == reach.left_span(copied=left)
+        assert layout.right_span == reach.right_span(copied=right)
+
+
+def test_a_reach_is_no_narrower_than_asked_for_within_its_limit():
+    assert Reach.of(-3, 5) == Reach(-3, 5)
+    assert Reach.of(-LIMIT, LIMIT) == Reach(-LIMIT, LIMIT)
+    assert Reach.of(-LIMIT - 1, LIMIT + 1) == Reach(None, None)
+    assert Reach.of(LIMIT + 1, -LIMIT - 1) == Reach(LIMIT, -LIMIT)
+    assert Reach.of(None, None) == Reach(None, None)
