@@ -1,0 +1,145 @@
+"""What a bucket of a stream gives to the state store, and which stores it refuses. No Spark."""
+
+import dataclasses
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+
+pytest.importorskip(
+    "pyspark.sql.streaming.tws_tester", reason="PySpark before 4.2 has no such stand-in"
+)
+
+from buckets import Bucket, pack, read
+from test_spark_state import SCHEMA, SECOND, one_row, sides
+from tidegate.spark import _state
+from tidegate.spark._pack import LEFT, RIGHT
+
+# A left row of second 10 pairs with right rows of seconds 5 to 10.
+INNER = sides("inner", -5 * SECOND, 0)
+
+
+def header(bucket: Bucket) -> _state.Header:
+    return _state.Header(*bucket.tester.peekValueState("header", 0))
+
+
+def timers(bucket: Bucket) -> list[int]:
+    return list(bucket.tester.handle._timers.listTimers(0))
+
+
+def test_state_of_another_format_is_refused() -> None:
+    bucket = Bucket(INNER)
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    other = header(bucket)._replace(format=_state._FORMAT - 1)
+    bucket.tester.updateValueState("header", 0, tuple(other))
+    with pytest.raises(tidegate.StateError, match="another version of tidegate wrote it"):
+        bucket.batch(0, pack(LEFT, one_row(11)))
+
+
+def test_a_store_that_lacks_an_entry_is_refused() -> None:
+    bucket = Bucket(INNER)
+    for second in (10, 11, 12):
+        bucket.batch(0, pack(LEFT, one_row(second)))
+    kept = {entry: rows for entry, rows in bucket.entries.items() if entry != (1,)}
+    assert sorted(kept) == [(0,), (2,)]
+    bucket.tester.updateMapState("entries", 0, kept)
+    # The operator that is in memory needs no entry; one that is made anew does.
+    bucket.batch(0, pack(LEFT, one_row(13)))
+    _state._warm.clear()
+    with pytest.raises(tidegate.StateError, match=r"lacks entry 1 of .* entries 0 to 4"):
+        bucket.batch(0, pack(LEFT, one_row(14)))
+
+
+def test_the_header_says_what_the_store_has() -> None:
+    bucket = Bucket(INNER)
+    bucket.batch(0, pack(LEFT, one_row(10)))
+    first = header(bucket)
+    assert first[:5] == (_state._FORMAT, "q", 0, 1, _state._NONE)
+    assert first.version
+    bucket.batch(11 * SECOND, pack(RIGHT, one_row(12)))
+    second = header(bucket)
+    assert second[:5] == (_state._FORMAT, "q", 1, 2, 11 * SECOND)
+    assert second.version != first.version
+    assert sorted(bucket.entries) == [(1,)]
+
+
+def test_a_row_at_the_watermark_is_in_time_and_one_before_it_is_late() -> None:
+    bucket = Bucket(INNER)
+    bucket.batch(10 * SECOND, pack(LEFT, one_row(10)), pack(LEFT, one_row(9)))
+    assert [row["v"] for row in read(bucket.output, LEFT)] == [9]
+    bucket.batch(10 * SECOND, pack(RIGHT, one_row(10)))
+    bucket.batch(11 * SECOND)
+    assert len(read(bucket.output, None)) == 1
+
+
+def test_late_rows_come_out_only_where_they_are_asked_for() -> None:
+    bucket = Bucket(dataclasses.replace(INNER, keeps_late=False))
+    bucket.batch(10 * SECOND, pack(LEFT, one_row(9)), pack(RIGHT, one_row(8)))
+    assert bucket.output == []
+
+
+def test_copies_of_rows_pair_like_rows_at_home_and_are_never_reported_late() -> None:
+    copied = len(INNER.schemas)
+    bucket = Bucket(INNER)
+    bucket.batch(10 * SECOND, pack(copied + LEFT, one_row(10)), pack(copied + RIGHT, one_row(9)))
+    bucket.batch(10 * SECOND, pack(RIGHT, one_row(10)))
+    bucket.batch(11 * SECOND)
+    assert [row.late for row in bucket.output] == [None]
+    assert len(read(bucket.output, None)) == 1
+
+
+@pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
+def test_an_entry_stays_as_long_as_one_of_its_rows_can_matter(*, forgetful: bool) -> None:
+    bucket = Bucket(INNER)
+    # A right row matters for five seconds, so the entry of second 10 until its watermark is 15.
+    bucket.batch(0, pack(RIGHT, one_row(10)))
+    # A left row matters until its time has passed; entries leave in their order, all the same.
+    bucket.batch(0, pack(LEFT, one_row(12)))
+    for watermark, kept in ((15, [(0,), (1,)]), (16, [])):
+        if forgetful:
+            _state._warm.clear()
+        bucket.batch(watermark * SECOND)
+        assert sorted(bucket.entries) == kept
+    assert bucket.tester.peekValueState("header", 0) is None
+
+
+def test_a_timer_waits_for_the_next_watermark_and_there_is_one() -> None:
+    bucket = Bucket(INNER)
+    bucket.batch(0, pack(LEFT, one_row(20)))
+    assert timers(bucket) == [1]
+    bucket.batch(10 * SECOND, pack(LEFT, one_row(21)))
+    assert timers(bucket) == [10_001]
+    bucket.batch(12 * SECOND)
+    assert timers(bucket) == [12_001]
+    bucket.batch(30 * SECOND)
+    assert timers(bucket) == []
+
+
+def test_a_null_time_is_named_by_its_column() -> None:
+    bucket = Bucket(INNER)
+    table = pa.table([[1], [None], [0]], schema=SCHEMA)
+    with pytest.raises(tidegate.TidegateError, match="left: column 'ts' has a null"):
+        bucket.batch(0, pack(LEFT, table))
+
+
+def test_stored_rows_are_the_rows() -> None:
+    [rows] = (
+        pa.concat_tables([one_row(second) for second in range(500)]).combine_chunks().to_batches()
+    )
+    stored = _state._packed(rows)
+    assert _state._unpacked(stored, SCHEMA).equals(rows)
+    assert int.from_bytes(stored[:8], "little") == rows.serialize().size
+    assert len(stored) < rows.serialize().size / 2
+
+
+@pytest.mark.parametrize(
+    ("spark", "ours", "timer"),
+    [(-1, _state._NONE, 1), (0, _state._NONE, 1), (1, 1_000, 2), (1_700, 1_700_000, 1_701)],
+)
+def test_watermarks_are_microseconds_and_timers_the_next_millisecond(
+    spark: int, ours: int, timer: int
+) -> None:
+    assert _state._micros(spark) == ours
+    assert _state._next_timer(ours) == timer
+    assert _state._next_timer(max(ours, 0) + 999) == max(timer, 1)
