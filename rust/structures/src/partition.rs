@@ -16,6 +16,8 @@ use std::fmt;
 
 pub use merge::{Leaving, Timed};
 
+const TOO_MANY: &str = "row numbers fit in 32 bits";
+
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
 
@@ -92,8 +94,10 @@ impl<'a> Chunk<'a> {
     ///
     /// # Panics
     ///
-    /// When a key lies outside the buckets, or the columns differ in length.
+    /// When a key lies outside the buckets, the columns differ in length, or row numbers do not fit in 32 bits.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
+        // No count of these rows wraps then, on which the writers' places rely (P1), nor does a row's number.
+        assert!(u32::try_from(rows.keys.len()).is_ok_and(|len| rows.first.checked_add(len).is_some()), "{TOO_MANY}");
         assert!(rows.ts.is_none_or(|ts| ts.len() == rows.keys.len()), "a time a key");
         assert!(rows.numbers.is_none_or(|numbers| numbers.len() == rows.keys.len()), "a number a key");
         let mut counts = vec![0_u32; buckets.count + 1];
@@ -119,7 +123,7 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
         starts.push(next);
         for chunk in &mut chunks {
             let rows = std::mem::replace(&mut chunk.counts[bucket], next);
-            next = next.checked_add(rows).expect("row numbers fit in 32 bits");
+            next = next.checked_add(rows).expect(TOO_MANY);
         }
     }
     let total = next as usize;
@@ -179,7 +183,7 @@ impl Writer<'_> {
         }
     }
 
-    /// P1: `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
+    /// P1: a chunk has fewer than 2^32 rows, so no count wrapped. `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
     /// [`Chunk::count`] counted in `b` from the same immutable columns; so it stays below the place where the next chunk
     /// begins, and below `total`.
     #[inline]
@@ -234,6 +238,21 @@ pub fn ranges(len: usize, parts: usize) -> Vec<std::ops::Range<usize>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn more_rows_than_can_be_numbered_are_refused() {
+        // Addresses alone: nothing reads or writes the keys, which all are in one bucket.
+        let keys = memmap2::MmapOptions::new().len((1 << 32) * size_of::<u32>()).no_reserve_swap().map_anon().unwrap();
+        let rows = Rows { keys: bytemuck::cast_slice(&keys), ts: None, numbers: None, first: 0 };
+        let counted = |rows: Rows<'_>| drop(Chunk::count(rows, Buckets { first: 0, shift: 0, count: 1 }));
+        let few = Rows { keys: &rows.keys[..10], first: u32::MAX - 9, ..rows };
+        for rows in [rows, few] {
+            let panic = std::panic::catch_unwind(|| counted(rows)).expect_err("it was refused");
+            assert!(panic.downcast_ref::<String>().is_some_and(|text| text.contains(TOO_MANY)));
+        }
+        counted(Rows { first: u32::MAX - 10, ..few });
+    }
 
     proptest! {
         #[test]

@@ -56,6 +56,10 @@ impl Out<'_> {
 /// The values of a row, in the order of the columns; those of no column are arbitrary.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     /// Gathers as many records as possible; how many, and whether all their places were in range.
+    ///
+    /// # Panics
+    ///
+    /// When there are more columns than a record has values, or one has another length than `places`.
     fn gather_wide(records: &[Self], places: &[u32], out: &mut [Out<'_>], store: Store) -> (usize, bool);
 }
 
@@ -80,14 +84,18 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [R]) {
 /// When a place is not below the number of records, there are more columns than a record has values, or one has another
 /// length than `places`.
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
-    let most = size_of::<R>() / size_of::<u64>();
-    assert!(out.len() <= most && out.iter().all(|column| column.len() == places.len()), "a value a place");
+    assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
     assert!(in_range, "a place is not below {}", records.len());
     for (at, &place) in places.iter().enumerate().skip(done) {
         let record = &records[place as usize];
         out.iter_mut().zip(record.as_ref()).for_each(|(column, value)| column.set(at, *value));
     }
+}
+
+/// Kernels write to each column as many values as there are places.
+fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
+    assert!(out.len() <= most && out.iter().all(|column| column.len() == places.len()), "a value a place");
 }
 
 /// Records of rows that come behind the others and leave from the front, in one piece of memory. It has room for twice as
@@ -179,10 +187,11 @@ macro_rules! wide {
             fn gather_wide(records: &[Self], places: &[u32], out: &mut [Out<'_>], store: Store) -> (usize, bool) {
                 #[cfg(target_arch = "x86_64")]
                 if std::arch::is_x86_feature_detected!("avx512f") && !records.is_empty() {
+                    assert_a_value_a_place(out, places, $columns);
                     let done = places.len() / 8 * 8;
                     // Streaming stores are of whole cache lines.
                     let aligned = out.iter().all(Out::begins_at_a_line);
-                    // SAFETY: the processor has the feature, there is a record, and `gather` has compared the lengths.
+                    // SAFETY: the processor has the feature, there is a record, and the lengths were compared.
                     let in_range = unsafe {
                         match store == Store::Streaming && aligned {
                             true => avx512::$kernel::<true>(records, &places[..done], out),
@@ -385,6 +394,26 @@ mod tests {
                 log.push(&[&[], &[]]);
                 prop_assert!(log.values.len() <= FEW.max(8 * expected.len()));
             }
+        }
+    }
+
+    #[test]
+    fn a_kernel_refuses_columns_that_are_too_short_or_too_many() {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            let places = [0; 16];
+            let refused = |work: &mut dyn FnMut()| {
+                let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).expect_err("it was refused");
+                panic.downcast_ref::<&str>().is_some_and(|text| text.contains("a value a place"))
+            };
+            let (mut short, mut long) = ([0; 8], [[0; 16]; 3]);
+            assert!(refused(&mut || {
+                <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut [Out::Longs(&mut short)], Store::Cached);
+            }));
+            assert!(refused(&mut || {
+                let mut out: Vec<Out<'_>> = long.iter_mut().map(|column| Out::Longs(column)).collect();
+                <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut out, Store::Cached);
+            }));
         }
     }
 

@@ -273,3 +273,38 @@ fn what_was_not_given_can_be_looked_at() {
     while let Next::Ready(_) = readers[0].next_block() {}
     assert_eq!(unread(&mut readers[0]), [(0, vec![9]), (0, vec![9, 12])], "rows up to 7 were given");
 }
+
+/// A payload that counts its drops, of which one panics.
+struct Counted {
+    row: usize,
+    drops: Arc<Vec<tidegate_sync::Counter>>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        assert!(self.drops[self.row].add(1) > 0 || self.row != 700, "the payload's drop failed");
+    }
+}
+
+#[test]
+fn a_payload_whose_drop_panics_is_dropped_once() {
+    const ROWS: usize = 20_000;
+    let drops = Arc::new((0..ROWS).map(|_| tidegate_sync::Counter::new(0)).collect::<Vec<_>>());
+    let (mut sources, mut readers) = ScaleGate::new(1, 1).unwrap();
+    let mut panics = 0;
+    let mut call = |work: &mut dyn FnMut()| {
+        panics += usize::from(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+    };
+    for row in 0..ROWS {
+        call(&mut || {
+            sources[0].push(row as i64, Counted { row, drops: drops.clone() }).ok().expect("there is room");
+        });
+        call(&mut || while let Next::Ready(_) = readers[0].next_ready() {});
+    }
+    call(&mut || sources.clear());
+    call(&mut || readers.clear());
+    assert_eq!(panics, 1);
+    assert!(drops.iter().all(|drops| drops.get() <= 1), "no payload is dropped twice");
+    // Those of its segment are forgotten.
+    assert!(drops.iter().filter(|drops| drops.get() == 0).count() < 256);
+}

@@ -335,10 +335,10 @@ impl<T> Passed<T> {
             if filled > 0 && segment.key(filled - 1) >= low {
                 return;
             }
-            // SAFETY: boxed by `Segment::allocate`, reached by nobody (H1, H2), and no longer by
-            // this chain after the next line.
-            drop(unsafe { Box::from_raw(self.oldest) });
-            self.oldest = next;
+            // Before it is dropped: a payload that panics then must not find its segment in the chain.
+            let oldest = std::mem::replace(&mut self.oldest, next);
+            // SAFETY: boxed by `Segment::allocate`, reached by nobody (H1, H2), and no longer by this chain.
+            drop(unsafe { Box::from_raw(oldest) });
         }
     }
 }

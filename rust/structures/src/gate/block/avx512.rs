@@ -32,7 +32,8 @@ impl Passes for Avx512 {
 
     #[inline(always)]
     fn settle(words: &mut [u32], len: usize, crowd: u16) {
-        debug_assert!(is_supported() && words.len() >= len + LANES);
+        debug_assert!(is_supported());
+        assert!(len.checked_add(LANES).is_some_and(|end| end <= words.len()), "{LANES} more words follow");
         // SAFETY: the processor has the features, and words follow.
         unsafe { settle(words, len, crowd) };
     }

@@ -25,6 +25,7 @@ impl Directory {
     pub(in super::super) fn addresses_avx512(&self, rows: &[Entry], addresses: &mut [Address]) {
         const { assert!(size_of::<Entry>() == 16 && std::mem::offset_of!(Entry, key) == 0) };
         const { assert!(size_of::<Address>() == 8 && std::mem::offset_of!(Address, code) == 4) };
+        self.assert_a_cell_a_distance();
         let keys_of = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
         let (eights, rest) = rows.as_chunks::<LANES>();
         for (rows, addresses) in eights.iter().zip(addresses.chunks_exact_mut(LANES)) {
@@ -33,7 +34,8 @@ impl Directory {
             let (a, b) = unsafe { (_mm512_loadu_si512(from), _mm512_loadu_si512(from.add(1))) };
             let distances = self.distances_avx512(_mm512_permutex2var_epi64(a, keys_of, b));
             let inside = _mm512_cmple_epu64_mask(distances, self.span_avx512());
-            let spots = self.spots(distances, inside);
+            // SAFETY: it was asserted above.
+            let spots = unsafe { self.spots(distances, inside) };
             let written = _mm512_or_si512(spots.blocks, _mm512_slli_epi64::<32>(spots.codes));
             // SAFETY: eight addresses are 64 bytes, numbers of 32 and 16 bits and nothing in the last 16.
             unsafe { _mm512_storeu_si512(addresses.as_mut_ptr().cast(), written) };
@@ -53,6 +55,7 @@ impl Directory {
         const { assert!(size_of::<Probe>() == 24 && std::mem::offset_of!(Probe, high) == 8) };
         const { assert!(size_of::<Pair>() == 16 && std::mem::offset_of!(Pair, codes) == 8) };
         const { assert!(std::mem::offset_of!(Pair, is_all) == 12 && std::mem::offset_of!(Pair, is_vague) == 13) };
+        self.assert_a_cell_a_distance();
         let is_vague = _mm512_set1_epi64(i64::from(is_vague(self.shift)) << 40);
         let (eights, rest) = probes.as_chunks::<LANES>();
         for (probes, pairs) in eights.iter().zip(pairs.chunks_exact_mut(LANES)) {
@@ -63,7 +66,8 @@ impl Directory {
             let (low, high) = (thirds::<0>(parts), thirds::<1>(parts));
             let (low, high) = (self.distances_avx512(low), self.distances_avx512(high));
             let inside = _mm512_mask_cmple_epu64_mask(_mm512_cmple_epu64_mask(low, high), high, self.span_avx512());
-            let (first, last) = (self.spots(low, inside), self.spots(high, inside));
+            // SAFETY: it was asserted above.
+            let (first, last) = unsafe { (self.spots(low, inside), self.spots(high, inside)) };
             let one_cell = _mm512_mask_cmpeq_epu64_mask(inside, first.at, last.at);
             let step = _mm512_sub_epi64(last.blocks, first.blocks);
             let all = _mm512_mask_cmple_epu64_mask(one_cell, step, _mm512_set1_epi64(1));
@@ -101,15 +105,22 @@ impl Directory {
         _mm512_set1_epi64(self.span.cast_signed())
     }
 
-    /// The spots at those distances that are within the span.
+    /// What [`spots`](Self::spots) relies on. A directory that a panic has left half made has no cells.
+    #[inline]
+    fn assert_a_cell_a_distance(&self) {
+        let last = usize::try_from(self.span >> self.shift);
+        assert!(last.is_ok_and(|last| last < self.cells.len()), "a cell for each distance within the span");
+    }
+
+    /// The spots at those distances that are within the span, for each of which there is a cell.
+    ///
+    /// # Safety
+    ///
+    /// [`assert_a_cell_a_distance`](Self::assert_a_cell_a_distance) has passed.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
+    unsafe fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
         const { assert!(EVEN == 0 && size_of::<Cell>() == 8 && std::mem::offset_of!(Cell, base) == 0) };
-        debug_assert!(
-            self.cells.len() > (self.span >> self.shift) as usize,
-            "a cell for each distance within the span"
-        );
         let at = _mm512_srl_epi64(distances, _mm_cvtsi32_si128(self.shift.cast_signed()));
         let cells = self.cells.as_ptr().cast::<i64>();
         // SAFETY: cells are plain numbers of 64 bits together; there is one for each distance within the span, and nothing is
