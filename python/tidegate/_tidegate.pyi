@@ -108,7 +108,11 @@ class OrderError(TidegateError):
     """
 
 class MemoryLimitError(TidegateError):
-    """A limit on rows or memory was reached; no memory was taken.
+    """A limit on rows or memory was reached, or the system has no memory left; none was taken.
+
+    A request that the system refuses (`ulimit -v`) fails; so does, on Linux, one of 64 MiB or more
+    that exceeds what the machine or the control group of the process (a container's limit) has left.
+    Memory that others take meanwhile is not foreseen: the system may still end a process then.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)

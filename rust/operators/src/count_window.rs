@@ -12,6 +12,7 @@
 //! With places in that order instead of times, this is an interval join whose ends are given for each left row. The work
 //! is that of the sort and a merge, and memory 8 bytes a row.
 
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
@@ -89,7 +90,7 @@ pub fn count_window_join(
 fn ends(left: &[i64], right: &[i64], left_order: Option<&[u32]>, right_order: Option<&[u32]>, counts: Counts) -> Ends {
     let row = |order: Option<&[u32]>, nth: usize| order.map_or(nth, |order| order[nth] as usize);
     // 1. How many right rows come before each left row, in time order.
-    let mut before = Vec::with_capacity(left.len());
+    let mut before = memory::vec(left.len());
     let mut passed = 0;
     for nth in 0..left.len() {
         let ts = left[row(left_order, nth)];

@@ -3,9 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
+use tidegate_structures::memory;
 use tidegate_sync::{Backoff, Stop, Tickets};
 
 /// The most threads a call may use.
@@ -140,8 +142,9 @@ impl Driver {
         (rows / least.max(1)).clamp(1, self.threads)
     }
 
-    /// An error once a stop was requested.
+    /// An error once a stop was requested. Once memory is short, it [raises](memory::check).
     pub fn check(&self) -> Result<(), Stopped> {
+        memory::check();
         if self.stop.is_requested() { Err(Stopped) } else { Ok(()) }
     }
 
@@ -172,7 +175,7 @@ impl Driver {
             let mut scratch = scratch();
             let mut done = Vec::new();
             while let Some(ticket) = tickets.take() {
-                if self.stop.is_requested() {
+                if self.check().is_err() {
                     break;
                 }
                 let item = items[ticket].lock().expect("an item's lock is held only to take the item").take();
@@ -193,7 +196,7 @@ impl Driver {
             return results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped);
         }
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..workers).map(|_| scope.spawn(worker)).collect();
+            let others = spawn_some(scope, (1..workers).map(|_| worker));
             let mut place = |(ticket, result): (usize, R)| results[ticket] = Some(result);
             worker().into_iter().for_each(&mut place);
             for other in others {
@@ -221,18 +224,20 @@ impl Driver {
         let mut tasks = tasks.into_iter();
         let shares: Vec<Mutex<Vec<T>>> =
             (0..threads).map(|_| Mutex::new(tasks.by_ref().take(share).collect())).collect();
-        let run = |nth: usize| {
-            let Some(share) = shares.get(nth) else { return Ok(()) };
-            let share = std::mem::take(&mut *share.lock().expect("the lock is held only to take the tasks"));
-            self.take_turns_here(share, &over)
+        let take = |share: &Mutex<Vec<T>>| {
+            std::mem::take(&mut *share.lock().expect("the lock is held only to take the tasks"))
         };
+        let run = |nth: usize| self.take_turns_here(shares.get(nth).map_or_else(Vec::new, take), &over);
         if let Some(pool) = &self.pool {
+            let run = |nth: usize| if nth < threads { run(nth) } else { Ok(()) };
             return pool.broadcast(|context| run(context.index())).into_iter().collect();
         }
         std::thread::scope(|scope| {
             let run = &run;
-            let others: Vec<_> = (1..threads).map(|nth| scope.spawn(move || run(nth))).collect();
-            let mine = run(0);
+            let others = spawn_some(scope, (1..threads).map(|nth| move || run(nth)));
+            // The shares of threads that there are not, too: tasks wait for each other.
+            let mine = shares[..1].iter().chain(&shares[1 + others.len()..]).flat_map(take).collect();
+            let mine = self.take_turns_here(mine, &over);
             others
                 .into_iter()
                 .map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -268,6 +273,14 @@ impl Driver {
     }
 }
 
+/// Starts a thread for each piece of work, as long as the system has threads to give.
+fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl Iterator<Item = W>,
+) -> Vec<ScopedJoinHandle<'scope, R>> {
+    work.map_while(|work| Builder::new().spawn_scoped(scope, work).ok()).collect()
+}
+
 /// Says that something is over when it is left, however that is.
 struct EndOfScope<'a>(&'a Stop);
 
@@ -289,7 +302,7 @@ pub fn in_background<T: Send + 'static>(
         // Nobody receives when the caller has left.
         let _ = sender.send(outcome);
     };
-    std::thread::Builder::new().name("tidegate".into()).spawn(run)?;
+    Builder::new().name("tidegate".into()).spawn(run)?;
     Ok(receiver)
 }
 

@@ -17,7 +17,7 @@ create_exception!(
     tidegate,
     MemoryLimitError,
     TidegateError,
-    "A limit on rows or memory was reached; no memory was taken."
+    "A limit on rows or memory was reached, or the system has no memory left; none was taken."
 );
 create_exception!(tidegate, StateError, TidegateError, "A snapshot cannot be restored.");
 create_exception!(tidegate, ClosedError, TidegateError, "A handle was used after it was closed.");

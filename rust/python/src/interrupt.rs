@@ -54,7 +54,7 @@ pub(crate) fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let alive = begin(stop);
-    let mut outcome = in_background(move || (work(), alive))?;
+    let mut outcome = in_background(move || (work(), alive)).map_err(raise)?;
     loop {
         // The receiver moves through the closure, since it cannot be shared with the thread that waits.
         let (receiver, received) = py.detach(move || {

@@ -20,6 +20,11 @@ mod stream_join;
 mod window_join;
 
 use pyo3::prelude::*;
+use tidegate::Allocator;
+
+/// Where the system refuses memory, a call fails, and not the process.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 #[pymodule(gil_used = false)]
 mod _tidegate {

@@ -6,6 +6,7 @@ pub mod gate;
 pub mod gather;
 pub mod hive;
 pub mod index;
+pub mod memory;
 pub mod pages;
 pub mod partition;
 pub mod records;

@@ -19,6 +19,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{MmapMut, MmapOptions};
 
+use crate::memory::{self, OutOfMemory};
+
 /// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
 const PAGE: usize = 4 << 10;
 
@@ -58,6 +60,16 @@ fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     None
 }
 
+/// Gives what the pool keeps back to the system; whether that was anything.
+pub fn empty_pool() -> bool {
+    let Some(mut pool) = lock_pool() else { return false };
+    (pool.bytes, pool.lent) = (0, 0);
+    let blocks = std::mem::take(&mut pool.blocks);
+    // An allocator that waits for memory may wait for the pool.
+    drop(pool);
+    !blocks.is_empty()
+}
+
 /// An array of `len` values of a plain type.
 pub struct Pages<T> {
     block: Block,
@@ -70,10 +82,10 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     ///
     /// # Panics
     ///
-    /// When the operating system has no memory left, as `Vec` does.
+    /// [Raises](OutOfMemory::raise) an [`OutOfMemory`] when there is no memory for it.
     pub fn new(len: usize) -> Self {
-        let bytes = len.checked_mul(size_of::<T>()).expect("an array's size fits in usize");
-        let mut block = Block::take(bytes);
+        let bytes = len.saturating_mul(size_of::<T>());
+        let mut block = Block::take(bytes).unwrap_or_else(|error| error.raise());
         if cfg!(debug_assertions) {
             // Nobody gets away with reading what was not written.
             block.bytes_mut().fill(0xff);
@@ -154,14 +166,15 @@ struct Mapping {
 }
 
 impl Block {
-    fn take(bytes: usize) -> Block {
+    fn take(bytes: usize) -> Result<Block, OutOfMemory> {
         let unit = if bytes <= SMALL { size_of::<Line>() } else { HUGE_PAGE };
-        let len = bytes.next_multiple_of(unit);
+        let len = bytes.checked_next_multiple_of(unit).ok_or(OutOfMemory { bytes, left: None })?;
         let pooled = if len < POOLED { None } else { lock_pool().and_then(|mut pool| pool.take(len)) };
-        pooled.map(Block::taken_back).unwrap_or_else(|| match bytes {
-            ..=SMALL => Block::Heap(vec![Line([0; 64]); len / size_of::<Line>()]),
-            _ => Block::Mapped(Mapping::new(len)),
-        })
+        match pooled {
+            Some(block) => block.taken_back(),
+            None if bytes <= SMALL => Ok(Block::Heap(vec![Line([0; 64]); len / size_of::<Line>()])),
+            None => Mapping::new(len).map(Block::Mapped),
+        }
     }
 
     fn len(&self) -> usize {
@@ -176,14 +189,16 @@ impl Block {
         matches!(self, Block::Mapped(mapping) if mapping.lent)
     }
 
-    /// Ends the loan of a block that the pool had lent. It takes a write for each page, so nobody should wait for it.
-    fn taken_back(mut self) -> Block {
+    /// Ends the loan of a block that the pool had lent, if there is memory for it: the kernel may have taken all of it. It
+    /// takes a write for each page, so nobody should wait for it.
+    fn taken_back(mut self) -> Result<Block, OutOfMemory> {
         if let Block::Mapped(mapping) = &mut self
             && mapping.lent
         {
+            memory::is_left(mapping.len)?;
             mapping.take_back();
         }
-        self
+        Ok(self)
     }
 
     fn bytes(&self) -> &[u8] {
@@ -212,16 +227,16 @@ impl Block {
 }
 
 impl Mapping {
-    fn new(len: usize) -> Mapping {
-        let memory = MmapOptions::new()
-            .len(len + HUGE_PAGE)
-            .map_anon()
-            .unwrap_or_else(|error| panic!("no memory for {len} bytes: {error}"));
+    fn new(len: usize) -> Result<Mapping, OutOfMemory> {
+        memory::is_left(len)?;
+        let refused = OutOfMemory { bytes: len, left: None };
+        let map = || MmapOptions::new().len(len.checked_add(HUGE_PAGE)?).map_anon().ok();
+        let memory = map().or_else(|| empty_pool().then(map).flatten()).ok_or(refused)?;
         // Advice that the kernel does not take (no huge pages configured) costs speed, not correctness.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let start = memory.as_ptr().align_offset(HUGE_PAGE);
-        Mapping { memory, start, len, used: false, lent: false }
+        Ok(Mapping { memory, start, len, used: false, lent: false })
     }
 
     /// Lets the kernel take the pages until they are written to again, if it can. Until [`take_back`](Self::take_back), the
@@ -328,7 +343,7 @@ mod tests {
             assert!(block.bytes().iter().all(|byte| *byte == turn));
             pool.keep(block);
             assert_eq!((pool.blocks.len(), pool.lent), (1, 2 * HUGE_PAGE));
-            block = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back();
+            block = pool.take(2 * HUGE_PAGE).expect("it was kept").taken_back().unwrap();
             // As if the kernel had taken none of the pages, or some.
             assert!(block.bytes().iter().all(|byte| [0, turn].contains(byte)));
             assert!(block.bytes().iter().step_by(PAGE).all(|byte| *byte == 0));
@@ -345,6 +360,6 @@ mod tests {
     }
 
     fn mapped(len: usize) -> Block {
-        Block::Mapped(Mapping::new(len))
+        Block::Mapped(Mapping::new(len).unwrap())
     }
 }

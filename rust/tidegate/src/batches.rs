@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidegate_operators::driver::in_background;
 use tidegate_sync::Stop;
 
+use crate::background::in_background;
 use crate::join::{Join, Piece, Stats};
 use crate::{Error, Result};
 
@@ -200,7 +200,7 @@ impl Batches {
             // back, as Python's.
             drop(join);
         };
-        in_background(work).map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?;
+        in_background(work)?;
         Ok(())
     }
 

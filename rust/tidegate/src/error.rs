@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_operators::driver::Stopped;
 use tidegate_operators::incremental::Failed;
+use tidegate_structures::memory::OutOfMemory;
 
 /// What went wrong, in one sentence that names the column, the row, what was given and what was expected.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,7 +57,7 @@ kinds! {
     schema, is_schema, Schema;
     /// Rows that break a promised order.
     order, is_order, Order;
-    /// A limit that was reached before memory was taken: `max_rows`, `memory_limit`.
+    /// A limit that was reached before memory was taken, `max_rows` or `memory_limit`, or memory that the system has not.
     memory, is_memory, Memory;
     /// A snapshot that cannot be restored.
     state, is_state, State;
@@ -73,6 +74,9 @@ kinds! {
 impl Error {
     /// The error that a panic becomes.
     pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
+        if let Some(refused) = panic.downcast_ref::<OutOfMemory>() {
+            return (*refused).into();
+        }
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
@@ -80,7 +84,21 @@ impl Error {
 
     /// What `work` gives, or the error that its panic becomes.
     pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+        Self::catch_unwound(work).unwrap_or_else(Err)
+    }
+
+    /// What `work` gives, its errors included; or the error that its panic becomes, after which it is half done.
+    pub(crate) fn catch_unwound<T>(work: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
+        catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))
+    }
+
+    /// The same error, of an operator that it has stopped in the middle of its work.
+    pub(crate) fn of_operator(self) -> Self {
+        if !self.is_memory() {
+            return self;
+        }
+        let cannot = "the operator was in the middle of its rows and cannot go on: make it anew, from a snapshot of it";
+        Error { message: format!("{}; {cannot}", self.message), ..self }
     }
 
     /// The same error, said to be about `place`.
@@ -123,8 +141,19 @@ impl From<Failed<Error>> for Error {
     }
 }
 
+impl From<OutOfMemory> for Error {
+    fn from(refused: OutOfMemory) -> Self {
+        Error::memory(format!(
+            "{refused}; give the process more memory, use fewer rows or columns, or take the result in batches"
+        ))
+    }
+}
+
 impl From<arrow_schema::ArrowError> for Error {
     fn from(error: arrow_schema::ArrowError) -> Self {
-        Error::data(error.to_string())
+        match error {
+            arrow_schema::ArrowError::MemoryError(text) => Error::memory(format!("there is no memory: {text}")),
+            error => Error::data(error.to_string()),
+        }
     }
 }

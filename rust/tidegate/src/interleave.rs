@@ -10,7 +10,7 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::interleave::interleave as interleave_any;
 use bytemuck::AnyBitPattern;
 
-use crate::gather::{fixed_width, raw_values};
+use crate::gather::{demand_texts, fixed_width, raw_values};
 
 /// Where a row is: its batch's number among those gathered from, and its row number there.
 pub(crate) type Place = (u32, u32);
@@ -37,7 +37,9 @@ pub(crate) fn interleave(data_type: &DataType, chunks: &[ArrayRef], places: &[Pl
                 NO_PLACE => (chunks.len(), 0),
                 _ => (chunk as usize, row as usize),
             };
-            interleave_any(&sources, &places.iter().map(place).collect::<Vec<_>>())
+            let places: Vec<_> = places.iter().map(place).collect();
+            demand_texts(chunks, places.iter().copied());
+            interleave_any(&sources, &places)
         }
     }
 }

@@ -7,6 +7,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{BitSet, Check, How, Matches, NO_ROW, Output};
 use tidegate_operators::predicate::Term;
+use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
 use crate::batches::Batches;
@@ -312,12 +313,14 @@ impl Join {
         }
     }
 
-    /// Adds to the number of result rows, unless that makes too many.
+    /// Adds to the number of result rows, unless that makes too many, or more than memory has room for.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
             Some(most) if self.numbered > most => Err(too_many(self.numbered, most)),
-            _ => Ok(()),
+            // Batches are read one by one, a table is held as a whole.
+            _ if self.read_soon => Ok(()),
+            _ => room_for(rows, self.gather.row_bytes()),
         }
     }
 
@@ -346,6 +349,12 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
         "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take the \
          result in batches"
     ))
+}
+
+/// Whether there is memory for rows of a result that take so many bytes each, on average.
+pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
+    let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
+    memory::room(bytes).map_err(|refused| Error::from(refused).within(&format!("the result has {rows} more rows")))
 }
 
 /// The batches of consecutive result rows, or why there are none.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod background;
 mod band_join;
 mod batches;
 mod condition;
@@ -23,6 +24,7 @@ mod table;
 mod time;
 mod window_join;
 
+pub use background::in_background;
 pub use band_join::{BandAlgorithm, BandJoin, Distance, Sliding, Within};
 pub use batches::{Batches, Next};
 pub use duration::parse_duration;
@@ -30,10 +32,11 @@ pub use error::{Error, Result};
 pub use interval_join::IntervalJoin;
 pub use join::{Join, JoinOptions, Stats};
 pub use table::Table;
-pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, in_background};
+pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads};
 pub use tidegate_operators::index_join::IndexKind;
 pub use tidegate_operators::interval_join::Closed;
 pub use tidegate_operators::matches::How;
+pub use tidegate_structures::memory::Allocator;
 pub use tidegate_sync::Stop;
 pub use time::Bound;
 pub use window_join::{Algorithm, Window, WindowJoin};

@@ -12,6 +12,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
 use tidegate_operators::interval_join::{Closed, Interval};
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 
 use crate::table::Table;
@@ -150,7 +151,7 @@ pub(crate) fn chunk_times(
     if let Some(values) = as_int64(chunk).filter(|_| factor == 1) {
         return Ok(values);
     }
-    let mut times = vec![0; chunk.len()];
+    let mut times = memory::filled(chunk.len(), 0);
     match widen(chunk, factor, &mut times) {
         Some(row) => Err(too_long(name, field, unit, first + row)),
         None => Ok(times.into()),

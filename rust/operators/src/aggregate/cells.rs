@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
+
 use super::Stream;
 use super::dense::Dense;
 use super::windows::{Slice, Windows};
@@ -143,7 +145,7 @@ struct Slots {
 
 impl Slots {
     fn new(key_count: usize) -> Self {
-        Slots { partials: vec![NOWHERE; key_count], cells: vec![NOWHERE; key_count] }
+        Slots { partials: memory::filled(key_count, NOWHERE), cells: memory::filled(key_count, NOWHERE) }
     }
 }
 
@@ -200,7 +202,7 @@ impl<'a> Builder<'a> {
             let Builder { runs, keys, partial_of, .. } = self;
             return (Part { keys, slices }, Partials { rows, partial_of, count, runs, cell_of: None });
         }
-        let mut cell_of = vec![NOWHERE; count];
+        let mut cell_of = memory::filled(count, NOWHERE);
         let mut keys = vec![0];
         let mut slices = Vec::new();
         for runs in by_slice {

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use tidegate_structures::bits::BitSet;
 use tidegate_structures::gather::prefetch;
+use tidegate_structures::memory;
 
 use super::Stream;
 use super::cells::{Part, SliceCells, slice_runs};
@@ -70,7 +71,7 @@ impl Dense {
         runs.sort_by_key(|run| run.slice);
         let mut part = Part { keys: Vec::new(), slices: Vec::new() };
         let mut slices = Vec::new();
-        let mut counts = vec![0_u64; key_count];
+        let mut counts = memory::filled(key_count, 0_u64);
         let (mut rows_of, mut done) = (Vec::new(), 0);
         for of_slice in runs.chunk_by(|a, b| a.slice == b.slice) {
             for run in of_slice {
@@ -113,9 +114,9 @@ impl Dense {
         announce: impl Fn(usize, &Range<usize>),
         values: impl Fn(usize, Range<usize>) -> (V, Option<&'a BitSet>),
     ) -> Vec<F::State> {
-        let mut states = Vec::with_capacity(part.keys.len());
+        let mut states = memory::vec(part.keys.len());
         // Behind those of the keys, that of rows which do not count.
-        let mut cells = vec![F::EMPTY; self.key_count + 1];
+        let mut cells = memory::filled(self.key_count + 1, F::EMPTY);
         let mut partials = cells.clone();
         for (slice, runs) in part.slices.iter().zip(&self.slices) {
             for at in runs.clone() {

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::ops::Range;
 
 use tidegate_structures::bits::BitSet;
+use tidegate_structures::memory;
 
 use super::cells::{Belongs, NOWHERE, Part, Partials};
 use super::dense::prefetch_range;
@@ -44,14 +45,14 @@ pub(super) struct Added<'a, F: Function> {
 
 impl<F: Function> Added<'_, F> {
     fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<F::State> {
-        let mut partials = vec![F::EMPTY; of.count];
+        let mut partials = memory::filled(of.count, F::EMPTY);
         for (source, rows, partial_of) in of.sources() {
             let Column { values, mask } = &self.columns[source];
             let values = values[rows.clone()].iter().copied();
             each(mask, rows.start, partial_of, values, |partial, value| F::add(&mut partials[partial], value));
         }
         let Some(cell_of) = &of.cell_of else { return partials };
-        let mut cells = vec![F::EMPTY; part.keys.len()];
+        let mut cells = memory::filled(part.keys.len(), F::EMPTY);
         for run in &of.runs {
             for partial in run.partials.clone() {
                 let cell = &mut cells[cell_of[partial] as usize];
@@ -125,14 +126,14 @@ impl<'a, const LAST: bool> Choice<'a, LAST> {
 
     fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<(i64, u32)> {
         // Numbers within the source, by which their times are found.
-        let mut partials = vec![Edge::<LAST>::EMPTY; of.count];
+        let mut partials = memory::filled(of.count, Edge::<LAST>::EMPTY);
         for (source, rows, partial_of) in of.sources() {
             let numbers = rows.start as u32..;
             each(&self.masks[source], rows.start, partial_of, numbers, |partial, row| {
                 Edge::<LAST>::add(&mut partials[partial], row);
             });
         }
-        let mut cells = vec![Pick::<LAST>::EMPTY; part.keys.len()];
+        let mut cells = memory::filled(part.keys.len(), Pick::<LAST>::EMPTY);
         for run in &of.runs {
             let (ts, start) = (self.streams[run.source].ts, self.starts[run.source]);
             for partial in run.partials.clone().filter(|partial| partials[*partial] != NO_ROW) {

@@ -2,6 +2,8 @@
 //!
 //! The rows of a part are put in order, which are as many sorted runs as there are sources, and added to cells at once.
 
+use tidegate_structures::memory;
+
 use super::cells::{Belongs, Part, Partials};
 use super::dense::Dense;
 use super::fold::{Added, Fold, PartStates};
@@ -21,14 +23,14 @@ impl<F: Function> InOrder<'_, F> {
             let cell = |(row, &partial): (usize, &u32)| (Place { source, row }, cell_of[partial as usize] as usize);
             rows.extend(range.zip(partial_of).map(cell));
         }
-        let mut cells = vec![F::EMPTY; part.keys.len()];
+        let mut cells = memory::filled(part.keys.len(), F::EMPTY);
         self.add(rows, &mut cells);
         cells
     }
 
     fn of_keys(&self, part: &Part, dense: &Dense) -> Vec<F::State> {
-        let mut states = vec![F::EMPTY; dense.key_count];
-        let mut cells = Vec::with_capacity(part.keys.len());
+        let mut states = memory::filled(dense.key_count, F::EMPTY);
+        let mut cells = memory::vec(part.keys.len());
         for (slice, runs) in part.slices.iter().zip(dense.runs()) {
             let mut rows = Vec::new();
             for (source, range) in runs {

@@ -8,6 +8,7 @@ use super::functions::{Function, Output};
 use super::{Aggregate, Mask, OutputColumn, Page, Stream, Window, fold};
 use crate::driver::{Driver, Stopped};
 use crate::order::time_order;
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 
 /// Rows of a page of results.
@@ -53,7 +54,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     let folded =
         driver.map(aggregates.iter().collect(), |aggregate| fold(aggregate, streams).fold_sessions(&sessions))?;
     let mut columns: Vec<_> = folded.into_iter().map(Vec::into_iter).collect();
-    let mut order: Vec<u32> = vec![0; sessions.found.len()];
+    let mut order: Vec<u32> = memory::filled(sessions.found.len(), 0);
     (0..).zip(&sessions.place_of).for_each(|(session, place)| order[*place as usize] = session);
     let page = |some: &[u32]| {
         let found = some.iter().map(|session| sessions.found[*session as usize]);
@@ -70,7 +71,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
 impl Sessions {
     fn new(streams: &[Stream<'_>], key_count: usize, gap: i64, driver: &Driver) -> Result<Self, Stopped> {
         const NONE: u32 = u32::MAX;
-        let mut open = vec![NONE; key_count];
+        let mut open = memory::filled(key_count, NONE);
         let mut sessions = Sessions::default();
         let merged = Merged::new(streams, driver)?;
         let rows = merged.stream();
@@ -92,14 +93,14 @@ impl Sessions {
             let Session { start, key, .. } = sessions.found[*session as usize];
             (start, key)
         });
-        sessions.place_of = vec![0; order.len()];
+        sessions.place_of = memory::filled(order.len(), 0);
         (0..).zip(&order).for_each(|(place, session)| sessions.place_of[*session as usize] = place);
         Ok(sessions)
     }
 
     /// The results of a function, page by page.
     pub(super) fn fold<F: Function>(&self, masks: &[Mask<'_>], value: impl Fn(Place) -> F::Input) -> Vec<OutputColumn> {
-        let mut states = vec![F::EMPTY; self.found.len()];
+        let mut states = memory::filled(self.found.len(), F::EMPTY);
         for &(place, session) in &self.rows {
             if masks[place.source].is_none_or(|mask| mask.contains(place.row)) {
                 F::add(&mut states[self.place_of[session as usize] as usize], value(place));

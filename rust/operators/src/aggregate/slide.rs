@@ -21,6 +21,7 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 
 use super::cells::{Part, SliceCells};
@@ -132,7 +133,7 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new(key_count: usize) -> Self {
         let words = key_count.div_ceil(64);
-        Scratch { used: vec![0; words], summary: vec![0; words.div_ceil(64)], local: vec![0; key_count] }
+        Scratch { used: vec![0; words], summary: vec![0; words.div_ceil(64)], local: memory::filled(key_count, 0) }
     }
 
     fn insert(&mut self, key: u32) {
@@ -196,7 +197,7 @@ impl Block {
             keys_of(slice).iter().for_each(|key| scratch.insert(*key));
         }
         let keys = scratch.drain();
-        let mut locals = Vec::with_capacity(cells().map(|(_, slice)| slice.cells.len()).sum());
+        let mut locals = memory::vec(cells().map(|(_, slice)| slice.cells.len()).sum());
         let mut place = |found: &(usize, &SliceCells)| {
             let first = locals.len();
             locals.extend(keys_of(found).iter().map(|key| scratch.local[*key as usize]));
@@ -342,7 +343,7 @@ struct Present {
 
 impl Present {
     fn new(block: &Block) -> Self {
-        let mut present = Present { slices: vec![0; block.keys.len()], cells: 0 };
+        let mut present = Present { slices: memory::filled(block.keys.len(), 0), cells: 0 };
         present.enter(&block.slices[..block.leaving], block);
         present
     }

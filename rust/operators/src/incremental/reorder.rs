@@ -9,6 +9,8 @@
 //!
 //! Which rows are late depends on the rows of the source alone, never on where batches are cut.
 
+use tidegate_structures::memory;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -175,7 +177,7 @@ impl<P: Timed> Reorder<P> {
 
     /// Rows of several pushes in one order. Rows of one time stay in the order in which they were pushed.
     fn merge(&self, found: &[(usize, Range<usize>)]) -> Released<P> {
-        let mut rows: Vec<(i64, (u32, u32))> = Vec::with_capacity(found.iter().map(|(_, rows)| rows.len()).sum());
+        let mut rows: Vec<(i64, (u32, u32))> = memory::vec(found.iter().map(|(_, rows)| rows.len()).sum());
         for (payload, (at, taken)) in found.iter().enumerate() {
             let pending = &self.pending[*at];
             let ts = pending.payload.ts();

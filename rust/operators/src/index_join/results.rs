@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use tidegate_structures::index::WindowIndex;
+use tidegate_structures::memory;
 
 use super::IndexJoin;
 use super::find::Found;
@@ -20,7 +21,7 @@ impl<I: WindowIndex> IndexJoin<I> {
             "advance has named the piece"
         );
         let pairs = found().map(|found| found.numbers.len()).sum::<usize>();
-        let (mut left, mut right) = (vec![0; pairs + SHORT], vec![0; pairs + SHORT]);
+        let (mut left, mut right) = (memory::filled(pairs + SHORT, 0), memory::filled(pairs + SHORT, 0));
         let mut done = 0;
         for found in found() {
             self.pair(found, &mut left[done..], &mut right[done..]);

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers};
 
@@ -150,7 +151,7 @@ pub(super) fn partition(
         let (bucket, fine) = outcome?;
         starts[bucket] = fine;
     }
-    let mut all = Vec::with_capacity(key_count + 1);
+    let mut all = memory::vec(key_count + 1);
     for (fine, &start) in starts.iter().zip(&coarse_starts) {
         all.extend(fine[..fine.len() - 1].iter().map(|place| start + place));
     }

@@ -3,6 +3,7 @@
 //! Many rows are first partitioned by time, in equal ranges of it, so that each range is sorted in a cache; a range with
 //! far more rows than others is partitioned again, in its own range. So times may be distributed in any way.
 
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::{ranges, split_buckets};
 
@@ -66,7 +67,7 @@ fn sort_cached(ts: &mut [i64], numbers: &mut [u32]) {
     let (low, high) = span(ts);
     let place_bits = usize::BITS - (ts.len() - 1).leading_zeros();
     let time_bits = u64::BITS - low.abs_diff(high).leading_zeros();
-    let from = numbers.to_vec();
+    let from = memory::collect(numbers.iter().copied());
     if place_bits + time_bits <= u64::BITS {
         let mut rows: Vec<u64> =
             ts.iter().zip(0..).map(|(&time, place)| time.abs_diff(low) << place_bits | place).collect();
@@ -93,7 +94,7 @@ fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bo
     let (mut sorted_ts, mut places) = (Pages::new(ts.len()), Pages::new(ts.len()));
     sort_rows(ts, &mut sorted_ts, &mut places, driver)?;
     ts.copy_from_slice(&sorted_ts);
-    let from = numbers.to_vec();
+    let from = memory::collect(numbers.iter().copied());
     numbers.iter_mut().zip(places.iter()).for_each(|(number, &place)| *number = from[place as usize]);
     Ok(false)
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use tidegate_structures::gather::prefetch;
+use tidegate_structures::memory;
 use tidegate_structures::partition::ranges;
 
 use super::{How, Matches, Run};
@@ -120,6 +121,8 @@ impl Output {
     fn fill(&self, rows: Range<u64>, pairs: &mut Pairs) {
         pairs.len = (rows.end - rows.start) as usize;
         // Short runs are written at full width, beyond their end.
+        let more = (pairs.len + SHORT).saturating_sub(pairs.left.len());
+        memory::reserve(&mut pairs.left, more);
         pairs.left.resize(pairs.len + SHORT, 0);
         pairs.right.resize(if self.how.pairs() { pairs.len + SHORT } else { 0 }, 0);
         if pairs.len == 0 {

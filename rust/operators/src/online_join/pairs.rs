@@ -1,5 +1,7 @@
 //! From matches to pairs, where nothing else comes of them.
 
+use tidegate_structures::memory;
+
 use super::buffer::LANES;
 use super::replica::Matches;
 use crate::incremental::{Results, Side};
@@ -14,7 +16,7 @@ pub(super) struct Pairs {
 
 impl Pairs {
     pub(super) fn new(pairs: usize) -> Self {
-        Pairs { places: [vec![0; pairs + LANES], vec![0; pairs + LANES]], len: 0 }
+        Pairs { places: [memory::filled(pairs + LANES, 0), memory::filled(pairs + LANES, 0)], len: 0 }
     }
 
     /// Adds the pairs of the row at `place` with the rows that match it, of which the one with number `first` has place 0.

@@ -37,6 +37,8 @@ mod share;
 use std::fmt;
 use std::ops::Range;
 
+use tidegate_structures::memory;
+
 use crate::driver::Driver;
 use crate::incremental::{Failed, Filter, Results, Side};
 use crate::matches::How;
@@ -181,7 +183,7 @@ impl ScaleJoin {
         driver: &Driver,
         filter: &Filter<'_, E>,
     ) -> Result<Found, Failed<E>> {
-        let (mut later, mut sides) = (Vec::with_capacity(found.pairs()), Vec::with_capacity(found.pairs()));
+        let (mut later, mut sides) = (memory::vec(found.pairs()), memory::vec(found.pairs()));
         for (nth, row) in rows.clone().enumerate() {
             let count = found.of(nth).len();
             later.resize(later.len() + count, self.epoch.places[row]);

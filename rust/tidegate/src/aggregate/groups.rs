@@ -10,6 +10,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SortOptions};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_KEY;
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::ranges;
 
@@ -54,7 +55,7 @@ impl Groups {
         let rows = first_rows(&numbers, count, driver)?;
         // Every number occurs, or stands for the first row.
         let order = key_order(table, by, &rows)?;
-        let mut rank = vec![0; count];
+        let mut rank = memory::filled(count, 0);
         order.iter().zip(0..).for_each(|(number, place)| rank[*number as usize] = place);
         rewrite(&mut numbers, driver, |key| rank[key as usize])?;
         let rows: Vec<u32> = order.iter().map(|number| rows[*number as usize]).collect();
@@ -100,7 +101,7 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
     const NONE: u32 = u32::MAX;
     let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS.max(count)));
     let found = driver.map(parts, |part| {
-        let mut rows = vec![NONE; count];
+        let mut rows = memory::filled(count, NONE);
         for (row, &number) in part.clone().zip(&numbers[part]) {
             let first = &mut rows[number as usize];
             if *first == NONE {

@@ -13,6 +13,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::Side;
 use tidegate_operators::index_join::Bands;
 use tidegate_operators::interval_join::NO_KEY;
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 
 use super::distance::{Distance, Step, Within};
@@ -115,7 +116,7 @@ impl ColumnPlan {
             Side::Right => (self.right, self.band.reversed()),
         };
         let Codes { values, missing } = self.side(table, column, driver)?;
-        let (mut low, mut high) = (vec![0; values.len()], vec![0; values.len()]);
+        let (mut low, mut high) = (memory::filled(values.len(), 0), memory::filled(values.len(), 0));
         let size = values.len().div_ceil(driver.parts(values.len(), PART_ROWS)).max(1);
         let parts = values.chunks(size).zip(low.chunks_mut(size).zip(high.chunks_mut(size))).collect();
         driver

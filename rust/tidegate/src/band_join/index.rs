@@ -8,6 +8,8 @@ use tidegate_operators::index_join::{Bands, most_selective};
 use tidegate_operators::matches::{How, Matches};
 use tidegate_operators::order::time_order;
 
+use tidegate_structures::memory;
+
 use super::column::{CodeRanges, of_keys};
 use super::{BandAlgorithm, RowJoin, Tables};
 use crate::join::too_many;
@@ -30,10 +32,14 @@ struct Ordered {
 impl Ordered {
     fn new(ts: &[i64], columns: Vec<CodeRanges>, driver: &Driver) -> Result<Self> {
         let Some(order) = time_order(ts, driver)? else {
-            return Ok(Ordered { ts: ts.to_vec(), rows: None, columns });
+            return Ok(Ordered { ts: memory::collect(ts.iter().copied()), rows: None, columns });
         };
         let columns = driver.map(columns, |column| column.take(&order))?;
-        Ok(Ordered { ts: order.iter().map(|&row| ts[row as usize]).collect(), rows: Some(order.to_vec()), columns })
+        Ok(Ordered {
+            ts: memory::collect(order.iter().map(|&row| ts[row as usize])),
+            rows: Some(memory::collect(order.iter().copied())),
+            columns,
+        })
     }
 
     fn row(&self, nth: usize) -> u32 {
@@ -51,10 +57,10 @@ impl Tables<'_> {
         let Tables { plan, left, right, driver, .. } = *self;
         let (left_ts, right_ts) = match &plan.windows {
             // All rows come at one time, left ones first, and stay.
-            None => (vec![0; left.rows()], vec![0; right.rows()]),
+            None => (memory::filled(left.rows(), 0), memory::filled(right.rows(), 0)),
             Some(windows) => {
                 let (left_ts, right_ts) = windows.times(left, right)?;
-                (left_ts.to_vec(), right_ts.to_vec())
+                (memory::collect(left_ts.iter().copied()), memory::collect(right_ts.iter().copied()))
             }
         };
         let mut sides = [

@@ -17,6 +17,7 @@ use tidegate_structures::gather::{Store, Value, gather};
 use tidegate_structures::pages::Pages;
 
 use super::chunks::{ChunkFinder, Chunked, Chunks, gather_columns};
+use super::demand_texts;
 use crate::Result;
 use crate::table::Table;
 
@@ -124,6 +125,7 @@ impl Column {
         match &self.chunks[..] {
             [] => Ok(new_null_array(&self.data_type, rows.len())),
             [chunk] if takes_nulls(&self.data_type) || !rows.contains(&NO_ROW) => {
+                demand_texts(&self.chunks, rows.iter().map(|&row| (0, row as usize)));
                 let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != NO_ROW));
                 take(chunk, &UInt32Array::new(rows.to_vec().into(), (nulls.null_count() > 0).then_some(nulls)), None)
             }
@@ -134,6 +136,7 @@ impl Column {
                 let finder = ChunkFinder::new(&self.starts);
                 let places: Vec<(usize, usize)> =
                     rows.iter().map(|&row| if row == NO_ROW { (chunks.len(), 0) } else { finder.find(row) }).collect();
+                demand_texts(chunks, places.iter().copied());
                 interleave(&sources, &places)
             }
         }

@@ -8,6 +8,7 @@ mod chunks;
 mod column;
 mod concat;
 mod records;
+mod text;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use chunks::gather_columns;
 pub(crate) use column::{Column, fixed_width, raw_values};
 pub(crate) use concat::concat_rows;
 pub(crate) use records::{Records, Rows};
+pub(crate) use text::demand_texts;
 
 /// Where a column of the result comes from.
 #[derive(Debug)]

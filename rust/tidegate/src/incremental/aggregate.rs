@@ -8,9 +8,11 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::aggregate::{OnlineAggregate, OnlineSessions, OnlineWindows, Page};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 use tidegate_sync::{Charge, Stop};
 
+use super::Polled;
 use super::aggregate_state::describe;
 use super::chosen::Rows;
 use super::groups::{GROUP_BYTES, Groups};
@@ -21,12 +23,12 @@ use super::news::News;
 use super::ordered::OrderedColumns;
 use super::ready::{Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
-use super::{Polled, lasting};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
 use crate::aggregate::plan::{Plan, Span, design};
 use crate::aggregate::streams::Streams;
 use crate::aggregate::{Aggregation, Design};
+use crate::background::lasting;
 use crate::table::Table;
 use crate::time::{self, Bound, Int64s};
 use crate::{Error, Result};
@@ -212,7 +214,12 @@ impl OnlineAggregation {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        Error::catch(|| self.try_step()).inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone()))
+        // Nothing has been begun yet.
+        memory::ready()?;
+        match Error::catch_unwound(|| self.try_step()) {
+            Ok(done) => done.inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone())),
+            Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
+        }
     }
 
     fn try_step(&mut self) -> Result<Step> {

@@ -10,13 +10,15 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{BlockReader, Filler, Planned};
+use tidegate_structures::memory;
 
+use super::Polled;
 use super::intake::Intake;
 use super::late::late_schema;
 use super::news::News;
 use super::ready::{Ready, Rest, plan};
 use super::source::{Source, SourceRun, SourceStats, Stream, gather_timed};
-use super::{Polled, lasting};
+use crate::background::lasting;
 use crate::table::column;
 use crate::time::{self, Bound, Unit};
 use crate::{Error, Result};
@@ -52,6 +54,8 @@ pub struct Merge {
     ready: VecDeque<RecordBatch>,
     driver: Driver,
     rows_out: u64,
+    /// Why the merge cannot go on.
+    failed: Option<Error>,
 }
 
 /// Numbers that describe a merge so far.
@@ -86,6 +90,7 @@ impl Merge {
             ready: VecDeque::new(),
             driver: lasting(options.threads, false)?,
             rows_out: 0,
+            failed: None,
         })
     }
 
@@ -107,12 +112,18 @@ impl Merge {
     /// Hands out the next rows that are ready.
     pub fn poll(&mut self) -> Result<Polled> {
         let Some(reader) = self.intake.reader() else { return Err(Error::closed("the merge is closed")) };
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
         if self.ready.is_empty() {
+            memory::ready()?;
             let planning = Planning::new(reader);
             if planning.blocks.is_empty() {
                 return Ok(if planning.rest == Rest::End { Polled::End } else { Polled::NotYet });
             }
-            self.ready = make(&self.stream, planning, &self.driver)?;
+            // The rows have left the gate: what fails now would be missing in what follows.
+            let made = Error::catch_unwound(|| make(&self.stream, planning, &self.driver)).flatten();
+            self.ready = made.map_err(|error| self.failed.insert(error.of_operator()).clone())?;
         }
         let batch = self.ready.pop_front().expect("rows are ready");
         self.rows_out += batch.num_rows() as u64;

@@ -44,11 +44,7 @@ pub use streams::{MergeStreams, Reader};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::RecordBatch;
-use tidegate_operators::driver::Driver;
 pub use tidegate_operators::online_join::Parallelism;
-use tidegate_sync::Stop;
-
-use crate::{Error, Result};
 
 /// What a poll finds.
 #[derive(Debug)]
@@ -59,12 +55,6 @@ pub enum Polled {
     NotYet,
     /// All sources have closed and everything was handed out.
     End,
-}
-
-/// Threads for as long as an operator lives, each on a processor of its own if they are to be pinned.
-fn lasting(threads: usize, pin: bool) -> Result<Driver> {
-    Driver::lasting(threads, Stop::default(), pin)
-        .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))
 }
 
 /// A source, which stays whole if a call panics.

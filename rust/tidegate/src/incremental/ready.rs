@@ -8,6 +8,7 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{Block, BlockReader, Filler, Next, Planned};
+use tidegate_structures::memory;
 use tidegate_sync::Charge;
 
 use super::source::SourceRun;
@@ -69,7 +70,7 @@ impl ReadyRuns {
     /// The rows of blocks that follow each other.
     pub(super) fn new(blocks: &[Planned<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
         let rows = blocks.iter().map(Planned::len).sum();
-        let (mut ts, mut sources) = (vec![0; rows], vec![0; rows]);
+        let (mut ts, mut sources) = (memory::filled(rows, 0), memory::filled(rows, 0));
         // 1. Each block's rows are merged where they belong.
         let (mut ts_left, mut sources_left) = (&mut ts[..], &mut sources[..]);
         let places = blocks.iter().map(|block| {
@@ -131,12 +132,8 @@ impl Ready {
     /// The rows of blocks that follow each other.
     pub(super) fn new(blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> Ready {
         let rows = blocks.iter().map(Planned::len).sum();
-        let mut ready = Ready {
-            ts: Vec::with_capacity(rows),
-            sources: Vec::with_capacity(rows),
-            places: Vec::with_capacity(rows),
-            ..Ready::default()
-        };
+        let mut ready =
+            Ready { ts: memory::vec(rows), sources: memory::vec(rows), places: memory::vec(rows), ..Ready::default() };
         // The batch in which each source's rows lie last, by the position of its first row.
         let mut last = HashMap::new();
         for block in blocks {

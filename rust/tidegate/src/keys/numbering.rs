@@ -6,6 +6,7 @@ use std::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
+use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 use tidegate_structures::partition::ranges;
 
@@ -55,7 +56,7 @@ where
     let mut all = tables.next().unwrap_or_default();
     let translations: Vec<Vec<u32>> = tables
         .map(|table| {
-            let mut translation = Vec::with_capacity(table.len());
+            let mut translation = memory::vec(table.len());
             table.for_each(|key| translation.push(all.insert(key)));
             translation
         })
@@ -80,6 +81,16 @@ where
 
 const HASHER: FixedState = FixedState::with_seed(0x7469_6465);
 
+/// Makes room for one more key, if there is none.
+#[inline]
+fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
+    if numbers.len() == numbers.capacity() {
+        // Twice as many places as now, an eighth of which stay empty, each with a byte beside.
+        memory::demand_values::<(N, [u8; 2])>(numbers.capacity().saturating_mul(2));
+    }
+    memory::reserve(keys, 1);
+}
+
 #[derive(Default)]
 pub(super) struct IntegerTable {
     numbers: HashTable<u32>,
@@ -100,6 +111,7 @@ impl KeyTable for IntegerTable {
             Some(&number) => number,
             None => {
                 let number = keys.len() as u32;
+                grow(numbers, keys);
                 keys.push(*key);
                 numbers.insert_unique(HASHER.hash_one(key), number, |&number| HASHER.hash_one(keys[number as usize]));
                 number
@@ -148,6 +160,8 @@ impl KeyTable for ByteTable {
             return number;
         }
         let (hash, number) = (HASHER.hash_one(key), self.ends.len() as u32);
+        memory::reserve(&mut self.bytes, key.len());
+        grow(&mut self.numbers, &mut self.ends);
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
         self.numbers.insert_unique(hash, (hash, number), |&(hash, _)| hash);

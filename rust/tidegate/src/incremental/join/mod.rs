@@ -21,14 +21,16 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::matches::How;
 use tidegate_structures::gate::Planned;
+use tidegate_structures::memory;
 
+use super::Polled;
 use super::intake::Intake;
 use super::latency::Latency;
 use super::news::News;
 use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceStats, Stream, gather_batch};
 use super::store::Store;
-use super::{Polled, lasting};
+use crate::background::lasting;
 use crate::gather::concat_rows;
 use crate::interleave::{NO_PLACE, Place};
 use crate::join::{JoinOptions, JoinPlan};
@@ -215,7 +217,12 @@ impl StreamJoin {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        Error::catch(|| self.try_step()).inspect_err(|error| self.failed = Some(error.clone()))
+        // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
+        memory::ready()?;
+        match Error::catch_unwound(|| self.try_step()) {
+            Ok(done) => done.inspect_err(|error| self.failed = Some(error.clone())),
+            Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
+        }
     }
 
     fn try_step(&mut self) -> Result<Step> {

@@ -1,0 +1,77 @@
+//! How long the texts of some rows are together, before they are copied: a few long ones may come in many rows.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use tidegate_structures::memory;
+
+/// Where the values of a chunk end.
+enum Ends<'a> {
+    Words(&'a [i32]),
+    Longs(&'a [i64]),
+    /// Values that are about as long as the average, or are not copied.
+    Any,
+}
+
+impl<'a> Ends<'a> {
+    fn of(chunk: &'a dyn Array) -> Self {
+        match chunk.data_type() {
+            DataType::Utf8 => Ends::Words(chunk.as_string::<i32>().value_offsets()),
+            DataType::Binary => Ends::Words(chunk.as_binary::<i32>().value_offsets()),
+            DataType::LargeUtf8 => Ends::Longs(chunk.as_string::<i64>().value_offsets()),
+            DataType::LargeBinary => Ends::Longs(chunk.as_binary::<i64>().value_offsets()),
+            _ => Ends::Any,
+        }
+    }
+
+    /// The bytes of a row's text; none if there is no such row.
+    fn len(&self, row: usize) -> Option<usize> {
+        let (start, end) = match self {
+            Ends::Words(ends) => ((*ends.get(row)?).into(), (*ends.get(row + 1)?).into()),
+            Ends::Longs(ends) => (*ends.get(row)?, *ends.get(row + 1)?),
+            Ends::Any => return None,
+        };
+        usize::try_from(end - start).ok()
+    }
+}
+
+/// Raises unless there is memory for the texts of these rows, given by chunk and row; those that are not there have none.
+pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
+    let ends: Vec<Ends<'_>> = chunks.iter().map(|chunk| Ends::of(chunk)).collect();
+    if !ends.iter().all(|ends| matches!(ends, Ends::Any)) {
+        let lengths = places.filter_map(|(chunk, row)| ends.get(chunk)?.len(row));
+        memory::demand(lengths.fold(0, usize::saturating_add));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{BinaryArray, Int32Array, LargeStringArray, StringArray};
+
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn long_texts_in_many_rows_are_refused_before_they_are_copied() {
+        let long = "x".repeat(1 << 20);
+        let demand = |chunk: ArrayRef, rows: usize| {
+            let chunks = [chunk.clone(), chunk.slice(1, 1)];
+            // The text is the second row of one chunk and the first of the other; beside it, a row that is not there.
+            let places = (0..rows).flat_map(|_| [(0, 1), (1, 0), (0, u32::MAX as usize)]);
+            Error::catch(|| Ok(demand_texts(&chunks, places)))
+        };
+        let texts: [ArrayRef; 3] = [
+            Arc::new(StringArray::from(vec!["", &long])),
+            Arc::new(LargeStringArray::from(vec!["a", &long])),
+            Arc::new(BinaryArray::from(vec![&b""[..], long.as_bytes()])),
+        ];
+        for text in texts {
+            assert!(demand(text.clone(), 2).is_ok());
+            let error = demand(text, 1 << 21).unwrap_err();
+            assert!(error.is_memory() && error.message().contains(&format!("{} bytes", 1_u64 << 42)), "{error}");
+        }
+        assert!(demand(Arc::new(Int32Array::from(vec![1, 2])), 10).is_ok());
+    }
+}

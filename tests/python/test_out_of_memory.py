@@ -1,0 +1,102 @@
+"""Calls for which there is no memory: they fail by an error, and the process goes on.
+
+Each kind of call is tried in a process of its own, whose addresses are limited to what it has and
+a little more. Not tried: machines and containers that end processes without asking.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import campaign
+import out_of_memory
+
+SCRIPT = Path(out_of_memory.__file__)
+
+# What no machine of the tests has room for.
+TOO_LARGE = {"everything with everything", "more than any machine has", "long texts"}
+
+PLENTY = 1200
+
+
+def tries(kind: str, *allowances: int) -> list[dict[str, object]]:
+    """Try a kind with so many MiB."""
+    # Allocators that take addresses by the gigabyte would leave nothing to limit.
+    settings = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, str(SCRIPT), kind, *map(str, allowances)]
+    done = subprocess.run(
+        command, env=os.environ | settings, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), f"{kind}, after {done.stdout}"
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", out_of_memory.kinds())
+def test_a_call_without_memory_fails_and_the_process_goes_on(kind):
+    rng = campaign.rng(f"memory for {kind}")
+    few = [8, 32] if campaign.FACTOR == 1 else [rng.randrange(4, 300) for _ in range(campaign.tries(2))]
+    found = tries(kind, *few, PLENTY)
+    assert [one["allowance"] for one in found] == [*few, PLENTY]
+    rows = {one["result"] for one in found if "result" in one}
+    assert len(rows) == (kind not in TOO_LARGE), "all that succeed have the same rows"
+    for one in found:
+        if "error" in one:
+            assert one["error"] in {"MemoryLimitError", "MemoryError"}, one
+            assert "bug" not in one["text"], one
+            # Either ours, which says how much it was refused, or that of pyarrow or Python.
+            assert one["error"] == "MemoryError" or re.search(r"\d+ bytes|a thread", one["text"]), one
+        assert one["tight"].get("result", "right") == "right", one
+        assert one["tight"].get("error") in {None, "MemoryLimitError", "MemoryError"}, one
+        assert one["free"] == {"result": "right"}, one
+    assert "result" in found[-1] or kind in TOO_LARGE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what is left")
+@pytest.mark.timeout(120)
+def test_a_result_beyond_what_the_machine_has_left_is_refused_before_memory_is_taken():
+    (found,) = tries("more than any machine has", 4096)
+    assert found["error"] == "MemoryLimitError"
+    assert re.search(
+        r"the result has 1000000000000 more rows: there is no memory for 32000000000000 bytes: "
+        r"about \d+ are left",
+        found["text"],
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit addresses")
+@pytest.mark.timeout(120)
+def test_threads_that_the_system_refuses_are_done_without():
+    # The limit is on threads of the user; the super-user has none.
+    program = """
+import resource
+import numpy as np, pyarrow as pa, tidegate as tg
+from out_of_memory import NEAR, small_join, tables
+sides = tables()
+wanted = tg.interval_join(*sides, by="k", **NEAR)
+if __import__("os").getuid() == 0:
+    __import__("os").setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try:
+    found = tg.interval_join(*sides, by="k", **NEAR)
+except tg.MemoryLimitError as error:
+    assert "thread" in str(error), error
+else:
+    assert found.equals(wanted)
+try:
+    tg.IntervalJoin(*sides, by="k", **NEAR)
+except tg.MemoryLimitError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=SCRIPT.parent, capture_output=True, text=True,
+        timeout=100, check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("the system has refused a thread (")
