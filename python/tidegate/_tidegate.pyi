@@ -111,7 +111,7 @@ class MemoryLimitError(TidegateError):
     """A limit on rows or memory was reached, or the system has no memory left; none was taken.
 
     A request that the system refuses (`ulimit -v`) fails; so does, on Linux, one of 64 MiB or more
-    that exceeds what the machine or the control group of the process (a container's limit) has left.
+    that exceeds what the machine or the process's control group (a container's limit) has left.
     Memory that others take meanwhile is not foreseen: the system may still end a process then.
 
     Example:

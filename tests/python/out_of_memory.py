@@ -9,6 +9,8 @@ import json
 import resource
 import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,24 +19,28 @@ import tidegate as tg
 from tidegate import agg, left, right, rows
 
 MIB = 1 << 20
-ROWS = 200_000
+ROWS = 150_000
 THREADS = 2
 
 
-def table(seed: int, keys: int = ROWS // 4, *, text: bool = False, disorder: bool = False) -> pa.Table:
+def table(
+    seed: int, keys: int = ROWS // 4, *, text: bool = False, disorder: bool = False
+) -> pa.Table:
     """Rows of times, keys and two values."""
     random = np.random.default_rng(seed)
     ts = random.integers(0, 4 * ROWS, ROWS)
     key = random.integers(0, keys, ROWS)
-    return pa.table({
-        "ts": ts if disorder else np.sort(ts),
-        "k": pa.array(key).cast(pa.string()) if text else key,
-        "x": random.random(ROWS),
-        "v": pa.array(key).cast(pa.string()) if text else random.integers(0, 1000, ROWS),
-    })
+    return pa.table(
+        {
+            "ts": ts if disorder else np.sort(ts),
+            "k": pa.array(key).cast(pa.string()) if text else key,
+            "x": random.random(ROWS),
+            "v": pa.array(key).cast(pa.string()) if text else random.integers(0, 1000, ROWS),
+        }
+    )
 
 
-NEAR = {"on": "ts", "lower": -100_000, "upper": 100_000, "threads": THREADS}
+NEAR = {"on": "ts", "lower": -100_000, "upper": 100_000}
 SUMS = {"n": agg.count(), "sum": agg.sum("x"), "most": agg.max("v")}
 
 
@@ -56,12 +62,13 @@ def read(operator: object, sides: tuple[pa.Table, ...]) -> int:
     return found + sum(batch.num_rows for batch in operator)
 
 
-def snapshots(operator: tg.IntervalJoin, sides: tuple[pa.Table, ...]) -> int:
+def snapshots(*sides: pa.Table) -> int:
     """Count the bytes of a snapshot that another operator takes over."""
+    operator = tg.IntervalJoin(*sides, **BY_KEY)
     for source, side in zip(operator.sources, sides, strict=True):
         source.push(side)
     saved = operator.snapshot()
-    other = tg.IntervalJoin(*sides, by="k", **NEAR)
+    other = tg.IntervalJoin(*sides, **BY_KEY)
     other.restore(saved)
     return len(saved)
 
@@ -71,121 +78,94 @@ def blobs(count: int, size: int) -> pa.Table:
     return pa.table({"ts": np.zeros(count, np.int64), "blob": pa.array(["x" * size] * count)})
 
 
+def one_of(function: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
+    """Make a call whose tables are one argument."""
+    return lambda *sides, **arguments: function(sides, **arguments)
+
+
 def one_key(count: int) -> pa.Table:
     """Rows of which all match each other."""
     return pa.table({"ts": np.zeros(count, np.int64), "k": np.zeros(count, np.int64)})
 
 
-def kinds() -> dict[str, Callable[[], Callable[[], int]]]:
-    """What can be tried: a function that makes the data and gives the call."""
-    return {
-        "interval": lambda: (
-            lambda s: lambda: tg.interval_join(*s, by="k", **NEAR).num_rows
-        )(tables()),
-        "interval of text": lambda: (
-            lambda s: lambda: tg.interval_join(*s, by="k", how="left", **NEAR).num_rows
-        )(tables(text=True)),
-        "interval of two keys": lambda: (
-            lambda s: lambda: tg.interval_join(*s, by=["k", "v"], how="full", **NEAR).num_rows
-        )(tables(keys=50)),
-        "interval in disorder": lambda: (
-            lambda s: lambda: tg.interval_join(*s, by="k", how="full", **NEAR).num_rows
-        )(tables(disorder=True)),
-        "interval with a condition": lambda: (
-            lambda s: lambda: tg.interval_join(
-                *s, by="k", where=left.x + right.x < 1.2, **NEAR
-            ).num_rows
-        )(tables(keys=20_000)),
-        "interval by value": lambda: (
-            lambda s: lambda: tg.interval_join(
-                *s, on="ts", lower=-200, upper=200, where=left.v == right.v, threads=THREADS
-            ).num_rows
-        )(tables()),
-        "interval in batches": lambda: (
-            lambda s: lambda: sum(
-                batch.num_rows for batch in tg.interval_join_batches(*s, by="k", **NEAR)
-            )
-        )(tables(keys=10_000)),
-        "everything with everything": lambda: (
-            lambda s: lambda: tg.interval_join(s, s, on="ts", lower=0, upper=0, by="k").num_rows
-        )(one_key(100_000)),
-        "more than any machine has": lambda: (
-            lambda s: lambda: tg.interval_join(s, s, on="ts", lower=0, upper=0, by="k").num_rows
-        )(one_key(1_000_000)),
-        "long texts": lambda: (
-            lambda a, b: lambda: tg.interval_join(a, b, on="ts", lower=0, upper=0).num_rows
-        )(blobs(40, MIB), one_key(40)),
-        "window of time": lambda: (
-            lambda s: lambda: tg.window_join(
-                *s, on="ts", by="k", window=50_000, threads=THREADS
-            ).num_rows
-        )(tables()),
-        "window of rows": lambda: (
-            lambda s: lambda: tg.window_join(
-                *s, on="ts", by="k", window=rows(50_000), threads=THREADS
-            ).num_rows
-        )(tables()),
-        "band": lambda: (
-            lambda s: lambda: tg.band_join(*s, on="x", within=2e-6, threads=THREADS).num_rows
-        )(tables()),
-        "aggregate": lambda: (
-            lambda s: lambda: tg.aggregate(
-                s, on="ts", size=200_000, advance=50_000, by="k", aggs=SUMS, threads=THREADS
-            ).num_rows
-        )(tables()),
-        "aggregate of text": lambda: (
-            lambda s: lambda: tg.aggregate(
-                s, on="ts", size=200_000, by="k", aggs=SUMS, threads=THREADS
-            ).num_rows
-        )(tables(text=True)),
-        "sessions": lambda: (
-            lambda s: lambda: tg.aggregate(
-                s, on="ts", session=1000, by="k", aggs=SUMS, threads=THREADS
-            ).num_rows
-        )(tables()),
-        "merge": lambda: (lambda s: lambda: tg.merge(s, threads=THREADS).num_rows)(
-            tables(text=True)
-        ),
-        "IntervalJoin": lambda: (
-            lambda s: lambda: read(tg.IntervalJoin(*s, by="k", **NEAR), s)
-        )(tables()),
-        "IntervalJoin of text": lambda: (
-            lambda s: lambda: read(tg.IntervalJoin(*s, by="k", how="full", **NEAR), s)
-        )(tables(text=True)),
-        "WindowJoin": lambda: (
-            lambda s: lambda: read(
-                tg.WindowJoin(
-                    *s, on="ts", window=2000, where=left.v == right.v, threads=THREADS
-                ),
-                s,
-            )
-        )(tables()),
-        "BandJoin": lambda: (
-            lambda s: lambda: read(
-                tg.BandJoin(*s, on="x", within=1e-5, time="ts", window=100_000, threads=THREADS), s
-            )
-        )(tables()),
-        "Aggregate": lambda: (
-            lambda s: lambda: read(
-                tg.Aggregate(
-                    s[0], on="ts", size=200_000, advance=50_000, by="k", aggs=SUMS, sources=2
-                ),
-                s,
-            )
-        )(tables()),
-        "Merge": lambda: (lambda s: lambda: read(tg.Merge(s[0], sources=2), s))(
-            tables(text=True)
-        ),
-        "snapshot": lambda: (
-            lambda s: lambda: snapshots(tg.IntervalJoin(*s, by="k", **NEAR), s)
-        )(tables(text=True)),
-    }
+def rows_of(function: Callable[..., pa.Table], **arguments: object) -> Callable[..., int]:
+    """Make a call that counts the rows of a result."""
+    return lambda *sides: function(*sides, threads=THREADS, **arguments).num_rows
+
+
+def fed(operator: Callable[..., object], **arguments: object) -> Callable[..., int]:
+    """Make a call that counts the rows of an operator of all sides."""
+    return lambda *sides: read(operator(*sides, threads=THREADS, **arguments), sides)
+
+
+def fed_alike(operator: Callable[..., object], **arguments: object) -> Callable[..., int]:
+    """Make a call that counts the rows of an operator whose sources are alike."""
+    return lambda *sides: read(operator(sides[0], sources=2, threads=THREADS, **arguments), sides)
+
+
+TEXT = partial(tables, text=True)
+BY_KEY = NEAR | {"by": "k"}
+AT_ONCE = {"on": "ts", "lower": 0, "upper": 0}
+SLIDING = {"on": "ts", "size": 200_000, "advance": 50_000, "by": "k", "aggs": SUMS}
+
+Data = Callable[[], tuple[pa.Table, ...]]
+
+KINDS: dict[str, tuple[Data, Callable[..., int]]] = {
+    "interval": (tables, rows_of(tg.interval_join, **BY_KEY)),
+    "interval of text": (TEXT, rows_of(tg.interval_join, how="left", **BY_KEY)),
+    "interval of two keys": (
+        partial(tables, keys=50),
+        rows_of(tg.interval_join, how="full", by=["k", "v"], **NEAR),
+    ),
+    "interval in disorder": (
+        partial(tables, disorder=True),
+        rows_of(tg.interval_join, how="full", **BY_KEY),
+    ),
+    "interval with a condition": (
+        partial(tables, keys=10_000),
+        rows_of(tg.interval_join, where=left.x + right.x < 1.2, **BY_KEY),
+    ),
+    "interval by value": (
+        tables,
+        rows_of(tg.interval_join, on="ts", lower=-200, upper=200, where=left.v == right.v),
+    ),
+    "interval in batches": (
+        partial(tables, keys=5_000),
+        lambda *s: sum(batch.num_rows for batch in tg.interval_join_batches(*s, **BY_KEY)),
+    ),
+    "everything with everything": (
+        lambda: (one_key(100_000),) * 2,
+        rows_of(tg.interval_join, by="k", **AT_ONCE),
+    ),
+    "more than any machine has": (
+        lambda: (one_key(1_000_000),) * 2,
+        rows_of(tg.interval_join, by="k", **AT_ONCE),
+    ),
+    "long texts": (lambda: (blobs(40, MIB), one_key(40)), rows_of(tg.interval_join, **AT_ONCE)),
+    "window of time": (tables, rows_of(tg.window_join, on="ts", by="k", window=50_000)),
+    "window of rows": (tables, rows_of(tg.window_join, on="ts", by="k", window=rows(50_000))),
+    "band": (tables, rows_of(tg.band_join, on="x", within=4e-6)),
+    "aggregate": (tables, rows_of(one_of(tg.aggregate), **SLIDING)),
+    "aggregate of text": (TEXT, rows_of(one_of(tg.aggregate), **SLIDING)),
+    "sessions": (
+        tables,
+        rows_of(one_of(tg.aggregate), on="ts", session=1000, by="k", aggs=SUMS),
+    ),
+    "merge": (TEXT, rows_of(one_of(tg.merge))),
+    "IntervalJoin": (tables, fed(tg.IntervalJoin, **BY_KEY)),
+    "IntervalJoin of text": (TEXT, fed(tg.IntervalJoin, how="full", **BY_KEY)),
+    "WindowJoin": (tables, fed(tg.WindowJoin, on="ts", window=2000, where=left.v == right.v)),
+    "BandJoin": (tables, fed(tg.BandJoin, on="x", within=1e-5, time="ts", window=100_000)),
+    "Aggregate": (tables, fed_alike(tg.Aggregate, **SLIDING)),
+    "Merge": (TEXT, fed_alike(tg.Merge)),
+    "snapshot": (TEXT, snapshots),
+}
+"""What can be tried: what makes the data, and the call."""
 
 
 def size() -> int:
     """Bytes of addresses that this process has."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 SMALL = pa.table({"ts": [1, 2, 3], "k": [7, 8, 7]})
@@ -209,7 +189,8 @@ def outcome(call: Callable[[], object]) -> dict[str, object]:
 
 def main(kind: str, allowances: list[int]) -> None:
     """Try the kind with each allowance in MiB."""
-    call = kinds()[kind]()
+    make, counted = KINDS[kind]
+    call = partial(counted, *make())
     small_join()
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     for allowance in allowances:
@@ -220,7 +201,8 @@ def main(kind: str, allowances: list[int]) -> None:
         tight = outcome(small_join)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
         line = {"allowance": allowance, **tried, "tight": tight, "free": outcome(small_join)}
-        print(json.dumps(line), flush=True)
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

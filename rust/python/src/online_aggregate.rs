@@ -12,7 +12,7 @@ use crate::aggregate::Arguments;
 use crate::error::raise;
 use crate::input::{bound, count, schema};
 use crate::interrupt::detached;
-use crate::operator::{self, Source, check_process, source_stats};
+use crate::operator::{self, Source, bytes, check_process, source_stats};
 
 /// Aggregate rows as they come.
 #[pyclass(frozen, module = "tidegate")]
@@ -127,7 +127,7 @@ impl Aggregate {
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         check_process(self.process, "aggregation")?;
         let snapshot = detached(py, || self.lock().snapshot())?;
-        Ok(PyBytes::new(py, &snapshot))
+        bytes(py, &snapshot)
     }
 
     /// Go on from a snapshot.

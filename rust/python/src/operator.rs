@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch};
 use tidegate::incremental::{self, News, Polled, SourceStats, lock};
 use tidegate::{Error, Stop};
@@ -185,6 +185,14 @@ pub(crate) fn poll<'py>(
 /// Batches as a `pyarrow.Table`.
 pub(crate) fn table<'py>(py: Python<'py>, batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<Bound<'py, PyAny>> {
     pyo3_arrow::PyTable::try_new(batches, schema)?.into_pyarrow(py)
+}
+
+/// A copy of bytes; Python's error where it has no memory for them.
+pub(crate) fn bytes<'py>(py: Python<'py>, of: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, of.len(), |bytes| {
+        bytes.copy_from_slice(of);
+        Ok(())
+    })
 }
 
 /// Numbers that describe sources, one dict a source, and their sums into `total`.

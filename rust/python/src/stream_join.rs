@@ -13,7 +13,7 @@ use tidegate::incremental::{self, Figure, News, StreamOptions};
 use crate::error::raise;
 use crate::input::{bound, count};
 use crate::interrupt::detached;
-use crate::operator::{self, Source, check_process, source_stats};
+use crate::operator::{self, Source, bytes, check_process, source_stats};
 
 /// Join the rows of sources.
 #[pyclass(frozen, subclass, module = "tidegate")]
@@ -168,7 +168,7 @@ impl StreamJoin {
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         check_process(self.process, "join")?;
         let snapshot = detached(py, || self.lock().snapshot())?;
-        Ok(PyBytes::new(py, &snapshot))
+        bytes(py, &snapshot)
     }
 
     /// Go on from a snapshot.

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(raised(|| demand_values::<u64>(usize::MAX)), Some(usize::MAX));
         assert_eq!(raised(|| crate::pages::Pages::<u64>::new(usize::MAX / 4)), Some(usize::MAX));
         assert_eq!(raised(|| crate::pages::Pages::<u8>::new(usize::MAX - 5)), Some(usize::MAX - 5));
-        assert_eq!(raised(|| crate::pages::Pages::<u8>::new(isize::MAX as usize)), Some(isize::MAX as usize));
+        assert_eq!(raised(|| crate::pages::Pages::<u8>::new(isize::MAX as usize)), Some(1 << 63));
     }
 
     #[test]

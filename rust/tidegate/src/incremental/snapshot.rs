@@ -15,8 +15,10 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take;
+use tidegate_structures::memory;
 
 use super::plain::{from_plain, plain_type, to_plain};
+use super::source::batch_bytes;
 use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
@@ -49,6 +51,7 @@ impl Writer {
     }
 
     pub(super) fn bytes(&mut self, value: &[u8]) {
+        memory::reserve(&mut self.0, size_of::<u64>() + value.len());
         self.number(value.len() as u64);
         self.0.extend(value);
     }
@@ -62,6 +65,9 @@ impl Writer {
     /// Writes rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and without
     /// dictionaries.
     pub(super) fn table(&mut self, rows: &RecordBatch) -> Result<()> {
+        // The rows are copied column by column, then as a stream.
+        memory::check();
+        memory::demand(batch_bytes(rows).saturating_mul(2));
         let all = UInt32Array::from_iter_values(0..rows.num_rows() as u32);
         let columns = rows.columns().iter().map(|column| to_plain(&take(column, &all, None)?));
         let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
@@ -70,7 +76,7 @@ impl Writer {
         let fields: Vec<Field> =
             fields.map(|field| Field::clone(field).with_data_type(plain_type(field.data_type()))).collect();
         let rows = batch(&Arc::new(Schema::new(fields)), columns, rows.num_rows())?;
-        let mut stream = StreamWriter::try_new(Vec::new(), &rows.schema())?;
+        let mut stream = StreamWriter::try_new(memory::vec(batch_bytes(&rows)), &rows.schema())?;
         stream.write(&rows)?;
         stream.finish()?;
         let stream = stream.into_inner()?;

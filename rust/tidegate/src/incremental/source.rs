@@ -12,6 +12,7 @@ use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Rejected, Run};
+use tidegate_structures::memory;
 use tidegate_sync::{Budget, Charge, Stop};
 
 use super::late::{Late, LateRows};
@@ -308,6 +309,7 @@ impl Source {
         writer.flag(self.gate.is_none());
         writer.number(self.rows_in);
         writer.number(self.rows_late);
+        memory::demand(rows.iter().map(batch_bytes).sum());
         writer.table(&concat_batches(&self.stream.schema, &rows)?)
     }
 

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 
-use tidegate_operators::driver::in_background;
 use tidegate_structures::gate::MAX_SOURCES;
 
 use super::merge::{Merge, MergeOptions, MergeStats};
 use super::source::columns;
 use super::{Polled, lock};
+use crate::background::in_background;
 use crate::batches::Next;
 use crate::time::Bound;
 use crate::{Error, Result};
@@ -173,8 +173,7 @@ impl MergeStreams {
         state.reading = Reading::Asked(asked);
         if !state.has_thread {
             let shared = self.shared.clone();
-            in_background(move || read_on(&shared))
-                .map_err(|error| Error::memory(format!("a thread could not be started: {error}")))?;
+            in_background(move || read_on(&shared))?;
             state.has_thread = true;
         }
         self.shared.changed.notify_all();

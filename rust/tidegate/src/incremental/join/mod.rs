@@ -219,7 +219,12 @@ impl StreamJoin {
         }
         // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
         memory::ready()?;
-        match Error::catch_unwound(|| self.try_step()) {
+        self.whole(Self::try_step)
+    }
+
+    /// Does work that is of no use unless it is done as a whole.
+    fn whole<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        match Error::catch_unwound(|| work(self)) {
             Ok(done) => done.inspect_err(|error| self.failed = Some(error.clone())),
             Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
         }

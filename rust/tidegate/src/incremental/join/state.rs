@@ -49,7 +49,7 @@ impl StreamJoin {
     /// is joined first; its results are in the snapshot until they are polled.
     pub fn snapshot(&mut self) -> Result<Vec<u8>> {
         self.catch_up()?;
-        self.release()?;
+        self.whole(Self::release)?;
         let mut writer = Writer::new(&self.query);
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
