@@ -135,6 +135,9 @@ def test_a_crash_at_any_step_leaves_what_a_run_goes_on_with(folder, query, out):
     assert len(crashes.found) > 10
     for left in crashes.found:
         crashes.restore(left)
+        saved, parts = Saved.load("state"), [*(folder / "out").glob("part-*.parquet")]
+        # Others see a part once it counts.
+        assert len(parts) <= (saved.output["parts"] if parts else 0)
         result = run(*command(query, out))
         assert result.exit_code == 0, (left.keys(), result.output)
         assert rows_of(folder, out) == right, left.keys()
