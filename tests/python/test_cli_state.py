@@ -11,7 +11,9 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -28,8 +30,13 @@ from following_run import (
     stopped,
     wanted,
 )
+from tidegate.cli import feeding
+from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.saved import Saved
-from tidegate.files import LEFTOVER_AGE_S, batch_writer, format_of
+from tidegate.cli.tables import Output
+from tidegate.files import LEFTOVER_AGE_S, Format, batch_writer, format_of
+from tidegate.followers import Piece, Place
+from tidegate.growing import Mark
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -493,3 +500,67 @@ def test_temporary_files_that_a_kill_left_are_removed(folder):
             writer.write_batch(batch)
         assert names(folder) == {"out.csv", new.name, locked.name}
         holder.communicate(b"", timeout=PATIENCE)
+
+
+# Checkpoints beside pushes
+
+
+class Pushed:
+    """An operator of one source, which notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.sources = [self]
+        self.schema = pa.schema({"x": pa.int64()})
+        self.feeder: feeding.Feeder | None = None
+
+    def push(self, _rows: pa.Table) -> None:
+        assert self.feeder is not None
+        self.calls.append("push with lock" if self.feeder.pushing.locked() else "push")
+
+    def late(self) -> None:
+        self.calls.append("late")
+
+    def poll(self) -> None:
+        self.calls.append("poll")
+
+    def snapshot(self) -> bytes:
+        self.calls.append("snapshot")
+        return b""
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def stats(self) -> dict[str, object]:
+        return {"watermark": 0, "sources": [{"watermark": None, "closed": False}]}
+
+
+def test_a_checkpoint_waits_for_pushes_and_their_places(folder):
+    operator, stop = Pushed(), threading.Event()
+    end = Place(Mark(9, 1, 2, "edges"), operator.schema)
+    pieces = [Piece(pa.table({"x": [1]}), end)]
+    follower = SimpleNamespace(pieces=lambda: iter(pieces))
+    feeder = feeding.Feeder(
+        operator, 0, feeding.Reading(follower, None, ["x"], threading.Event(), stop)
+    )
+    operator.feeder = feeder
+    feeder.run()
+    assert feeder.failure is None
+    assert operator.calls == ["push with lock", "late", "close"]
+    assert feeder.place == end
+    operator.calls.clear()
+    output = Output("out.csv", Format.CSV, force=False)
+    kept = Kept(Keeping("state", 10), "join", (), output, None)
+    live = SimpleNamespace(prepare=dict, publish=lambda: operator.calls.append("publish"))
+    checkpoints = Checkpoints(kept, operator, [feeder], live)
+    writing = threading.Thread(target=checkpoints.write)
+    with feeder.pushing:
+        writing.start()
+        writing.join(0.2)
+        assert operator.calls == []
+    writing.join(PATIENCE)
+    assert operator.calls == ["poll", "snapshot", "publish"]
+    assert Saved.load("state").places == (end,)
+    # Nothing new is not written again.
+    checkpoints.write()
+    assert operator.calls == ["poll", "snapshot", "publish", "poll"]
