@@ -30,7 +30,7 @@ from following_run import (
     stopped,
     wanted,
 )
-from tidegate.cli import feeding
+from tidegate.cli import feeding, following
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Output
@@ -195,6 +195,16 @@ def test_signals_write_a_last_checkpoint(folder, started, number):
     assert names(folder) == {"out.csv", "state"}
 
 
+def test_a_hang_up_that_is_ignored_stops_nothing(monkeypatch):
+    # As under nohup.
+    assert signal.SIGHUP in following._stopping()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signal.SIGHUP not in following._stopping()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 # What is refused
 
 
@@ -259,6 +269,7 @@ def test_a_state_of_other_work_is_refused(interrupted):
     assert "is of an output as csv with ts (int64)" in refused(*join, "--columns", "ts")
     assert "is of an output as csv" in refused(*command("join", "out.arrows"))
     assert "another query" in refused(*join, "--lower", "-41")
+    assert "another query" in refused(*join, "--lateness", "5")
     assert "which --force would replace" in refused(*join, "--force")
     assert (interrupted / "out.csv").read_bytes() == rows
 
@@ -335,7 +346,11 @@ def test_two_runs_with_one_state_are_refused(folder, started):
     growing.grow(40)
     process = started(*command("join", "out.csv"))
     until((folder / "state").exists)
-    assert "state: another run is going on with it" in refused(*command("join", "other.csv"))
+    (folder / "linked").symlink_to("state")
+    for state in ("state", "linked"):
+        arguments = [(state if one == "state" else one) for one in command("join", "other.csv")]
+        assert f"{state}: another run is going on with it" in refused(*arguments)
+    (folder / "linked").unlink()
     # A kill releases it.
     process.kill()
     process.wait(PATIENCE)

@@ -52,7 +52,8 @@ class Kept:
         path = Path(keeping.state)
         _check_lasting(inputs, output)
         _check_state(path, inputs, output)
-        lock = path.resolve().with_name(f"{path.name}.lock")
+        # That of the file itself, whatever links to it.
+        lock = path.resolve().with_name(f"{path.resolve().name}.lock")
         with ExitStack() as stack:
             with naming(keeping.state, "cannot be kept"):
                 stack.enter_context(held(lock, keeping.state))
