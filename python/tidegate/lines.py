@@ -21,6 +21,11 @@ LINES = re.compile(rb"(?:" + PART.pattern + rb"\n)*+")
 BEGIN, OPEN, CLOSED = b"\n", b'\n"', b'\n""'
 
 
+# By byte: whether a quote behind it opens a value, or opens one again.
+BEFORE_QUOTES = np.zeros(256, np.bool_)
+BEFORE_QUOTES[list(b',\n\r"')] = True
+
+
 class LineEnds:
     """Finds line ends in text that is given piece by piece."""
 
@@ -43,13 +48,16 @@ class LineEnds:
         """Pair each quote with the next; that is right unless a quote stands within plain text."""
         codes = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(codes == ord('"'))
-        if not np.isin(codes[quotes[::2] - 1], np.frombuffer(b',\n\r"', np.uint8)).all():
+        if not BEFORE_QUOTES[codes[quotes[::2] - 1]].all():
             return None
         self._before = text[-1:]
         if len(quotes) % 2:
             self._before = OPEN
         elif quotes[-1] == len(text) - 1:
             self._before = CLOSED
+        last = text.rfind(b"\n")
+        if np.searchsorted(quotes, last) % 2 == 0:
+            return last + 1
         breaks = np.flatnonzero(codes == ord("\n"))
         ends = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
         return int(ends[-1]) + 1 if len(ends) else 0
