@@ -16,7 +16,7 @@ import pyarrow.csv
 from tidegate import TidegateError
 from tidegate.files import CSV_PARSING, Format, csv_conversion, reading
 from tidegate.growing import Edges, GrowingFile, Mark
-from tidegate.lines import LineEnds, first_end, open_quote
+from tidegate.lines import LineEnds, count_breaks, first_end, open_quote
 
 # How each message of an Arrow stream begins.
 STREAM_HEAD = b"\xff\xff\xff\xff"
@@ -218,10 +218,10 @@ class _CsvFollower:
             conversion.column_types = types
         # All at once: a block has whole lines, however long they are.
         options.block_size = len(lines) + 1
-        first = self._lines - lines.count(b"\n") + 1
         try:
             return pyarrow.csv.read_csv(pa.BufferReader(lines), options, CSV_PARSING, conversion)
         except pa.ArrowInvalid as error:
+            first = self._lines - count_breaks(lines) + 1
             message = f"in lines {first:,} to {max(self._lines, first):,}: {error}"
             raise pa.ArrowInvalid(message) from error
 
@@ -247,7 +247,7 @@ class _CsvFollower:
 
     def _handed_on(self, lines: bytes) -> bytes:
         self._edges.add(lines)
-        self._lines += lines.count(b"\n")
+        self._lines += count_breaks(lines)
         return lines
 
     def _raise_unending(self, fault: str) -> NoReturn:

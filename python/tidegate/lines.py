@@ -82,6 +82,11 @@ def open_quote(text: bytes) -> int | None:
     return place if text[place : place + 1] == b'"' else None
 
 
+def count_breaks(text: bytes) -> int:
+    """Count line breaks, those between quotes included."""
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
+
+
 def first_end(text: bytes, start: int) -> int:
     """Tell where the line ends that begins at `start`."""
     return min(_end(PART, text, start) + 1, len(text))
