@@ -1,9 +1,9 @@
-"""The bytes of files that grow, through renames, and through a stop of whoever reads them.
+"""The bytes of files that grow, through renames, and from one run of a reader to the next.
 
 A file is known again by its device and inode, where there are such, and by its first and last
 bytes before a position. One that was renamed is read to its end; then the file that has its name
-now is read from its beginning. Everything else that may become of a file is an error: it was cut,
-written over, removed or replaced, and rows would be lost or come twice.
+now is read from its beginning. A file that was cut, written over, removed or replaced is an error,
+because rows would be lost or come twice.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ class Edges:
 
     @classmethod
     def of(cls, descriptor: int, position: int) -> "Edges":
-        """Read those of a file; where it is shorter, they are others."""
+        """Read the edges of a file; a shorter file has other edges."""
         edges = cls()
         edges.position = position
         edges._head = _read_at(descriptor, 0, min(position, EDGE_BYTES))
@@ -154,7 +154,7 @@ class GrowingFile:
             found = os.read(self._descriptor, most)
             if found:
                 if self.may_grow:
-                    # Afterwards: whoever writes a file over begins with its beginning.
+                    # After the read, as a writer that replaces bytes begins with the first.
                     self._check_edges()
                 self.edges.add(found)
             elif is_over:
@@ -221,7 +221,7 @@ class GrowingFile:
         return os.name != "posix" or bool(select.select([self._descriptor], [], [], PATIENCE_S)[0])
 
     def read(self, size: int) -> bytes:
-        """Wait for so many bytes; there are fewer at the end only."""
+        """Wait for `size` bytes; fewer come at the end only."""
         parts: list[bytes] = []
         missing = size
         while missing and (part := self.next_bytes(missing)):

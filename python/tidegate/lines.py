@@ -83,7 +83,7 @@ def open_quote(text: bytes) -> int | None:
 
 
 def count_breaks(text: bytes) -> int:
-    """Count line breaks, those between quotes included."""
+    """Count all line breaks, also the ones between quotes."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
 
 

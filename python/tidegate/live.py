@@ -1,4 +1,4 @@
-"""Event tables that others can read while they are written, and that outlast whoever writes them.
+"""Event tables that others can read while they are written, and that outlast a killed writer.
 
 Without a state, a CSV file or an Arrow stream is written batch by batch. With one, an output also
 tells what of it lasts, for the state to say, and is cut to that when a run goes on:
@@ -247,7 +247,7 @@ def _check_unused(target: Target, beginning: bytes) -> None:
 
 
 def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> None:
-    """Look whether a file has what the state counts, and nothing of somebody else."""
+    """Check that a file has the bytes that the state counts, and no bytes of another writer."""
     found = os.fstat(descriptor)
     counted = f"{path}: the state is of its first {mark.position:,} bytes"
     if found.st_size < mark.position:

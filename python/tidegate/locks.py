@@ -41,7 +41,7 @@ def held(path: Path, what: str) -> Iterator[None]:
                 "or give another state and another OUT"
             )
             raise StateError(message)
-        # Whoever held it before may have removed it since it was opened here.
+        # The run that held it before may have removed it since it was opened here.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 break

@@ -85,7 +85,7 @@ class Kept:
         target = Target(Path(output.name), output.layout, operator.schema, output.force)
         with live_output(target, known) as live:
             checkpoints = Checkpoints(self, operator, feeders, live)
-            # Before the output has rows: those without a state would be nobody's.
+            # Before the output has rows, as a new run refuses an output with rows and no state.
             checkpoints.write()
             yield checkpoints
             checkpoints.write()

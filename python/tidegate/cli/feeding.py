@@ -77,7 +77,7 @@ class Feeder(threading.Thread):
         reading.news.set()
 
     def _wait_for_others(self, pushed: int) -> None:
-        """Wait while much of this file is held for those that are behind it."""
+        """Wait while many rows of this file are held for files that are behind it."""
         own = self._operator.stats()["sources"][self._number]["watermark"]
         if own is not None:
             self._held.append((own, pushed))

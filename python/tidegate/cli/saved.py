@@ -1,29 +1,34 @@
 """The state of a command on growing files: one file that binds inputs, operator and output.
 
-A state counts a prefix of each input, what the operator holds after these rows, and the output
-that it has given for them. A run that goes on has the operator restored, the inputs read from there
-on, and the output cut to what is counted. As results are a function of the rows alone, and not of
-when they are read, the output of any number of runs is that of one.
+A state counts a prefix of each input, the rows that the operator holds after these prefixes, and
+the output that it has given for them. A run that goes on restores the operator, reads each input
+behind its prefix, and cuts the output to the bytes or parts that the state counts. Results are a
+function of the rows alone, and not of the time at which rows are read. So any number of runs write
+the output of one.
 
-A checkpoint makes these steps, in this order, while nobody pushes rows:
+A checkpoint has four steps:
 
-1. All final results are written to the output, and the operator's snapshot and the inputs' places
-   are taken.
+1. While no source is pushed to, all final results are written to the output, and the operator's
+   snapshot and the inputs' places are taken.
 2. The output is synced (`Live.prepare`).
-3. The state is written under another name and synced, takes the place of the one before, and the
-   folder is synced.
-4. What of the output has no name yet gets it (`Live.publish`).
+3. The state is written under a temporary name and synced; it is renamed, which replaces the state
+   before it; the folder is synced.
+4. A new part of the output gets its name (`Live.publish`).
 
-Killed before step 3 renames the state, or without power, a run leaves the state before, and an
-output that has at least what that state counts, since step 2 came before step 3 at that time, too:
-the rest is cut off, and the rows are read again. Killed after it, a run leaves the new state, and
-an output that has what it counts; a part that step 4 had not named is named then. A rename happens
-or does not, so there is no other case. Where step 2 or 3 fails, as on a full disk, the run ends
-with an error and leaves one of the same two. A new output is created before its first state; killed
-in between, a run leaves an output without rows, with which a new run may begin.
+A kill or a loss of power leaves one of two cases, as a rename happens or does not:
 
-A file begins with a line that has its version and the digest of all that follows; a line of JSON
-and the operator's snapshot follow.
+- Before the rename of step 3, the former state is there. Its own step 2 came before its rename, so
+  the output has all that it counts. The next run cuts off the rest and reads the rows again.
+- After the rename, the new state is there, and step 2 has made the output that it counts last. If
+  step 4 is missing, the next run does it.
+
+Where a step fails, as on a full disk, the run ends with an error and leaves one of these two cases.
+A new output is created before its first state. A kill in between leaves an output without rows,
+with which a new run may begin. At the end of all inputs the output gets its end mark and is synced,
+and then the state is removed; a kill in between leaves a state whose run has only that to do again.
+
+The file begins with a line that has its version and the digest of all other bytes. A line of JSON
+follows, and then the operator's snapshot.
 """
 
 import hashlib
