@@ -44,13 +44,14 @@ CSV has the type of its values in the lines that are there at first. A file that
 to its end, and then the one that gets its name; one that is cut, written over, removed or replaced
 ends the command with an error.
 
-With --state FILE, OUT has each row once, whatever ends a run: Ctrl-C, an error, a kill, a loss of
-power, a full disk. The same command goes on from the last checkpoint; there is one every
---checkpoint, and one when a signal stops the run. FILE counts how far the files were read and how
-much of OUT they gave: what OUT has behind that is cut off, and written again. OUT is CSV, an Arrow
-stream, or with / at its end a folder of Parquet parts, which appear as they are counted. Standard
-streams and pipes are refused, as they can neither be read again nor taken back. FILE goes when all
-files have ended; FILE.lock is there while a run uses it.
+With --state FILE, OUT gets each row once, whatever ends a run: Ctrl-C, an error, a kill, a loss of
+power, a full disk. Give the same command again, and it goes on from the last checkpoint, which is
+--checkpoint old at most; a signal that stops the run makes one, too. FILE counts how far the inputs
+were read, and how much of OUT they gave. A run that goes on cuts off the rest of OUT and writes it
+again; the rows and their order are the same. OUT is CSV, an Arrow stream, or, with / at its end, a
+folder of Parquet parts, which others see once they count. Standard streams and pipes are refused:
+they cannot be read again or taken back. FILE is removed once all inputs have ended, and FILE.lock
+when a run ends.
 
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
 unit; or none for no bound.
