@@ -186,7 +186,9 @@ def test_a_quote_that_is_never_closed_is_named(folder):
     add(path, '3,y\n4,"a","open\n' + "5,z\n" * 100)
     assert next(pieces).rows["ts"].to_pylist() == [3]
     found = []
-    reader = threading.Thread(target=lambda: found.extend(errors(lambda: next(pieces))))
+    reader = threading.Thread(
+        target=lambda: found.extend(errors(lambda: next(pieces))), daemon=True
+    )
     reader.start()
     # Piece by piece, as a search from the beginning for each would never end.
     for _ in range(40):

@@ -57,7 +57,7 @@ class Table:
 def following(name: str, place: Place | None = None) -> Iterator[Piece]:
     layout = Format.CSV if name.endswith("csv") else Format.ARROW
     stop = threading.Event()
-    timer = threading.Timer(30, stop.set)
+    timer = threading.Timer(50, stop.set)
     timer.daemon = True
     timer.start()
     return follow(name, layout, stop, place=place).pieces()
