@@ -9,7 +9,7 @@ use tidegate::{Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next
 
 use crate::error::raise;
 use crate::input::{Input, check_distinct, count, name_pairs, names, take};
-use crate::reader::{BatchReader, BatchStream, Numbers};
+use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::{expression, interrupt};
 
 /// Return the number of threads that a call uses when it does not say.
@@ -139,7 +139,7 @@ impl BatchStream for Batches {
         Batches::close(self);
     }
 
-    fn is_at_work(&self) -> bool {
-        Batches::is_at_work(self)
+    fn held(&self) -> Held {
+        Batches::held(self)
     }
 }

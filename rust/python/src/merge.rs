@@ -16,7 +16,7 @@ use crate::error::raise;
 use crate::input::{Input, UserThread, bound, count, schema, take};
 use crate::interrupt::{self, PATIENCE, detached};
 use crate::operator::{self, Source, check_process, source_stats};
-use crate::reader::{BatchReader, BatchStream, Numbers};
+use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 
 /// Merge sorted streams into one.
 #[pyfunction]
@@ -160,8 +160,8 @@ impl BatchStream for Merging {
         self.merge.close();
     }
 
-    fn is_at_work(&self) -> bool {
-        self.merge.is_reading()
+    fn held(&self) -> Held {
+        self.merge.held()
     }
 
     fn user_thread(&self) -> Option<u64> {

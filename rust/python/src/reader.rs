@@ -1,5 +1,6 @@
 //! The reader of a result's batches.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,8 @@ pub(crate) trait BatchStream: Send + Sync {
     /// Ends the work; reads fail from now on.
     fn close(&self);
 
-    /// Whether threads of it still hold inputs.
-    fn is_at_work(&self) -> bool;
+    /// What lives as long as this, and as long as threads of it hold inputs.
+    fn held(&self) -> Held;
 
     /// The thread, by Python's number, that runs user code to make batches, if there is one.
     fn user_thread(&self) -> Option<u64> {
@@ -46,8 +47,14 @@ pub(crate) trait BatchStream: Send + Sync {
 /// A stream that a reader and whoever reads on share.
 pub(crate) type SharedStream = Arc<dyn BatchStream>;
 
-/// Readers that may have threads, each with the process that these belong to.
-static OPEN: Mutex<Vec<(u32, Weak<dyn BatchStream>)>> = Mutex::new(Vec::new());
+/// Lives while threads hold inputs.
+pub(crate) type Held = Weak<dyn Any + Send + Sync>;
+
+/// A stream, what lives while threads of it hold inputs, and the process that these threads belong to.
+type Open = (u32, Weak<dyn BatchStream>, Held);
+
+/// Streams that may have threads.
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
 /// Ends all readers, and calls that go on after Ctrl-C, before the interpreter ends.
 ///
@@ -57,19 +64,22 @@ static OPEN: Mutex<Vec<(u32, Weak<dyn BatchStream>)>> = Mutex::new(Vec::new());
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
-    let here = open.into_iter().filter(|(process, _)| *process == std::process::id());
-    let readers: Vec<SharedStream> = here.filter_map(|(_, reader)| reader.upgrade()).collect();
+    let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
+    let readers: Vec<(Weak<dyn BatchStream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
     let calls = end_calls();
-    let is_at_work =
-        || readers.iter().any(|reader| reader.is_at_work()) || calls.iter().any(|call| call.strong_count() > 0);
-    py.detach(|| readers.iter().for_each(|reader| reader.close()));
+    py.detach(|| readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close()));
+    // A stream whose reader is not gone lives with it, too.
+    let own = |reader: &Weak<dyn BatchStream>| usize::from(reader.strong_count() > 0);
+    let is_at_work = || {
+        let mut readers = readers.iter();
+        readers.any(|(reader, held)| held.strong_count() > own(reader))
+            || calls.iter().any(|call| call.strong_count() > 0)
+    };
     let deadline = Instant::now() + PATIENCE;
-    while py.detach(is_at_work) && Instant::now() < deadline {
+    while is_at_work() && Instant::now() < deadline {
         py.detach(|| std::thread::sleep(Duration::from_millis(1)));
         py.check_signals()?;
     }
-    // Without the GIL: the last to hold a stream drops it, and streams may have threads to wait for.
-    py.detach(|| drop(readers));
     Ok(())
 }
 
@@ -88,8 +98,8 @@ impl BatchReader {
     pub(crate) fn new(batches: impl BatchStream + 'static, schema: SchemaRef, made_by: &'static str) -> Self {
         let (batches, process): (SharedStream, _) = (Arc::new(batches), std::process::id());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(_, reader)| reader.strong_count() > 0);
-        open.push((process, Arc::downgrade(&batches)));
+        open.retain(|(.., held)| held.strong_count() > 0);
+        open.push((process, Arc::downgrade(&batches), batches.held()));
         drop(open);
         BatchReader { batches, schema, made_by, process }
     }

@@ -1,7 +1,8 @@
 //! The batches of a result, made ahead of whoever reads them.
 
+use std::any::Any;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -222,10 +223,11 @@ impl Batches {
         drop((join, made));
     }
 
-    /// Whether threads of it still run, and hold the inputs.
-    pub fn is_at_work(&self) -> bool {
+    /// What lives as long as this, and as long as threads of it hold the inputs, which may be longer.
+    pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         // The thread that makes the pieces shares this until it has dropped the join.
-        Arc::strong_count(&self.shared) > 1
+        let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
+        Arc::downgrade(&shared)
     }
 }
 

@@ -124,7 +124,10 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
-    if let [column] = &columns[..] {
+    // A column of nothing but nulls has no order of its own, which the sort of one column does not take.
+    if let [column] = &columns[..]
+        && *column.data_type() != DataType::Null
+    {
         return Ok(sort_to_indices(column, Some(ASCENDING), None)?.values().to_vec());
     }
     let fields = columns.iter().map(|column| SortField::new_with_options(column.data_type().clone(), ASCENDING));

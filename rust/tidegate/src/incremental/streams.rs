@@ -1,9 +1,10 @@
 //! The merge of streams that are read as far as it needs them.
 
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -130,6 +131,12 @@ impl MergeStreams {
     /// Whether a stream is being read.
     pub fn is_reading(&self) -> bool {
         !matches!(self.shared.state().reading, Reading::Nobody)
+    }
+
+    /// What lives as long as this, and as long as a thread of it holds streams, which may be longer.
+    pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
+        let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
+        Arc::downgrade(&shared)
     }
 
     /// The next batch, if it comes within `patience`. After a failure the merge is closed.

@@ -1,0 +1,133 @@
+"""Columns of Arrow's type `null`, as polars has them for columns of which no value is known."""
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tidegate import (
+    Aggregate,
+    BandJoin,
+    IntervalJoin,
+    Merge,
+    SchemaError,
+    WindowJoin,
+    agg,
+    aggregate,
+    band_join,
+    interval_join,
+    merge,
+    window_join,
+)
+
+FRAME = pl.DataFrame({"ts": [1, 2, 3], "k": [1, 1, 2], "n": [None] * 3})
+SCHEMA = FRAME.to_arrow().schema
+TABLE = FRAME.to_arrow()
+TIGHT = {"on": "ts", "lower": 0, "upper": 0}
+
+
+def pushed(operator) -> pa.Table:
+    for source in operator.sources:
+        with source:
+            source.push(FRAME)
+    return pa.Table.from_batches(operator, operator.schema)
+
+
+def test_polars_gives_null_columns():
+    assert FRAME.schema["n"] == pl.Null
+    assert SCHEMA.field("n").type == pa.null()
+
+
+@pytest.mark.parametrize(
+    ("found", "rows"),
+    [
+        (lambda: interval_join(FRAME, FRAME, **TIGHT, by="k"), 3),
+        (lambda: interval_join(FRAME, FRAME, on="ts", lower=9, upper=9, how="full"), 6),
+        (lambda: window_join(FRAME, FRAME, on="ts", window=0), 3),
+        (lambda: window_join(FRAME, FRAME, on="ts", window=0, algorithm="scalejoin"), 3),
+        (lambda: band_join(FRAME, FRAME, on="ts", within=0), 3),
+        (lambda: pushed(IntervalJoin(SCHEMA, SCHEMA, **TIGHT)), 3),
+        (lambda: pushed(WindowJoin(SCHEMA, SCHEMA, on="ts", window=0)), 3),
+        (lambda: pushed(BandJoin(SCHEMA, SCHEMA, time="ts", window=0, on="ts", within=0)), 3),
+    ],
+)
+def test_they_ride_along_in_joins(found, rows):
+    table = found()
+    assert table.num_rows == rows
+    for name in ("n", "n_right"):
+        assert table.schema.field(name).type == pa.null()
+        assert table[name].to_pylist() == [None] * rows
+
+
+def test_they_ride_along_in_merges():
+    assert merge([FRAME, TABLE]).schema == SCHEMA
+    assert merge([FRAME]).equals(pushed(Merge(SCHEMA)))
+    assert merge([FRAME]).to_pylist() == FRAME.to_dicts()
+
+
+AGGS = {name: getattr(agg, name)("n") for name in ("count", "first", "last", "min", "max")}
+
+
+def test_aggregates_of_them():
+    windows = {"on": "ts", "size": 10, "aggs": AGGS}
+    expected = {"count": 0, "first": None, "last": None, "min": None, "max": None}
+    for table in (aggregate(FRAME, **windows), pushed(Aggregate(SCHEMA, **windows))):
+        (row,) = table.select(list(AGGS)).to_pylist()
+        assert row == expected
+        assert table.schema.field("first").type == pa.null()
+
+
+@pytest.mark.parametrize("by", ["n", ["n", "k"], ["k", "n"]])
+def test_null_is_a_group(by):
+    windows = {"on": "ts", "size": 10, "by": by, "aggs": {"rows": agg.count()}}
+    found = aggregate(FRAME, **windows)
+    assert found["rows"].to_pylist() == ([3] if by == "n" else [2, 1])
+    assert found.schema.field("n").type == pa.null()
+    assert pushed(Aggregate(SCHEMA, **windows)).equals(found)
+
+
+def test_null_keys_match_nothing():
+    assert interval_join(FRAME, FRAME, **TIGHT, by="n").num_rows == 0
+    assert interval_join(FRAME, FRAME, **TIGHT, by="n", how="anti").num_rows == 3
+    assert pushed(IntervalJoin(SCHEMA, SCHEMA, **TIGHT, by="n")).num_rows == 0
+
+
+def test_a_snapshot_with_them():
+    joining, going_on = (IntervalJoin(SCHEMA, SCHEMA, **TIGHT) for _ in range(2))
+    joining.sources[0].push(FRAME)
+    going_on.restore(joining.snapshot())
+    with going_on.sources[1] as source:
+        source.push(FRAME)
+    going_on.sources[0].close()
+    assert pa.Table.from_batches(going_on)["n"].to_pylist() == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: interval_join(FRAME, FRAME, on="n", lower=0, upper=0),
+            "left: column `n` is Null, expected a time",
+        ),
+        (
+            lambda: aggregate(FRAME, on="n", size=1, aggs=AGGS),
+            "column `n` is Null, expected a time",
+        ),
+        (lambda: merge([FRAME], on="n"), "column `n` is Null, expected a time"),
+        (lambda: Merge(SCHEMA, on="n"), "column `n` is Null, expected a time"),
+        (
+            lambda: band_join(FRAME, FRAME, on="n", within=0),
+            "left `n` is Null, right `n` is Null, expected two numbers",
+        ),
+        (
+            lambda: interval_join(FRAME, FRAME, **TIGHT, by=[("n", "k")]),
+            "left `n` is Null, right `k` is Int64; cast one of them",
+        ),
+        (
+            lambda: aggregate(FRAME, on="ts", size=1, aggs={"s": agg.sum("n")}),
+            "sum of column `n` of type Null: expected numbers; cast it first",
+        ),
+    ],
+)
+def test_where_values_are_needed_the_column_is_named(call, text):
+    with pytest.raises(SchemaError, match=text):
+        call()
