@@ -1,4 +1,4 @@
-"""Refuses subinterpreters: NumPy and pyarrow support none, and the process would hang at its end."""
+"""Refuses subinterpreters: NumPy and pyarrow support none, and the process would hang at exit."""
 
 import importlib
 
