@@ -202,7 +202,10 @@ class BatchReader(Generic[_StatsT_co]):
     One of `interval_join_batches` has all threads make batches, which wait when they are a few
     batches ahead of who reads. Until it is closed or gone it holds both inputs and 12 bytes a left
     row and 8 a right row (up to 60 a row for rows out of time order). One of `merge_batches` works
-    while a batch is asked of it, and holds what its streams have given beyond what is merged.
+    while a batch is asked of it, and holds what its streams have given beyond what is merged. A
+    thread of its own reads streams that may wait, such as those of a generator. A stream may ask
+    the merge that reads it for its `stats()`, and close it; asking it for a batch raises
+    `TidegateError`, as the batch would have to come before itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:

@@ -89,6 +89,8 @@ def in_child(script: str) -> str:
 HOLDING = """
     import ctypes, sys
     import pandas as pd, pyarrow as pa, tidegate
+    # No other thread gets the GIL between two calls of the consumer.
+    sys.setswitchinterval(1_000)
     sys.path.insert(0, {folder!r})
     from c_data import Array, P, Stream
 

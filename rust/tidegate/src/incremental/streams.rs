@@ -61,7 +61,9 @@ struct State {
     /// The open streams, those that hold the others back first: each one's watermark and number.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: Reading,
-    /// Whether the thread runs that reads streams which may wait.
+    /// Whether any stream may wait.
+    waits: bool,
+    /// Whether the thread runs that reads those which may.
     has_thread: bool,
     /// Why there is nothing more, until a call has said so.
     failed: Option<Error>,
@@ -101,6 +103,7 @@ impl MergeStreams {
         let state = State {
             merge,
             behind: (0..streams.len()).map(|number| Reverse((i64::MIN, number))).collect(),
+            waits: streams.iter().any(|stream| stream.waits),
             streams: streams.into_iter().map(Some).collect(),
             reading: Reading::Nobody,
             has_thread: false,
@@ -158,13 +161,16 @@ impl MergeStreams {
                 Reading::By(thread) if thread == std::thread::current().id() => return Err(within_itself()),
                 Reading::By(_) | Reading::Asked(_) => {}
                 Reading::Nobody => {
+                    // First, so that no stream is taken where there is no thread to read it.
+                    self.begin(&mut state)?;
                     let asked = state.lowest();
                     if asked.iter().all(|(_, stream)| !stream.waits) {
                         let given = read(asked);
                         state.take_in(given);
                         continue;
                     }
-                    self.ask(&mut state, asked)?;
+                    state.reading = Reading::Asked(asked);
+                    self.shared.changed.notify_all();
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -175,15 +181,13 @@ impl MergeStreams {
         }
     }
 
-    /// Has the thread read that does so, which begins with the first read.
-    fn ask(&self, state: &mut State, asked: Vec<(usize, Reader)>) -> Result<()> {
-        state.reading = Reading::Asked(asked);
-        if !state.has_thread {
+    /// Starts the thread that reads streams which may wait, if there are any.
+    fn begin(&self, state: &mut State) -> Result<()> {
+        if state.waits && !state.has_thread {
             let shared = self.shared.clone();
             in_background(move || read_on(&shared))?;
             state.has_thread = true;
         }
-        self.shared.changed.notify_all();
         Ok(())
     }
 }
