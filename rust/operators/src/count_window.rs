@@ -57,11 +57,14 @@ pub fn meetings(left: &[i64], right: &[i64], counts: Counts, driver: &Driver) ->
     assert!(left.len() < MAX_ROWS && right.len() < MAX_ROWS, "row numbers fit in 32 bits");
     let (left_order, right_order) = (time_order(left, driver)?, time_order(right, driver)?);
     let ends = ends(left, right, left_order.as_deref(), right_order.as_deref(), counts);
-    let mut places = Pages::new(right.len());
-    match &right_order {
-        None => places.iter_mut().zip(0..).for_each(|(place, nth)| *place = nth),
-        Some(order) => order.iter().zip(0..).for_each(|(&row, nth)| places[row as usize] = nth),
-    }
+    let places = match &right_order {
+        None => Pages::collect((0..right.len()).map(|nth| nth as i64)),
+        Some(order) => {
+            let mut places = Pages::unwritten(right.len());
+            order.iter().zip(0..).for_each(|(&row, nth)| places[row as usize].set(nth));
+            places.written()
+        }
+    };
     Ok((ends, places))
 }
 
@@ -100,13 +103,13 @@ fn ends(left: &[i64], right: &[i64], left_order: Option<&[u32]>, right_order: Op
         before.push(passed as u32);
     }
     // 2. A left row meets right rows until so many left rows more have come.
-    let mut ends = Pages::new(left.len());
+    let mut ends = Pages::unwritten(left.len());
     for nth in 0..left.len() {
         let first = before[nth].saturating_sub(u32::try_from(counts.right).unwrap_or(u32::MAX));
         let end = nth.checked_add(counts.left).and_then(|last| before.get(last)).copied();
-        ends[row(left_order, nth)] = [first, end.unwrap_or(right.len() as u32)];
+        ends[row(left_order, nth)].set([first, end.unwrap_or(right.len() as u32)]);
     }
-    Ends(ends)
+    Ends(ends.written())
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ static ALL: Bitmap = [!0; BLOCK_WORDS];
 #[derive(Debug, Default)]
 pub struct Bitmaps {
     rows: usize,
-    /// One a bucket, block by block; behind those of the last block, anything.
+    /// One a bucket, block by block; behind those of the last block, zeros.
     segments: Vec<Pages<u64>>,
 }
 
@@ -79,15 +79,14 @@ impl Bitmaps {
         let end = start + BLOCK;
         if segment == self.segments.len() {
             // Few rows take little memory, and many are not copied.
-            self.segments.push(Pages::new(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }));
+            self.segments.push(Pages::filled(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }, 0));
         }
         let words = &mut self.segments[segment];
         if end > words.len() {
-            let mut more = Pages::new(2 * start);
+            let mut more = Pages::filled(2 * start, 0);
             more[..start].copy_from_slice(words);
             *words = more;
         }
-        words[start..end].fill(0);
     }
 
     /// Adds the rows of a tile, given by bucket, and leaves none: whole cache lines, since each bucket's is another.

@@ -1,5 +1,7 @@
 //! Copies values given by their places, with the processor's gather instructions where it has them.
 
+use crate::pages::Slot;
+
 /// Whether what is written will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -28,7 +30,8 @@ impl Value for [u64; 2] {}
 /// # Panics
 ///
 /// When a place is not below the number of values, or `out` has another length than `places`.
-pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [T], store: Store) {
+pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: Store) {
+    let out = Slot::values(out);
     assert_eq!(places.len(), out.len(), "a value a place");
     let (done, in_range) = T::gather_wide(from, places, out, store);
     assert!(in_range, "a place is not below {}", from.len());
@@ -204,12 +207,14 @@ mod tests {
             let places: Vec<u32> = places.map(|place| place % len as u32).collect();
             for store in [Store::Cached, Store::Streaming] {
             let longs: Vec<u64> = (0..len as u64).map(|value| value << 40 | value).collect();
-            let mut out = Pages::new(places.len());
+            let mut out = Pages::unwritten(places.len());
             gather(&longs, &places, &mut out, store);
+            let out = out.written();
             prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == longs[*place as usize]));
             let words: Vec<u32> = (0..len as u32).map(|value| value << 8).collect();
-            let mut out = Pages::new(places.len());
+            let mut out = Pages::unwritten(places.len());
             gather(&words, &places, &mut out, store);
+            let out = out.written();
             prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == words[*place as usize]));
             }
         }
@@ -222,13 +227,15 @@ mod tests {
                 let mut places = [0_u32; 40];
                 places[bad] = place;
                 assert!(
-                    std::panic::catch_unwind(|| gather(&[1_u64; 5], &places, &mut [0; 40], Store::Cached)).is_err()
+                    std::panic::catch_unwind(|| gather(&[1_u64; 5], &places, Slot::of(&mut [0; 40]), Store::Cached))
+                        .is_err()
                 );
                 assert!(
-                    std::panic::catch_unwind(|| gather(&[1_u32; 5], &places, &mut [0; 40], Store::Cached)).is_err()
+                    std::panic::catch_unwind(|| gather(&[1_u32; 5], &places, Slot::of(&mut [0; 40]), Store::Cached))
+                        .is_err()
                 );
             }
         }
-        assert!(std::panic::catch_unwind(|| gather(&[] as &[u64], &[0], &mut [0], Store::Cached)).is_err());
+        assert!(std::panic::catch_unwind(|| gather(&[] as &[u64], &[0], Slot::of(&mut [0]), Store::Cached)).is_err());
     }
 }

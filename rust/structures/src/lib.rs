@@ -12,4 +12,5 @@ pub mod partition;
 pub mod records;
 pub mod scan;
 pub mod select;
+mod slots;
 pub mod wide;

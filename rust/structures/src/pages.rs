@@ -8,8 +8,10 @@
 //!
 //! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, a smaller one a block of the heap. The pool keeps up to
 //! [`POOL_BYTES`] that the process does not use at the moment. Beyond these, it keeps up to [`LENT_BYTES`] that are the
-//! kernel's to take as soon as anybody needs memory; until then they count as the process's. The contents of a new array
-//! are arbitrary, zeros or a former array's values, but do not change by themselves.
+//! kernel's to take as soon as anybody needs memory; until then they count as the process's.
+//!
+//! The contents of a new array are arbitrary, zeros or a former array's values. So it is [`Unwritten`]: its places are
+//! [`Slot`]s, which can be written to and not read, until all of them are [said to be written](Unwritten::written).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,6 +22,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{MmapMut, MmapOptions};
 
 use crate::memory::{self, OutOfMemory};
+pub use crate::slots::Slot;
 
 /// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
 const PAGE: usize = 4 << 10;
@@ -77,18 +80,127 @@ pub struct Pages<T> {
     values: PhantomData<T>,
 }
 
+/// An array of which nobody knows what has been written: it can only be written to.
+pub struct Unwritten<T>(Pages<T>);
+
+/// What a place of an array holds in a debug build until it is written: all bytes are this.
+const NOTHING: u8 = 0xa5;
+
+impl<T: AnyBitPattern + NoUninit> Unwritten<T> {
+    /// The array, all of whose places were written: in a debug build, a line of which none was panics.
+    pub fn written(self) -> Pages<T> {
+        let Unwritten(pages) = self;
+        if cfg!(debug_assertions) {
+            let lines = bytemuck::cast_slice::<T, u8>(&pages).chunks(size_of::<Line>());
+            let is_nothing = |line: &[u8]| line.len() >= size_of::<u64>() && line.iter().all(|&byte| byte == NOTHING);
+            let nothing = lines.enumerate().find(|(_, line)| is_nothing(line));
+            assert!(nothing.is_none(), "line {nothing:?} of an array was not written");
+        }
+        pages
+    }
+
+    /// The first places of the array, all of which were written.
+    pub fn written_upto(mut self, len: usize) -> Pages<T> {
+        self.0.truncate(len);
+        self.written()
+    }
+
+    /// Whether the memory is large and has been used before, so that it is mapped but in no cache.
+    pub fn is_warm(&self) -> bool {
+        matches!(&self.0.block, Block::Mapped(mapping) if mapping.used)
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> Default for Unwritten<T> {
+    fn default() -> Self {
+        Unwritten(Pages::default())
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> Deref for Unwritten<T> {
+    type Target = [Slot<T>];
+
+    #[inline]
+    fn deref(&self) -> &[Slot<T>] {
+        Slot::all(&self.0)
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> DerefMut for Unwritten<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Slot<T>] {
+        Slot::of(&mut self.0)
+    }
+}
+
+impl<T> fmt::Debug for Unwritten<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unwritten").field("len", &self.0.len).finish_non_exhaustive()
+    }
+}
+
+impl<T: AnyBitPattern + NoUninit> Default for Pages<T> {
+    /// Without values.
+    fn default() -> Self {
+        Self::arbitrary(0)
+    }
+}
+
 impl<T: AnyBitPattern + NoUninit> Pages<T> {
-    /// An array of `len` values with arbitrary contents.
+    /// An array of `len` values, none of which is written.
     ///
     /// # Panics
     ///
     /// [Raises](OutOfMemory::raise) an [`OutOfMemory`] when there is no memory for it.
-    pub fn new(len: usize) -> Self {
+    pub fn unwritten(len: usize) -> Unwritten<T> {
+        Unwritten(Self::arbitrary(len))
+    }
+
+    /// An array of `len` equal values.
+    ///
+    /// # Panics
+    ///
+    /// As [`unwritten`](Self::unwritten).
+    pub fn filled(len: usize, value: T) -> Self {
+        let mut pages = Self::arbitrary(len);
+        pages.fill(value);
+        pages
+    }
+
+    /// An array of the same values.
+    ///
+    /// # Panics
+    ///
+    /// As [`unwritten`](Self::unwritten).
+    pub fn copied(values: &[T]) -> Self {
+        let mut pages = Self::arbitrary(values.len());
+        pages.copy_from_slice(values);
+        pages
+    }
+
+    /// The items of an iterator that knows how many there are.
+    ///
+    /// # Panics
+    ///
+    /// As [`unwritten`](Self::unwritten), and when there are others.
+    pub fn collect(items: impl ExactSizeIterator<Item = T>) -> Self {
+        let mut pages = Self::arbitrary(items.len());
+        let mut written = 0;
+        pages.iter_mut().zip(items).for_each(|(place, item)| {
+            *place = item;
+            written += 1;
+        });
+        assert_eq!(written, pages.len(), "as many items as were announced");
+        pages
+    }
+
+    /// An array of `len` values with arbitrary contents, for those of this crate that know what they have written.
+    pub(crate) fn arbitrary(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<T>());
         let mut block = Block::take(bytes).unwrap_or_else(|error| error.raise());
         if cfg!(debug_assertions) {
             // Nobody gets away with reading what was not written.
-            block.bytes_mut().fill(0xff);
+            block.bytes_mut().fill(NOTHING);
         }
         Pages { block, len, values: PhantomData }
     }
@@ -96,11 +208,6 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     /// Shortens the array, if it is longer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
-    }
-
-    /// Whether the memory is large and has been used before, so that it is mapped but in no cache.
-    pub fn is_warm(&self) -> bool {
-        matches!(&self.block, Block::Mapped(mapping) if mapping.used)
     }
 }
 
@@ -305,11 +412,35 @@ mod tests {
     #[test]
     fn arrays_of_every_size_are_aligned_and_hold_what_is_written() {
         for len in [0, 1, 7, SMALL / 8, SMALL / 8 + 1, HUGE_PAGE, HUGE_PAGE + 1] {
-            let mut array = Pages::<u64>::new(len);
+            let mut array = Pages::<u64>::unwritten(len);
             assert_eq!(array.len(), len);
             assert_eq!(array.as_ptr().align_offset(64), 0);
-            array.iter_mut().enumerate().for_each(|(i, value)| *value = i as u64);
+            array.iter_mut().enumerate().for_each(|(i, slot)| slot.set(i as u64));
+            let array = array.written();
             assert!(array.iter().enumerate().all(|(i, value)| *value == i as u64));
+        }
+    }
+
+    #[test]
+    fn arrays_are_made_of_values() {
+        assert_eq!(*Pages::collect((0..100_u32).rev()), *(0..100).rev().collect::<Vec<u32>>());
+        assert_eq!(*Pages::filled(3, 7_i64), [7; 3]);
+        assert_eq!(*Pages::copied(&[[1_u32, 2], [3, 4]]), [[1, 2], [3, 4]]);
+        assert!(Pages::<u8>::default().is_empty() && Unwritten::<u8>::default().written().is_empty());
+        let mut some = Pages::<u64>::unwritten(100);
+        Slot::fill(&mut some[..20], 5);
+        assert_eq!(*some.written_upto(20), [5; 20]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn places_that_were_not_written_are_found() {
+        for (from, to) in [(0, 8), (96, 104), (192, 200)] {
+            let mut array = Pages::<u64>::unwritten(200);
+            let (head, tail) = array.split_at_mut(from);
+            Slot::fill(head, 1);
+            Slot::fill(&mut tail[to - from..], 1);
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| array.written())).is_err());
         }
     }
 

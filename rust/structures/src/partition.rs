@@ -14,6 +14,7 @@ mod merge;
 
 use std::fmt;
 
+use crate::pages::Slot;
 pub use merge::{Leaving, Timed};
 
 const TOO_MANY: &str = "row numbers fit in 32 bits";
@@ -54,11 +55,11 @@ impl<'a> Rows<'a> {
 #[derive(Debug)]
 pub struct Target<'a> {
     /// The keys, if wanted.
-    pub keys: Option<&'a mut [u32]>,
+    pub keys: Option<&'a mut [Slot<u32>]>,
     /// The times, if the rows have them.
-    pub ts: Option<&'a mut [i64]>,
+    pub ts: Option<&'a mut [Slot<i64>]>,
     /// The row numbers.
-    pub numbers: &'a mut [u32],
+    pub numbers: &'a mut [Slot<u32>],
 }
 
 /// How keys become buckets: `(key - first) >> shift`, below `count`. One more bucket, the last, takes the rows without a
@@ -133,9 +134,9 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
     assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
     assert!(chunks.iter().all(|chunk| chunk.rows.ts.is_some() == ts.is_some()), "times travel from all chunks or none");
     let places = Places {
-        keys: keys.map(<[u32]>::as_mut_ptr),
-        ts: ts.map(<[i64]>::as_mut_ptr),
-        numbers: numbers.as_mut_ptr(),
+        keys: keys.map(|keys| Slot::values(keys).as_mut_ptr()),
+        ts: ts.map(|ts| Slot::values(ts).as_mut_ptr()),
+        numbers: Slot::values(numbers).as_mut_ptr(),
         total,
     };
     let writer = |Chunk { rows, buckets, counts }| Writer { rows, buckets, next: counts, places };
@@ -263,7 +264,11 @@ mod tests {
             let buckets = Buckets { first: 0, shift, count: (50 >> shift) + 1 };
             let chunks = ranges(keys.len(), parts).into_iter().map(|r| Chunk::count(rows.slice(r), buckets)).collect();
             let (mut out_keys, mut out_ts, mut numbers) = (keys.clone(), ts.clone(), vec![0; keys.len()]);
-            let target = Target { keys: Some(&mut out_keys), ts: Some(&mut out_ts), numbers: &mut numbers };
+            let target = Target {
+                keys: Some(Slot::of(&mut out_keys)),
+                ts: Some(Slot::of(&mut out_ts)),
+                numbers: Slot::of(&mut numbers),
+            };
             let (starts, writers) = writers(chunks, target);
             std::thread::scope(|scope| writers.into_iter().for_each(|writer| { scope.spawn(|| writer.run()); }));
 

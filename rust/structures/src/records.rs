@@ -6,7 +6,7 @@ use std::ops::Deref;
 use bytemuck::Pod;
 
 use crate::gather::Store;
-use crate::pages::Pages;
+use crate::pages::{Pages, Slot};
 
 /// The most columns of a record.
 pub const COLUMNS: usize = 4;
@@ -21,9 +21,9 @@ const FEW: usize = 64;
 #[derive(Debug)]
 pub enum Out<'a> {
     /// As they are.
-    Longs(&'a mut [u64]),
+    Longs(&'a mut [Slot<u64>]),
     /// Their lower halves.
-    Words(&'a mut [u32]),
+    Words(&'a mut [Slot<u32>]),
 }
 
 impl Out<'_> {
@@ -38,8 +38,8 @@ impl Out<'_> {
     #[inline]
     pub fn set(&mut self, at: usize, value: u64) {
         match self {
-            Out::Longs(out) => out[at] = value,
-            Out::Words(out) => out[at] = value as u32,
+            Out::Longs(out) => out[at].set(value),
+            Out::Words(out) => out[at].set(value as u32),
         }
     }
 
@@ -53,7 +53,7 @@ impl Out<'_> {
     }
 }
 
-/// The values of a row, in the order of the columns; those of no column are arbitrary.
+/// The values of a row, in the order of the columns; those of no column are zeros.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     /// Gathers as many records as possible; how many, and whether all their places were in range.
     ///
@@ -68,9 +68,14 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
 /// # Panics
 ///
 /// When there are more columns than a record has values, or one has another length than `out`.
-pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [R]) {
+pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
+    let out = Slot::values(out);
     assert!(columns.iter().all(|column| column.len() == out.len()), "a value a record");
+    let is_part = columns.len() * size_of::<u64>() < size_of::<R>();
     for (block, start) in out.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {
+        if is_part {
+            block.fill(R::default());
+        }
         for (slot, column) in columns.iter().enumerate() {
             block.iter_mut().zip(&column[start..]).for_each(|(record, value)| record.as_mut()[slot] = *value);
         }
@@ -101,6 +106,7 @@ fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
 /// Records of rows that come behind the others and leave from the front, in one piece of memory. It has room for twice as
 /// many rows as there are, so that each is moved about once.
 pub struct RecordLog<R> {
+    /// Written from `first` to `end`.
     values: Pages<R>,
     /// The rows that are here.
     first: usize,
@@ -109,7 +115,7 @@ pub struct RecordLog<R> {
 
 impl<R: Record> Default for RecordLog<R> {
     fn default() -> Self {
-        RecordLog { values: Pages::new(0), first: 0, end: 0 }
+        RecordLog { values: Pages::default(), first: 0, end: 0 }
     }
 }
 
@@ -143,7 +149,7 @@ impl<R: Record> RecordLog<R> {
     pub fn push(&mut self, columns: &[&[u64]]) {
         let rows = columns[0].len();
         self.make_room(rows);
-        interleave(columns, &mut self.values[self.end..][..rows]);
+        interleave(columns, Slot::of(&mut self.values[self.end..][..rows]));
         self.end += rows;
     }
 
@@ -172,7 +178,7 @@ impl<R: Record> RecordLog<R> {
             self.values.copy_within(self.first..self.end, 0);
         } else {
             // Room for a little more than twice as many, so that a few more rows do not take new memory each time.
-            let mut values = Pages::new(FEW.max(2 * needed + needed / 4));
+            let mut values = Pages::arbitrary(FEW.max(2 * needed + needed / 4));
             values[..len].copy_from_slice(self);
             self.values = values;
         }
@@ -341,25 +347,27 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+    use crate::pages::Unwritten;
     use proptest::prelude::*;
 
     fn agrees_with_indexing<R: Record>(rows: usize, columns: usize, places: &[u32], narrow: [bool; COLUMNS]) {
         let values: Vec<Vec<u64>> = (0..columns as u64)
             .map(|column| (0..rows as u64).map(|row| row << 40 | row << 8 | column).collect())
             .collect();
-        let mut records = Pages::<R>::new(rows);
+        let mut records = Pages::<R>::unwritten(rows);
         interleave(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut records);
+        let records = records.written();
         for store in [Store::Cached, Store::Streaming] {
-            let mut longs: Vec<Pages<u64>> = (0..columns).map(|_| Pages::new(places.len())).collect();
-            let mut words: Vec<Pages<u32>> = (0..columns).map(|_| Pages::new(places.len())).collect();
+            let mut longs: Vec<Unwritten<u64>> = (0..columns).map(|_| Pages::unwritten(places.len())).collect();
+            let mut words: Vec<Unwritten<u32>> = (0..columns).map(|_| Pages::unwritten(places.len())).collect();
             let both = longs.iter_mut().zip(&mut words).zip(narrow);
             let out = both.map(|((longs, words), narrow)| if narrow { Out::Words(words) } else { Out::Longs(longs) });
             gather(&records, places, &mut out.collect::<Vec<_>>(), store);
-            for (column, values) in values.iter().enumerate() {
+            for ((column, values), (longs, words)) in values.iter().enumerate().zip(longs.into_iter().zip(words)) {
                 let expected = places.iter().map(|&place| values[place as usize]);
                 match narrow[column] {
-                    false => assert!(longs[column].iter().copied().eq(expected)),
-                    true => assert!(words[column].iter().copied().eq(expected.map(|value| value as u32))),
+                    false => assert!(longs.written().iter().copied().eq(expected)),
+                    true => assert!(words.written().iter().copied().eq(expected.map(|value| value as u32))),
                 }
             }
         }
@@ -408,10 +416,10 @@ mod tests {
             };
             let (mut short, mut long) = ([0; 8], [[0; 16]; 3]);
             assert!(refused(&mut || {
-                <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut [Out::Longs(&mut short)], Store::Cached);
+                <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut [Out::Longs(Slot::of(&mut short))], Store::Cached);
             }));
             assert!(refused(&mut || {
-                let mut out: Vec<Out<'_>> = long.iter_mut().map(|column| Out::Longs(column)).collect();
+                let mut out: Vec<Out<'_>> = long.iter_mut().map(|column| Out::Longs(Slot::of(column))).collect();
                 <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut out, Store::Cached);
             }));
         }
@@ -423,13 +431,19 @@ mod tests {
             for place in [5, u32::MAX] {
                 let mut places = [0_u32; 20];
                 places[bad] = place;
-                let gathered = || gather(&[[1_u64; 4]; 5], &places, &mut [Out::Longs(&mut [0; 20])], Store::Cached);
+                let gathered =
+                    || gather(&[[1_u64; 4]; 5], &places, &mut [Out::Longs(Slot::of(&mut [0; 20]))], Store::Cached);
                 assert!(std::panic::catch_unwind(gathered).is_err());
             }
         }
         assert!(
-            std::panic::catch_unwind(|| gather(&[] as &[[u64; 4]], &[0], &mut [Out::Words(&mut [0])], Store::Cached))
-                .is_err()
+            std::panic::catch_unwind(|| gather(
+                &[] as &[[u64; 4]],
+                &[0],
+                &mut [Out::Words(Slot::of(&mut [0]))],
+                Store::Cached
+            ))
+            .is_err()
         );
     }
 }

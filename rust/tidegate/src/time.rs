@@ -13,7 +13,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
 use tidegate_operators::interval_join::{Closed, Interval};
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use crate::table::Table;
 use crate::{Error, Result};
@@ -128,14 +128,14 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
     {
         return Ok(Int64s::Arrow(values));
     }
-    let mut times = Pages::new(table.rows());
+    let mut times = Pages::unwritten(table.rows());
     let mut filled = 0;
     for chunk in &chunks {
         let out = &mut times[filled..filled + chunk.len()];
         widen(chunk, factor, out).map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, filled + row)))?;
         filled += chunk.len();
     }
-    Ok(Int64s::Own(times))
+    Ok(Int64s::Own(times.written()))
 }
 
 /// The times of a chunk in `unit`. Its first row is called row `first` in messages.
@@ -152,7 +152,7 @@ pub(crate) fn chunk_times(
         return Ok(values);
     }
     let mut times = memory::filled(chunk.len(), 0);
-    match widen(chunk, factor, &mut times) {
+    match widen(chunk, factor, Slot::of(&mut times)) {
         Some(row) => Err(too_long(name, field, unit, first + row)),
         None => Ok(times.into()),
     }
@@ -209,11 +209,11 @@ pub(crate) fn from_int64(field: &Field, unit: Unit, values: &ScalarBuffer<i64>) 
 }
 
 /// Writes the times of a chunk times `factor`; the row of the first that does not fit, if one does not.
-fn widen(chunk: &dyn Array, factor: i64, out: &mut [i64]) -> Option<usize> {
-    fn each<T: Copy>(values: &[T], out: &mut [i64], convert: impl Fn(T) -> Option<i64>) -> Option<usize> {
+fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize> {
+    fn each<T: Copy>(values: &[T], out: &mut [Slot<i64>], convert: impl Fn(T) -> Option<i64>) -> Option<usize> {
         for (row, (&value, out)) in values.iter().zip(out).enumerate() {
             match convert(value) {
-                Some(time) => *out = time,
+                Some(time) => out.set(time),
                 None => return Some(row),
             }
         }
@@ -229,7 +229,7 @@ fn widen(chunk: &dyn Array, factor: i64, out: &mut [i64]) -> Option<usize> {
         _ => {
             let values = as_int64(chunk).expect("a type that `Unit::of` accepts");
             if factor == 1 {
-                out.copy_from_slice(&values);
+                Slot::copy(out, &values);
                 return None;
             }
             each(&values, out, |v| v.checked_mul(factor))

@@ -1,5 +1,7 @@
 //! The two states of each key that make a window: what is left of one block, and what has come of the next.
 
+use tidegate_structures::pages::Slot;
+
 use super::functions::Function;
 
 /// The halves of the windows of one function. Keys are numbers.
@@ -61,7 +63,7 @@ impl<F: Function> Halves<F> {
     }
 
     /// Writes the results of the keys, from row `first` of the page on.
-    pub(super) fn write(&self, keys: &[u32], first: usize, page: &mut [F::Output], missing: &mut Vec<usize>) {
+    pub(super) fn write(&self, keys: &[u32], first: usize, page: &mut [Slot<F::Output>], missing: &mut Vec<usize>) {
         let (suffix, prefix) = (&self.suffix[..], &self.prefix[..self.suffix.len()]);
         let values = &mut page[first..first + keys.len()];
         for (at, (value, key)) in values.iter_mut().zip(keys).enumerate() {
@@ -69,7 +71,7 @@ impl<F: Function> Halves<F> {
             if found.is_none() {
                 missing.push(first + at);
             }
-            *value = found.unwrap_or_default();
+            value.set(found.unwrap_or_default());
         }
     }
 

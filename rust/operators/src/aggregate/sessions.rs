@@ -58,8 +58,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     (0..).zip(&sessions.place_of).for_each(|(session, place)| order[*place as usize] = session);
     let page = |some: &[u32]| {
         let found = some.iter().map(|session| sessions.found[*session as usize]);
-        let mut keys = Pages::new(some.len());
-        keys.iter_mut().zip(found.clone()).for_each(|(key, session)| *key = session.key);
+        let keys = Pages::collect(found.clone().map(|session| session.key));
         let windows = found.map(|session| Window { start: session.start, end: session.last + gap, rows: 1 }).collect();
         let columns = columns.iter_mut().map(|pages| pages.next().expect("a column a page")).collect();
         Page { rows: some.len(), windows, keys, columns }
@@ -107,14 +106,14 @@ impl Sessions {
             }
         }
         let page = |states: &[F::State]| {
-            let mut values = Pages::<F::Output>::new(states.len());
+            let mut values = Pages::<F::Output>::unwritten(states.len());
             let mut missing = Vec::new();
             for (row, (value, state)) in values.iter_mut().zip(states).enumerate() {
                 let found = F::finish(*state);
                 missing.extend(found.is_none().then_some(row));
-                *value = found.unwrap_or_default();
+                value.set(found.unwrap_or_default());
             }
-            OutputColumn { values: F::Output::column(values), missing }
+            OutputColumn { values: F::Output::column(values.written()), missing }
         };
         states.chunks(PAGE_ROWS).map(page).collect()
     }

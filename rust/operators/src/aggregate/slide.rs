@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Unwritten};
 
 use super::cells::{Part, SliceCells};
 use super::fold::States;
@@ -235,7 +235,7 @@ pub(super) struct Steps {
 pub(super) struct Writer<'a> {
     sliders: Vec<Box<dyn Slide + 'a>>,
     windows: Vec<Window>,
-    keys: Pages<u32>,
+    keys: Unwritten<u32>,
     filled: usize,
     /// The most rows that are yet to come.
     rows: u128,
@@ -244,7 +244,7 @@ pub(super) struct Writer<'a> {
 impl<'a> Writer<'a> {
     pub(super) fn new(task: &Task, functions: &'a [Box<dyn Folded>]) -> Self {
         let sliders = functions.iter().map(|function| function.slider()).collect();
-        Writer { sliders, windows: Vec::new(), keys: Pages::new(0), filled: 0, rows: task.rows }
+        Writer { sliders, windows: Vec::new(), keys: Unwritten::default(), filled: 0, rows: task.rows }
     }
 
     /// Makes the results of a stretch. `take` gets the pages that are full, `announce` numbers of rows to come.
@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
         let rows = steps.selected.len();
         announce(rows)?;
         let keys = self.keys[self.filled..self.filled + rows].iter_mut();
-        keys.zip(&steps.selected).for_each(|(key, local)| *key = block.keys[*local as usize]);
+        keys.zip(&steps.selected).for_each(|(key, local)| key.set(block.keys[*local as usize]));
         self.sliders.iter_mut().for_each(|slider| slider.write(block, steps, self.filled));
         let some = steps.steps.iter().filter(|step| step.rows > 0);
         self.windows.extend(some.map(|step| windows.window(step.start, step.rows)));
@@ -321,15 +321,15 @@ impl<'a> Writer<'a> {
         take(Page {
             rows,
             windows: std::mem::take(&mut self.windows),
-            keys: std::mem::replace(&mut self.keys, Pages::new(0)),
-            columns: self.sliders.iter_mut().map(|slider| slider.take()).collect(),
+            keys: std::mem::take(&mut self.keys).written_upto(rows),
+            columns: self.sliders.iter_mut().map(|slider| slider.take(rows)).collect(),
         })
     }
 
     /// Makes room for a page of at least `rows`.
     fn open(&mut self, rows: usize) {
         let room = self.rows.min(PAGE_ROWS as u128) as usize;
-        self.keys = Pages::new(room.max(rows));
+        self.keys = Pages::unwritten(room.max(rows));
         self.sliders.iter_mut().for_each(|slider| slider.open(self.keys.len()));
     }
 }
@@ -389,7 +389,7 @@ pub(super) trait Slide {
     fn write(&mut self, block: &Block, steps: &Steps, first: usize);
 
     /// Hands out the page.
-    fn take(&mut self) -> OutputColumn;
+    fn take(&mut self, rows: usize) -> OutputColumn;
 }
 
 /// The states of one function, whichever it is.
@@ -399,14 +399,19 @@ pub(super) trait Folded: Send + Sync {
 
 impl<F: Function> Folded for States<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
-        Box::new(Slider::<F> { states: &self.0, halves: Halves::default(), values: Pages::new(0), missing: Vec::new() })
+        Box::new(Slider::<F> {
+            states: &self.0,
+            halves: Halves::default(),
+            values: Unwritten::default(),
+            missing: Vec::new(),
+        })
     }
 }
 
 struct Slider<'a, F: Function> {
     states: &'a [Vec<F::State>],
     halves: Halves<F>,
-    values: Pages<F::Output>,
+    values: Unwritten<F::Output>,
     missing: Vec<usize>,
 }
 
@@ -425,7 +430,7 @@ impl<F: Function> Slide for Slider<'_, F> {
     }
 
     fn open(&mut self, rows: usize) {
-        self.values = Pages::new(rows);
+        self.values = Pages::unwritten(rows);
     }
 
     fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
@@ -441,8 +446,8 @@ impl<F: Function> Slide for Slider<'_, F> {
         }
     }
 
-    fn take(&mut self) -> OutputColumn {
-        let values = std::mem::replace(&mut self.values, Pages::new(0));
+    fn take(&mut self, rows: usize) -> OutputColumn {
+        let values = std::mem::take(&mut self.values).written_upto(rows);
         OutputColumn { values: F::Output::column(values), missing: std::mem::take(&mut self.missing) }
     }
 }

@@ -17,7 +17,7 @@
 mod band;
 
 use tidegate_structures::gather::{Store, gather};
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::ranges;
 
 pub use band::{Band, NO_RANGE, float_code};
@@ -119,29 +119,30 @@ pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) 
 
 /// The bounds of each left row in a column, and the column's right values in the order of the runs.
 fn check(column: &BandColumn<'_>, matches: &Matches, driver: &Driver) -> Result<Check, Stopped> {
-    let mut bounds = Pages::<[i64; 2]>::new(column.left.len());
+    let mut bounds = Pages::<[i64; 2]>::unwritten(column.left.len());
     let parts = ranges(column.left.len(), driver.parts(column.left.len(), PART_ROWS));
     let work = cut(&mut bounds, &parts).into_iter().zip(&parts).collect();
-    driver.map(work, |(bounds, part): (&mut [[i64; 2]], _)| {
+    driver.map(work, |(bounds, part): (&mut [Slot<[i64; 2]>], _)| {
         bounds.iter_mut().zip(part.clone()).for_each(|(bounds, row)| {
             // A first value above the last is a band without values.
-            *bounds =
-                column.bounds.at(row, column.left[row]).map_or([i64::MAX, i64::MIN], |(first, last)| [first, last]);
+            let ends = column.bounds.at(row, column.left[row]);
+            bounds.set(ends.map_or([i64::MAX, i64::MIN], |(first, last)| [first, last]));
         });
     })?;
-    let mut right = Pages::<i64>::new(matches.places());
-    match matches.rows() {
-        None => right.copy_from_slice(column.right),
+    let right = match matches.rows() {
+        None => Pages::copied(column.right),
         Some(rows) => {
+            let mut right = Pages::<i64>::unwritten(rows.len());
             let parts = ranges(rows.len(), driver.parts(rows.len(), PART_ROWS));
             let work = cut(&mut right, &parts).into_iter().zip(&parts).collect();
-            driver.map(work, |(out, part): (&mut [i64], _)| {
-                let (from, out) = (bytemuck::cast_slice(column.right), bytemuck::cast_slice_mut(out));
+            driver.map(work, |(out, part): (&mut [Slot<i64>], _)| {
+                let (from, out) = (bytemuck::cast_slice(column.right), Slot::cast(out));
                 gather::<u64>(from, &rows[part.clone()], out, Store::Cached);
             })?;
+            right.written()
         }
-    }
-    Ok(Check::new(bounds, right))
+    };
+    Ok(Check::new(bounds.written(), right))
 }
 
 fn cut<'a, T>(mut values: &'a mut [T], parts: &[std::ops::Range<usize>]) -> Vec<&'a mut [T]> {

@@ -5,7 +5,7 @@
 //! sorting them: lookups of several rows wait for memory together.
 
 use tidegate_structures::gather::prefetch;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::ranges;
 use tidegate_structures::wide::{Work, wide};
 
@@ -39,8 +39,8 @@ impl<'a> Directory<'a> {
             shift += 1;
         }
         let count = (span >> shift) as usize + 1;
-        let mut starts = Pages::new(count + 1);
-        starts[count] = sorted.len() as u32;
+        let mut starts = Pages::unwritten(count + 1);
+        starts[count].set(sorted.len() as u32);
         let mut rest = &mut starts[..count];
         let mut work = Vec::new();
         for part in ranges(count, driver.parts(count, PART_ROWS)) {
@@ -48,14 +48,14 @@ impl<'a> Directory<'a> {
             work.push((part.start, head));
             rest = tail;
         }
-        driver.map(work, |(from, starts): (usize, &mut [u32])| {
+        driver.map(work, |(from, starts): (usize, &mut [Slot<u32>])| {
             let begin = |stretch: usize| {
                 let value = first.saturating_add_unsigned((stretch as u64) << shift);
                 sorted.partition_point(|&other| other < value)
             };
             // A stretch starts after the last value of those before: each value says so, and the last one's word stays.
             let (own, values) = (begin(from), begin(from + starts.len() - 1));
-            starts.fill(own as u32);
+            let starts = Slot::fill(starts, own as u32);
             for (after, value) in (own + 1..).zip(&sorted[own..values]) {
                 starts[(value.abs_diff(first) >> shift) as usize - from + 1] = after as u32;
             }
@@ -66,11 +66,11 @@ impl<'a> Directory<'a> {
                 *start = latest;
             }
         })?;
-        Ok(Some(Directory { sorted, shift, starts }))
+        Ok(Some(Directory { sorted, shift, starts: starts.written() }))
     }
 
     /// The runs of left rows from number `first` on, which have these times.
-    pub(super) fn find<R: Reach>(&self, reach: &R, first: usize, ts: &[i64], runs: &mut [Run]) {
+    pub(super) fn find<R: Reach>(&self, reach: &R, first: usize, ts: &[i64], runs: &mut [Slot<Run>]) {
         wide(Find { sorted: self.sorted, shift: self.shift, starts: &self.starts, reach, first, ts, runs });
     }
 }
@@ -83,7 +83,7 @@ struct Find<'a, R> {
     reach: &'a R,
     first: usize,
     ts: &'a [i64],
-    runs: &'a mut [Run],
+    runs: &'a mut [Slot<Run>],
 }
 
 /// The first place of a stretch, and that of the next one: never 0, since the first value lies in the first stretch.
@@ -159,7 +159,7 @@ impl<R: Reach> Find<'_, R> {
         for ((run, [low, high]), [low_in, high_in]) in self.runs[from..].iter_mut().zip(block.values).zip(block.places)
         {
             let start = place::<false>(sorted, low_in, low);
-            *run = Run { start, end: place::<true>(sorted, high_in, high).max(start) };
+            run.set(Run { start, end: place::<true>(sorted, high_in, high).max(start) });
         }
     }
 }
@@ -207,7 +207,7 @@ mod tests {
             let interval = Interval { lower, upper, closed: Closed::Both };
             let directory = Directory::new(&sorted, &Driver::new(2, Stop::default())).unwrap().unwrap();
             let mut runs = vec![Run::default(); ts.len()];
-            directory.find(&interval, 7, &ts, &mut runs);
+            directory.find(&interval, 7, &ts, Slot::of(&mut runs));
             for (run, ts) in runs.into_iter().zip(ts) {
                 let expected = interval.at(ts).map_or(0..0, |(low, high)| {
                     sorted.partition_point(|&value| value < low)..sorted.partition_point(|&value| value <= high)

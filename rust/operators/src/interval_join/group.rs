@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::{Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers};
 
 use super::Side;
@@ -46,13 +46,12 @@ impl<'a> Groups<'a> {
             return Self::of_one_key(side.ts, sorted, driver);
         };
         assert_eq!(keys.len(), side.ts.len(), "a time a key");
-        let mut ts = Pages::new(keys.len());
-        let mut numbers = Pages::new(keys.len());
+        let mut ts = Pages::unwritten(keys.len());
+        let mut numbers = Pages::unwritten(keys.len());
         let starts = partition(keys, side.ts, key_count, &mut ts, &mut numbers, driver)?;
         // Rows without a key have no place.
         let with_key = starts.last().map_or(0, |&end| end as usize);
-        ts.truncate(with_key);
-        numbers.truncate(with_key);
+        let (mut ts, mut numbers) = (ts.written_upto(with_key), numbers.written_upto(with_key));
         let ascending = sorted || sort_groups(&starts, &mut ts, &mut numbers, driver)?;
         Ok(Groups { starts, ts: Times::Owned(ts), numbers: Some(numbers), ascending })
     }
@@ -62,8 +61,7 @@ impl<'a> Groups<'a> {
         if sorted {
             return Ok(Groups { starts, ts: Times::Borrowed(ts), numbers: None, ascending: true });
         }
-        let (mut sorted_ts, mut numbers) = (Pages::new(ts.len()), Pages::new(ts.len()));
-        sort_rows(ts, &mut sorted_ts, &mut numbers, driver)?;
+        let (sorted_ts, numbers) = sort_rows(ts, driver)?;
         Ok(Groups { starts, ts: Times::Owned(sorted_ts), numbers: Some(numbers), ascending: false })
     }
 
@@ -103,8 +101,8 @@ pub(super) fn partition(
     keys: &[u32],
     ts: &[i64],
     key_count: usize,
-    out_ts: &mut [i64],
-    out_numbers: &mut [u32],
+    out_ts: &mut [Slot<i64>],
+    out_numbers: &mut [Slot<u32>],
     driver: &Driver,
 ) -> Result<Vec<u32>, Stopped> {
     let rows = Rows { keys, ts: Some(ts), numbers: None, first: 0 };
@@ -116,9 +114,10 @@ pub(super) fn partition(
     let shift = (key_count.div_ceil(MAX_BUCKETS)).next_power_of_two().trailing_zeros();
     let coarse = Buckets { first: 0, shift, count: key_count.div_ceil(1 << shift) };
     let (mut tmp_keys, mut tmp_ts, mut tmp_numbers) =
-        (Pages::<u32>::new(keys.len()), Pages::<i64>::new(keys.len()), Pages::<u32>::new(keys.len()));
+        (Pages::unwritten(keys.len()), Pages::unwritten(keys.len()), Pages::unwritten(keys.len()));
     let target = Target { keys: Some(&mut tmp_keys), ts: Some(&mut tmp_ts), numbers: &mut tmp_numbers };
     let coarse_starts = scatter(rows, coarse, target, driver)?;
+    let (tmp_keys, tmp_ts, tmp_numbers) = (tmp_keys.written(), tmp_ts.written(), tmp_numbers.written());
     // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone would keep a thread
     //    busy longer than its share is cut like the whole was; the others are a task each.
     let share = (keys.len() / driver.threads()).max(PART_ROWS);

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
 
 use super::{Reach, Side};
@@ -53,7 +53,7 @@ pub(super) fn merge(
     let rows = Rows { keys: right.keys, ts: None, numbers: None, first: 0 };
     let buckets = Buckets { first: 0, shift: 0, count: key_count };
     let chunks = driver.map(tiles().collect(), |tile| Chunk::count(rows.slice(tile), buckets))?;
-    let mut numbers = Pages::new(right.ts.len());
+    let mut numbers = Pages::unwritten(right.ts.len());
     let (starts, writers) = writers(chunks, Target { keys: None, ts: None, numbers: &mut numbers });
     let early_rows = |part: &Range<usize>| {
         let end = before(part.start, early);
@@ -62,7 +62,7 @@ pub(super) fn merge(
     };
     let early_rows: Vec<_> = parts.iter().map(early_rows).collect();
     // 3. All parts at once.
-    let mut runs = Pages::new(left.ts.len());
+    let mut runs = Pages::<Run>::unwritten(left.ts.len());
     let mut rest = &mut runs[..];
     let items =
         parts.into_iter().zip(tiles()).zip(writers).zip(early_rows).map(|(((part, tile), writer), early_rows)| {
@@ -72,14 +72,14 @@ pub(super) fn merge(
         });
     driver.map(
         items.collect(),
-        |(left, ts, writer, early_rows, runs): (_, &[i64], Writer<'_>, EarlyRows, &mut [Run])| {
+        |(left, ts, writer, early_rows, runs): (_, &[i64], Writer<'_>, EarlyRows, &mut [Slot<Run>])| {
             let leaving = early_rows.leave(right, early);
-            writer.merge(ts, late, leaving, left, bytemuck::cast_slice_mut(runs));
+            writer.merge(ts, late, leaving, left, Slot::cast(runs));
         },
     )?;
     // Rows without a key have no place.
-    numbers.truncate(starts.last().map_or(0, |&end| end as usize));
-    Ok(Matches::new(runs, Some(numbers), true, right.ts.len()))
+    let numbers = numbers.written_upto(starts.last().map_or(0, |&end| end as usize));
+    Ok(Matches::new(runs.written(), Some(numbers), true, right.ts.len()))
 }
 
 /// The right rows that are too early for all left rows of a part.

@@ -4,7 +4,7 @@
 //! far more rows than others is partitioned again, in its own range. So times may be distributed in any way.
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::{ranges, split_buckets};
 
 use super::group::{are_sorted, partition};
@@ -91,21 +91,19 @@ fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bo
     if are_sorted(&[ts], driver)? {
         return Ok(true);
     }
-    let (mut sorted_ts, mut places) = (Pages::new(ts.len()), Pages::new(ts.len()));
-    sort_rows(ts, &mut sorted_ts, &mut places, driver)?;
+    let (sorted_ts, places) = sort_rows(ts, driver)?;
     ts.copy_from_slice(&sorted_ts);
     let from = memory::collect(numbers.iter().copied());
     numbers.iter_mut().zip(places.iter()).for_each(|(number, &place)| *number = from[place as usize]);
     Ok(false)
 }
 
-/// Writes times in order, and the place that each had.
-pub(super) fn sort_rows(ts: &[i64], sorted_ts: &mut [i64], places: &mut [u32], driver: &Driver) -> Result<(), Stopped> {
+/// Times in order, and the place that each had.
+pub(super) fn sort_rows(ts: &[i64], driver: &Driver) -> Result<(Pages<i64>, Pages<u32>), Stopped> {
     if ts.len() <= CACHED_ROWS {
-        sorted_ts.copy_from_slice(ts);
-        places.iter_mut().zip(0..).for_each(|(place, at)| *place = at);
-        sort(sorted_ts, places);
-        return Ok(());
+        let (mut sorted_ts, mut places) = (Pages::copied(ts), Pages::collect(0..ts.len() as u32));
+        sort(&mut sorted_ts, &mut places);
+        return Ok((sorted_ts, places));
     }
     // 1. By range of time. More than one range, since there is more than one time.
     let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
@@ -113,7 +111,7 @@ pub(super) fn sort_rows(ts: &[i64], sorted_ts: &mut [i64], places: &mut [u32], d
     let (low, high) = spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
     let wanted_bits = (ts.len() / RANGE_ROWS).ilog2();
     let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted_bits);
-    let mut keys = Pages::new(ts.len());
+    let mut keys = Pages::unwritten(ts.len());
     let mut rest = &mut keys[..];
     let cut = |part: std::ops::Range<usize>| {
         let (keys, others) = std::mem::take(&mut rest).split_at_mut(part.len());
@@ -121,15 +119,18 @@ pub(super) fn sort_rows(ts: &[i64], sorted_ts: &mut [i64], places: &mut [u32], d
         (&ts[part], keys)
     };
     let cuts = parts.into_iter().map(cut).collect();
-    driver.map(cuts, |(ts, keys): (&[i64], &mut [u32])| {
-        keys.iter_mut().zip(ts).for_each(|(key, &time)| *key = (time.abs_diff(low) >> shift) as u32);
+    driver.map(cuts, |(ts, keys): (&[i64], &mut [Slot<u32>])| {
+        keys.iter_mut().zip(ts).for_each(|(key, &time)| key.set((time.abs_diff(low) >> shift) as u32));
     })?;
+    let keys = keys.written();
     let count = (low.abs_diff(high) >> shift) as usize + 1;
-    let starts = partition(&keys, ts, count, sorted_ts, places, driver)?;
+    let (mut sorted_ts, mut places) = (Pages::unwritten(ts.len()), Pages::unwritten(ts.len()));
+    let starts = partition(&keys, ts, count, &mut sorted_ts, &mut places, driver)?;
     drop(keys);
+    let (mut sorted_ts, mut places) = (sorted_ts.written(), places.written());
     // 2. Each range by itself.
-    sort_groups(&starts, sorted_ts, places, driver)?;
-    Ok(())
+    sort_groups(&starts, &mut sorted_ts, &mut places, driver)?;
+    Ok((sorted_ts, places))
 }
 
 /// The smallest and the largest of some times.

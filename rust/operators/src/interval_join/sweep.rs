@@ -1,6 +1,6 @@
 //! Finds the run of right rows that matches each left row.
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::NO_KEY;
 
 use super::directory::Directory;
@@ -23,21 +23,21 @@ pub(crate) fn sweep<R: Reach>(
     reach: &R,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
-    let mut runs = Pages::new(left.ts.len());
+    let mut runs = Pages::unwritten(left.ts.len());
     if are_sorted(&[left.ts], driver)? {
         in_row_order(left, right, key_count, reach, &mut runs, driver)?;
     } else if left.keys.is_none()
         && let Some(directory) = Directory::new(right.ts(), driver)?
     {
         let tasks = runs.chunks_mut(TASK_ROWS).enumerate().collect();
-        driver.map(tasks, |(task, runs): (usize, &mut [Run])| {
+        driver.map(tasks, |(task, runs): (usize, &mut [Slot<Run>])| {
             let first = task * TASK_ROWS;
             directory.find(reach, first, &left.ts[first..first + runs.len()], runs);
         })?;
     } else {
         by_group(&Groups::new(left, key_count, driver)?, right, reach, &mut runs, driver)?;
     }
-    Ok(runs)
+    Ok(runs.written())
 }
 
 /// The place a sweep has reached in one group.
@@ -56,7 +56,7 @@ fn in_row_order<R: Reach>(
     right: &Groups<'_>,
     key_count: usize,
     reach: &R,
-    runs: &mut [Run],
+    runs: &mut [Slot<Run>],
     driver: &Driver,
 ) -> Result<(), Stopped> {
     let rows = TASK_ROWS.min(left.ts.len().div_ceil(driver.parts(left.ts.len(), PART_ROWS)).max(1));
@@ -70,16 +70,16 @@ fn in_row_order<R: Reach>(
             None => {
                 let cursor = &mut cursors[0];
                 for ((run, &ts), row) in runs.iter_mut().zip(ts).zip(first..) {
-                    *run = follow::<R>(cursor, 0, reach.at(row, ts), right);
+                    run.set(follow::<R>(cursor, 0, reach.at(row, ts), right));
                 }
             }
             Some(keys) => {
                 for (((run, &ts), &key), row) in runs.iter_mut().zip(ts).zip(keys).zip(first..) {
-                    *run = if key == NO_KEY {
+                    run.set(if key == NO_KEY {
                         Run::default()
                     } else {
                         follow::<R>(&mut cursors[key as usize & (slots - 1)], key, reach.at(row, ts), right)
-                    };
+                    });
                 }
             }
         }
@@ -92,13 +92,13 @@ fn by_group<R: Reach>(
     left: &Groups<'_>,
     right: &Groups<'_>,
     reach: &R,
-    runs: &mut [Run],
+    runs: &mut [Slot<Run>],
     driver: &Driver,
 ) -> Result<(), Stopped> {
     let total = left.starts[left.starts.len() - 1] as usize;
-    let mut found = Pages::<Run>::new(total);
+    let mut found = Pages::<Run>::unwritten(total);
     let tasks = found.chunks_mut(TASK_ROWS).enumerate().collect();
-    driver.map(tasks, |(task, found): (usize, &mut [Run])| {
+    driver.map(tasks, |(task, found): (usize, &mut [Slot<Run>])| {
         let first = task * TASK_ROWS;
         // The last group that starts at or before the task's first row, and is not empty.
         let mut key = left.starts.partition_point(|&start| start as usize <= first) - 1;
@@ -108,16 +108,17 @@ fn by_group<R: Reach>(
                 key += 1;
             }
             let row = left.numbers().map_or(place, |numbers| numbers[place] as usize);
-            *found = follow::<R>(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right);
+            found.set(follow::<R>(&mut cursor, key as u32, reach.at(row, left.ts()[place]), right));
         }
     })?;
+    let found = found.written();
     if total < runs.len() {
         // Rows without a key are in no group and match nothing.
-        runs.fill(Run::default());
+        Slot::fill(runs, Run::default());
     }
     match left.numbers() {
-        None => runs[..total].copy_from_slice(&found),
-        Some(numbers) => found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize] = *run),
+        None => drop(Slot::copy(&mut runs[..total], &found)),
+        Some(numbers) => found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize].set(*run)),
     }
     Ok(())
 }

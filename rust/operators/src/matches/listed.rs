@@ -21,8 +21,7 @@ impl Matches {
         let count = pairs.iter().map(|(left, _)| left.len()).sum::<usize>();
         assert!(u32::try_from(count).is_ok(), "places fit in 32 bits");
         // 1. How many pairs each left row has, and so where its run begins.
-        let mut runs = Pages::<Run>::new(left_rows);
-        runs.fill(Run::default());
+        let mut runs = Pages::filled(left_rows, Run::default());
         for (left, _) in pairs {
             driver.check()?;
             left.iter().for_each(|&row| runs[row as usize].end += 1);
@@ -33,15 +32,16 @@ impl Matches {
             run.end = run.start;
         }
         // 2. Its right rows go there, and into order.
-        let mut rows = Pages::<u32>::new(count);
+        let mut rows = Pages::<u32>::unwritten(count);
         for (left, right) in pairs {
             driver.check()?;
             for (&left, &right) in left.iter().zip(right) {
                 let run = &mut runs[left as usize];
-                rows[run.end as usize] = right;
+                rows[run.end as usize].set(right);
                 run.end += 1;
             }
         }
+        let mut rows = rows.written();
         let parts = ranges(left_rows, driver.parts(left_rows, PART_ROWS));
         let start = |row: usize| runs.get(row).map_or(count as u32, |run| run.start);
         let starts: Vec<u32> = parts.iter().map(|part| start(part.start)).chain([count as u32]).collect();

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use tidegate_structures::bits::BitSet;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use crate::driver::{Driver, Stopped};
 pub use how::How;
@@ -155,13 +155,12 @@ impl Matches {
             Err(error) => return Ok(Err(error)),
         };
         let first_left = self.first_left + page.start as u32;
-        let mut runs = Pages::new(page.len());
-        runs.fill(Run::default());
-        let mut rows = Pages::new(kept.iter().map(|(_, right)| right.len()).sum());
+        let mut runs = Pages::filled(page.len(), Run::default());
+        let mut rows = Pages::unwritten(kept.iter().map(|(_, right)| right.len()).sum());
         let mut filled = 0;
         for (left, right) in kept {
             left.into_iter().for_each(|row| runs[(row - first_left) as usize].end += 1);
-            rows[filled..filled + right.len()].copy_from_slice(&right);
+            Slot::copy(&mut rows[filled..filled + right.len()], &right);
             filled += right.len();
         }
         let mut end = 0;
@@ -170,6 +169,7 @@ impl Matches {
             *run = Run { start: end, end: end + run.end };
             end = run.end;
         }
+        let rows = rows.written();
         Ok(Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows }))
     }
 

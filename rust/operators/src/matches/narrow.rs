@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::select::select_within;
 
 use super::{Matches, Run};
@@ -45,17 +45,18 @@ impl Matches {
             }
             (lengths, rows)
         })?;
-        let mut runs = Pages::new(page.len());
-        let mut rows = Pages::new(kept.iter().map(|(_, rows)| rows.len()).sum());
+        let mut runs = Pages::unwritten(page.len());
+        let mut rows = Pages::unwritten(kept.iter().map(|(_, rows)| rows.len()).sum());
         let (mut left, mut end) = (0, 0);
         for (lengths, kept) in kept {
-            rows[end as usize..end as usize + kept.len()].copy_from_slice(&kept);
+            Slot::copy(&mut rows[end as usize..end as usize + kept.len()], &kept);
             for length in lengths {
-                runs[left] = Run { start: end, end: end + length };
+                runs[left].set(Run { start: end, end: end + length });
                 (left, end) = (left + 1, end + length);
             }
         }
         let first_left = self.first_left + page.start as u32;
+        let (runs, rows) = (runs.written(), rows.written());
         Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows })
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
@@ -79,18 +79,19 @@ impl Matches {
             }
             (lengths, rows)
         })?;
-        let mut runs = Pages::new(page.len());
-        let mut rows = Pages::new(found.iter().map(|(_, rows)| rows.len()).sum());
+        let mut runs = Pages::unwritten(page.len());
+        let mut rows = Pages::unwritten(found.iter().map(|(_, rows)| rows.len()).sum());
         let (mut row, mut filled) = (0, 0);
         for (lengths, found) in found {
-            rows[filled..filled + found.len()].copy_from_slice(&found);
+            Slot::copy(&mut rows[filled..filled + found.len()], &found);
             for length in lengths {
-                runs[row] = Run { start: filled as u32, end: filled as u32 + length };
+                runs[row].set(Run { start: filled as u32, end: filled as u32 + length });
                 filled += length as usize;
                 row += 1;
             }
         }
         let first_left = self.first_left + page.start as u32;
+        let (runs, rows) = (runs.written(), rows.written());
         Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows })
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use super::search::count_below;
 use super::{Entry, Probe, is_live, take_run};
 use crate::gather::prefetch;
-use crate::pages::Pages;
+use crate::pages::{Pages, Slot};
 
 /// Children of a node, and entries of a leaf: two cache lines of keys.
 const FANOUT: usize = 16;
@@ -61,11 +61,12 @@ impl CssTree {
     fn merged(keys: &[i64], rows: &[u32], others: &[Entry], first: u32, len: usize) -> CssTree {
         // One more than the rows, so that there is room for one that is written over.
         let padded = (len + 1).next_multiple_of(FANOUT);
-        let mut merged = CssTree { keys: Pages::new(padded), rows: Pages::new(padded), len, levels: Vec::new() };
+        let (mut merged_keys, mut merged_rows) = (Pages::unwritten(padded), Pages::unwritten(padded));
         let mut into = 0;
         let mut add = |key, row| {
             // Without a branch on whether the row is live, which nothing could predict: another is written over it.
-            (merged.keys[into], merged.rows[into]) = (key, row);
+            merged_keys[into].set(key);
+            merged_rows[into].set(row);
             into += usize::from(is_live(row, first));
         };
         let mut at = 0;
@@ -78,8 +79,10 @@ impl CssTree {
         }
         keys[at..].iter().zip(&rows[at..]).for_each(|(&key, &row)| add(key, row));
         assert_eq!(into, len, "a tree has the live rows");
-        merged.keys[len..].fill(i64::MAX);
-        merged.rows[len..].fill(0);
+        Slot::fill(&mut merged_keys[len..], i64::MAX);
+        Slot::fill(&mut merged_rows[len..], 0);
+        let (keys, rows) = (merged_keys.written(), merged_rows.written());
+        let mut merged = CssTree { keys, rows, len, levels: Vec::new() };
         merged.make_levels();
         merged
     }

@@ -183,9 +183,9 @@ mod tests {
         assert_eq!(raised(|| filled(TOO_MANY, 1_u16)), Some(2 * TOO_MANY));
         assert_eq!(raised(|| reserve(&mut vec![0_u8; 3], TOO_MANY)), Some(TOO_MANY + 3));
         assert_eq!(raised(|| demand_values::<u64>(usize::MAX)), Some(usize::MAX));
-        assert_eq!(raised(|| crate::pages::Pages::<u64>::new(usize::MAX / 4)), Some(usize::MAX));
-        assert_eq!(raised(|| crate::pages::Pages::<u8>::new(usize::MAX - 5)), Some(usize::MAX - 5));
-        assert_eq!(raised(|| crate::pages::Pages::<u8>::new(isize::MAX as usize)), Some(1 << 63));
+        assert_eq!(raised(|| crate::pages::Pages::<u64>::unwritten(usize::MAX / 4)), Some(usize::MAX));
+        assert_eq!(raised(|| crate::pages::Pages::<u8>::unwritten(usize::MAX - 5)), Some(usize::MAX - 5));
+        assert_eq!(raised(|| crate::pages::Pages::<u8>::unwritten(isize::MAX as usize)), Some(1 << 63));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 use std::hint::{black_box, select_unpredictable};
 
 use super::{Rows, Writer};
+use crate::pages::Slot;
 
 /// Rows in time order.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +50,8 @@ impl Writer<'_> {
     ///
     /// When columns differ in length, others than the number travel, keys are not themselves the buckets, no bucket
     /// is for rows without a key, or a left time and a distance do not add up in 64 bits.
-    pub fn merge(mut self, ts: &[i64], late: i64, leaving: Leaving<'_>, left: Timed<'_>, runs: &mut [[u32; 2]]) {
+    pub fn merge(mut self, ts: &[i64], late: i64, leaving: Leaving<'_>, left: Timed<'_>, runs: &mut [Slot<[u32; 2]>]) {
+        let runs = Slot::values(runs);
         let Rows { keys, ts: None, numbers: None, first } = self.rows else { panic!("only numbers travel") };
         assert!(self.places.keys.is_none(), "only numbers travel");
         assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
@@ -192,11 +194,11 @@ mod tests {
             let buckets = Buckets { first: 0, shift: 0, count: KEYS as usize };
             let chunks = [0..cut, cut..keys.len()].map(|range| Chunk::count(rows.slice(range), buckets));
             let mut numbers = vec![0; keys.len()];
-            let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: &mut numbers }).1;
+            let mut writers = writers(chunks.into(), Target { keys: None, ts: None, numbers: Slot::of(&mut numbers) }).1;
             let leaving = Leaving { rows: Timed { ts: &ts, keys: &keys }, first: writers[0].next().to_vec(), early };
             let mut runs = vec![[7; 2]; left.len()];
             let left_side = Timed { ts: &left_ts, keys: &left_keys };
-            writers.remove(1).merge(&ts[cut..], late, leaving, left_side, &mut runs);
+            writers.remove(1).merge(&ts[cut..], late, leaving, left_side, Slot::of(&mut runs));
             writers.remove(0).run();
             for (&(ts, key), [start, end]) in left.iter().zip(runs) {
                 let found: Vec<u32> = (start..end).map(|place| numbers[place as usize]).collect();

@@ -220,15 +220,15 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
         {
             return Ok(Array64::Arrow(values));
         }
-        let mut all = Pages::new(chunks.iter().map(|chunk| chunk.len()).sum());
+        let mut all = Pages::unwritten(chunks.iter().map(|chunk| chunk.len()).sum());
         let mut filled = 0;
         for chunk in chunks {
             let values = cast(chunk, to)?;
             let values = values.as_primitive::<T>().values();
-            all[filled..filled + values.len()].iter_mut().zip(values).for_each(|(out, value)| *out = new(*value));
+            all[filled..filled + values.len()].iter_mut().zip(values).for_each(|(out, value)| out.set(new(*value)));
             filled += values.len();
         }
-        Ok(Array64::Own(all))
+        Ok(Array64::Own(all.written()))
     };
     driver.map(sources.to_vec(), source)?.into_iter().collect()
 }
@@ -305,11 +305,7 @@ fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
     sources: &[Array64<T>],
     driver: &Driver,
 ) -> Result<Vec<Array64<i128>>> {
-    let widen = |values: &Array64<T>| {
-        let mut wide = Pages::new(values.len());
-        wide.iter_mut().zip(&**values).for_each(|(wide, value)| *wide = (*value).into());
-        Array64::Own(wide)
-    };
+    let widen = |values: &Array64<T>| Array64::Own(Pages::collect(values.iter().map(|value| (*value).into())));
     Ok(driver.map(sources.iter().collect(), widen)?)
 }
 
@@ -354,9 +350,9 @@ fn flip(bits: i64) -> i64 {
 /// Codes of all rows, source after source.
 fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Array64<i64>> {
     let source = |rows: usize| {
-        let mut codes = Pages::new(rows);
-        codes.iter_mut().zip(&mut all).for_each(|(code, value)| *code = value);
-        Array64::Own(codes)
+        let mut codes = Pages::unwritten(rows);
+        codes.iter_mut().zip(&mut all).for_each(|(code, value)| code.set(value));
+        Array64::Own(codes.written())
     };
     streams.sources.iter().map(super::streams::Source::rows).map(source).collect()
 }

@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::aggregate::{OutputColumn, Page, Values, Window};
 use tidegate_operators::matches::NO_ROW;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use super::Function;
 use super::columns::{Columns, float_of};
@@ -56,14 +56,14 @@ impl<'a> Output<'a> {
         let fields = self.plan.schema.fields();
         let mut columns = Vec::with_capacity(fields.len());
         for end in [false, true] {
-            let mut times = Pages::<i64>::new(page.rows);
+            let mut times = Pages::<i64>::unwritten(page.rows);
             let mut rest = &mut times[..];
             for window in &page.windows {
                 let (here, others) = std::mem::take(&mut rest).split_at_mut(window.rows);
-                here.fill(if end { window.end } else { window.start });
+                Slot::fill(here, if end { window.end } else { window.start });
                 rest = others;
             }
-            let times = primitive::<Int64Type>(times, page.rows, None);
+            let times = primitive::<Int64Type>(times.written(), page.rows, None);
             columns.push(times_as(times, fields[columns.len()].data_type())?);
         }
         let keys = &page.keys[..page.rows];

@@ -136,15 +136,11 @@ fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Resul
 }
 
 fn gather_times(ts: &[i64], rows: &[u32]) -> Pages<i64> {
-    let mut times = Pages::new(rows.len());
-    times.iter_mut().zip(rows).for_each(|(time, row)| *time = ts[*row as usize]);
-    times
+    Pages::collect(rows.iter().map(|row| ts[*row as usize]))
 }
 
 fn pages(rows: impl ExactSizeIterator<Item = u32>) -> Pages<u32> {
-    let mut pages = Pages::new(rows.len());
-    pages.iter_mut().zip(rows).for_each(|(place, row)| *place = row);
-    pages
+    Pages::collect(rows)
 }
 
 fn project(table: &Table, columns: &[usize]) -> Result<Table> {

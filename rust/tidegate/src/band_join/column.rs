@@ -14,7 +14,7 @@ use tidegate_operators::incremental::Side;
 use tidegate_operators::index_join::Bands;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use super::distance::{Distance, Step, Within};
 use crate::keys::common_type;
@@ -137,7 +137,7 @@ impl ColumnPlan {
         {
             return Ok(Codes { values: Int64s::Arrow(values), missing: Vec::new() });
         }
-        let mut values = Pages::new(table.rows());
+        let mut values = Pages::unwritten(table.rows());
         let mut rest = &mut values[..];
         let mut first = 0;
         let mut pieces = Vec::new();
@@ -150,14 +150,14 @@ impl ColumnPlan {
                 pieces.push((first - piece.len(), piece, out));
             }
         }
-        let missing = driver.map(pieces, |(first, piece, out): (usize, ArrayRef, &mut [i64])| {
+        let missing = driver.map(pieces, |(first, piece, out): (usize, ArrayRef, &mut [Slot<i64>])| {
             encode(&piece, &self.common, first as u32, out).map_err(|error| {
                 let (name, last) = (table.schema().field(column).name(), first + piece.len() - 1);
                 Error::data(format!("{}: column `{name}`, rows {first} to {last}: {error}", table.name()))
             })
         })?;
         let missing = missing.into_iter().collect::<Result<Vec<_>>>()?.concat();
-        Ok(Codes { values: Int64s::Own(values), missing })
+        Ok(Codes { values: Int64s::Own(values.written()), missing })
     }
 }
 
@@ -221,7 +221,7 @@ fn step(common: &DataType) -> Option<Step> {
 }
 
 /// Writes the codes of a chunk, whose first row is `first`, and returns the rows that have none.
-fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [i64]) -> Result<Vec<u32>> {
+fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [Slot<i64>]) -> Result<Vec<u32>> {
     let strict = CastOptions { safe: false, ..Default::default() };
     let chunk = match chunk.data_type() {
         DataType::Dictionary(_, values) => cast(chunk, values)?,
@@ -235,10 +235,10 @@ fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [i64]) -> R
     match common {
         DataType::Float64 => {
             for ((value, out), row) in array.as_primitive::<Float64Type>().values().iter().zip(out).zip(first..) {
-                *out = float_code(*value).unwrap_or_else(|| {
+                out.set(float_code(*value).unwrap_or_else(|| {
                     missing.push(row);
                     0
-                });
+                }));
             }
         }
         DataType::UInt64 => each(array.as_primitive::<UInt64Type>().values(), out, |v| v.cast_signed() ^ i64::MIN),
@@ -246,19 +246,20 @@ fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [i64]) -> R
         DataType::Decimal128(_, scale) => {
             let values = array.as_primitive::<Decimal128Type>();
             for (row, out) in out.iter_mut().enumerate() {
-                *out = if values.is_null(row) { Ok(0) } else { i64::try_from(values.value(row)) }.map_err(|_| {
+                let value = if values.is_null(row) { Ok(0) } else { i64::try_from(values.value(row)) };
+                out.set(value.map_err(|_| {
                     let value = values.value_as_string(row);
                     Error::data(format!(
                         "{value} does not fit 64 bits with {scale} decimal places; cast the column to float64"
                     ))
-                })?;
+                })?);
             }
         }
-        _ => out.copy_from_slice(&as_int64(&array).expect("a type stored as 64-bit integers")),
+        _ => drop(Slot::copy(out, &as_int64(&array).expect("a type stored as 64-bit integers"))),
     }
     Ok(missing)
 }
 
-fn each<T: Copy>(values: &[T], out: &mut [i64], code: impl Fn(T) -> i64) {
-    values.iter().zip(out).for_each(|(&value, out)| *out = code(value));
+fn each<T: Copy>(values: &[T], out: &mut [Slot<i64>], code: impl Fn(T) -> i64) {
+    values.iter().zip(out).for_each(|(&value, out)| out.set(code(value)));
 }

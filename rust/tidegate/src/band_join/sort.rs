@@ -91,13 +91,9 @@ fn with_values(
     if codes.iter().all(|(left, right)| left.missing.is_empty() && right.missing.is_empty()) {
         return None;
     }
-    let own = |rows: usize, keys: Option<&[u32]>| {
-        let mut own = Pages::new(rows);
-        match keys {
-            Some(keys) => own.copy_from_slice(keys),
-            None => own.fill(0),
-        }
-        own
+    let own = |rows: usize, keys: Option<&[u32]>| match keys {
+        Some(keys) => Pages::copied(keys),
+        None => Pages::filled(rows, 0),
     };
     let (mut left, mut right) = (own(rows.0, keys.map(|keys| keys.left)), own(rows.1, keys.map(|keys| keys.right)));
     for (of_left, of_right) in codes {

@@ -2,6 +2,7 @@
 
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gather::{Store, prefetch};
+use tidegate_structures::pages::Slot;
 
 use super::column::Column;
 
@@ -29,7 +30,7 @@ pub(super) trait Chunked {
 pub(super) struct Chunks<'a, T> {
     pub(super) chunks: Vec<&'a [T]>,
     /// What has not been written yet.
-    pub(super) out: &'a mut [T],
+    pub(super) out: &'a mut [Slot<T>],
 }
 
 impl<T: Copy + Default> Chunked for Chunks<'_, T> {
@@ -44,14 +45,14 @@ impl<T: Copy + Default> Chunked for Chunks<'_, T> {
     fn copy(&mut self, places: &[Place]) {
         let (out, rest) = std::mem::take(&mut self.out).split_at_mut(places.len());
         for (out, &(chunk, place)) in out.iter_mut().zip(places) {
-            *out = self.chunks.get(chunk).map_or_else(T::default, |chunk| chunk[place]);
+            out.set(self.chunks.get(chunk).map_or_else(T::default, |chunk| chunk[place]));
         }
         self.out = rest;
     }
 }
 
 /// Writes the values of the same rows of columns of one table; of rows that are [`NO_ROW`], zeros.
-pub(super) fn gather_columns(columns: Vec<(&Column, &mut [u8])>, rows: &[u32], optional: bool, store: Store) {
+pub(super) fn gather_columns(columns: Vec<(&Column, &mut [Slot<u8>])>, rows: &[u32], optional: bool, store: Store) {
     let Some(starts) = columns.first().map(|(column, _)| &column.starts) else { return };
     debug_assert!(columns.iter().all(|(column, _)| column.starts == *starts), "columns of a table are cut alike");
     if starts.len() == 2 {

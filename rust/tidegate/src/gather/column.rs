@@ -14,7 +14,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gather::{Store, Value, gather};
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use super::chunks::{ChunkFinder, Chunked, Chunks, gather_columns};
 use super::demand_texts;
@@ -106,9 +106,9 @@ impl Column {
     /// Gathers the rows, none of which is [`NO_ROW`], into an array of its own.
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         let Some(width) = self.width else { return self.take(rows) };
-        let mut memory = Pages::<u8>::new(width * rows.len());
-        gather_columns(vec![(self, &mut memory[..width * rows.len()])], rows, false, Store::Cached);
-        self.array(Buffer::from(Bytes::from_owner(memory)), rows, false)
+        let mut memory = Pages::<u8>::unwritten(width * rows.len());
+        gather_columns(vec![(self, &mut memory[..])], rows, false, Store::Cached);
+        self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, false)
     }
 
     /// The array of the values gathered from the rows.
@@ -159,7 +159,7 @@ impl Column {
     }
 
     /// Writes the values of the rows, of which those that are [`NO_ROW`] give zeros, where the column has one chunk.
-    pub(super) fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [u8], store: Store) {
+    pub(super) fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [Slot<u8>], store: Store) {
         match self.width {
             Some(1) => self.gather_as::<u8>(rows, optional, out, store),
             Some(2) => self.gather_as::<u16>(rows, optional, out, store),
@@ -174,27 +174,27 @@ impl Column {
         &self,
         rows: &[u32],
         optional: bool,
-        out: &mut [u8],
+        out: &mut [Slot<u8>],
         store: Store,
     ) {
-        let out: &mut [T] = bytemuck::cast_slice_mut(out);
+        let out: &mut [Slot<T>] = Slot::cast(out);
         let chunk: &[T] = bytemuck::cast_slice(&self.values[0]);
         match optional {
             false => gather(chunk, rows, out, store),
             true => out.iter_mut().zip(rows).for_each(|(out, &row)| {
-                *out = chunk.get(row as usize).copied().unwrap_or_default();
+                out.set(chunk.get(row as usize).copied().unwrap_or_default());
             }),
         }
     }
 
     /// The chunks as values of their width, and where values gathered from them go.
-    pub(super) fn chunked<'a>(&'a self, out: &'a mut [u8]) -> Box<dyn Chunked + 'a> {
+    pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn Chunked + 'a> {
         fn of<'a, T: AnyBitPattern + NoUninit + Default>(
             values: &'a [Buffer],
-            out: &'a mut [u8],
+            out: &'a mut [Slot<u8>],
         ) -> Box<dyn Chunked + 'a> {
             let chunks: Vec<&[T]> = values.iter().map(|values| bytemuck::cast_slice(values)).collect();
-            Box::new(Chunks { chunks, out: bytemuck::cast_slice_mut(out) })
+            Box::new(Chunks { chunks, out: Slot::cast(out) })
         }
         match self.width {
             Some(1) => of::<u8>(&self.values, out),

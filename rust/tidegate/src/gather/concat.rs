@@ -6,7 +6,7 @@ use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::concat::concat;
 use bytes::Bytes;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use super::column::{fixed_width, raw_values};
 use crate::Result;
@@ -21,7 +21,7 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
     let columns = 0..schema.fields().len();
     let padded = |width: usize| (width * rows).next_multiple_of(64);
     // 1. The values, column by column.
-    let mut memory = Pages::<u8>::new(columns.clone().filter_map(width).map(padded).sum());
+    let mut memory = Pages::<u8>::unwritten(columns.clone().filter_map(width).map(padded).sum());
     let mut rest = &mut memory[..];
     for (column, width) in columns.clone().filter_map(|column| Some((column, width(column)?))) {
         let (mut out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
@@ -29,12 +29,13 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
         for batch in batches {
             let values = raw_values(batch.column(column), width);
             let (now, later) = out.split_at_mut(values.len());
-            now.copy_from_slice(&values);
+            Slot::copy(now, &values);
             out = later;
         }
+        Slot::fill(out, 0);
     }
     // 2. They become arrays, as do the others.
-    let memory = Bytes::from_owner(memory);
+    let memory = Bytes::from_owner(memory.written());
     let mut start = 0;
     let columns = columns.map(|column| {
         let chunks: Vec<&dyn Array> = batches.iter().map(|batch| &**batch.column(column)).collect();

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gather::Store;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use chunks::gather_columns;
 pub(crate) use column::{Column, fixed_width, raw_values};
@@ -82,16 +82,18 @@ impl Gather {
             Source::Either(..) => None,
         };
         let padded = |width: usize| (width * rows).next_multiple_of(64);
-        let mut memory = Pages::<u8>::new(self.sources.iter().filter_map(width).map(padded).sum());
+        let mut memory = Pages::<u8>::unwritten(self.sources.iter().filter_map(width).map(padded).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
         let mut rest = &mut memory[..];
         let mut of_source = |source: &Source| {
             let width = width(source).unwrap_or(0);
             let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
             rest = others;
-            &mut out[..width * rows]
+            let (out, beyond) = out.split_at_mut(width * rows);
+            Slot::fill(beyond, 0);
+            out
         };
-        let mut out: Vec<&mut [u8]> = self.sources.iter().map(&mut of_source).collect();
+        let mut out: Vec<&mut [Slot<u8>]> = self.sources.iter().map(&mut of_source).collect();
         for ((records, rows), optional) in self.records.iter().zip([left, right]).zip(self.optional) {
             records.iter().for_each(|records| records.gather(rows, optional, &mut out, store));
         }
@@ -109,7 +111,7 @@ impl Gather {
             gather_columns(columns, rows, optional, store);
         }
         // 2. They become arrays; the others are gathered one by one.
-        let memory = Bytes::from_owner(memory);
+        let memory = Bytes::from_owner(memory.written());
         let mut start = 0;
         let mut fixed = |column: &Column, width: usize, rows: &[u32], optional| {
             let values = Buffer::from(memory.slice(start..start + width * rows.len()));

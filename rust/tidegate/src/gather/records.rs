@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::gather::Store;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::records::{COLUMNS, Out, Record, RecordLog, gather, interleave};
 
 use super::column::Column;
@@ -75,13 +75,13 @@ fn owned<R: Record>(log: &mut Arc<RecordLog<R>>) -> &mut RecordLog<R> {
 }
 
 fn lay_out<R: Record>(columns: &[(usize, Arc<Column>)], rows: usize, driver: &Driver) -> Result<Pages<R>, Stopped> {
-    let mut values = Pages::new(rows);
+    let mut values = Pages::unwritten(rows);
     let parts = values.chunks_mut(PART_ROWS).zip((0..).step_by(PART_ROWS)).collect();
-    driver.map(parts, |(records, start): (&mut [R], usize)| {
+    driver.map(parts, |(records, start): (&mut [Slot<R>], usize)| {
         let longs: Vec<_> = columns.iter().map(|(_, column)| column.longs(start..start + records.len())).collect();
         interleave(&longs.iter().map(|longs| &longs[..]).collect::<Vec<_>>(), records);
     })?;
-    Ok(values)
+    Ok(values.written())
 }
 
 /// Some columns of a result, row by row.
@@ -122,12 +122,12 @@ impl Records {
 
     /// Writes the rows to those of `out` that are of these columns, and takes them out of there. Rows that are not there,
     /// which only those of `optional` columns may be, are zeros.
-    pub(crate) fn gather(&self, rows: &[u32], optional: bool, out: &mut [&mut [u8]], store: Store) {
+    pub(crate) fn gather(&self, rows: &[u32], optional: bool, out: &mut [&mut [Slot<u8>]], store: Store) {
         let of_column = |&column: &usize| {
             let out = std::mem::take(&mut out[column]);
             match out.len() == size_of_val(rows) {
-                true => Out::Words(bytemuck::cast_slice_mut(out)),
-                false => Out::Longs(bytemuck::cast_slice_mut(out)),
+                true => Out::Words(Slot::cast(out)),
+                false => Out::Longs(Slot::cast(out)),
             }
         };
         let mut out: Vec<Out<'_>> = self.columns.iter().map(of_column).collect();

@@ -115,7 +115,7 @@ pub struct AggregateStats {
 fn empty(plan: &Plan, schema: &Schema, sources: usize, algorithm: Design) -> Result<Box<dyn OnlineWindows>> {
     let alone = Driver::new(1, Stop::default());
     let none = Table::from(schema);
-    let none = (0..sources).map(|_| (none.clone(), Int64s::Own(Pages::new(0))));
+    let none = (0..sources).map(|_| (none.clone(), Int64s::Own(Pages::default())));
     let streams = Streams::alike(none.collect(), plan, &alone)?;
     let codes = vec![None; plan.outputs.len()];
     let columns = Columns::new(&streams, plan, Extent::Stream(&codes), &alone)?;

@@ -9,7 +9,7 @@ use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gate::Planned;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 
 use super::aggregate::OnlineAggregation;
 use super::source::SourceRun;
@@ -104,10 +104,10 @@ impl OnlineAggregation {
 /// The times in one piece, and the rows likewise where their pieces are small: else each is worth a look of its own.
 fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
     let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
-    let mut ts = Pages::new(rows);
+    let mut ts = Pages::unwritten(rows);
     let mut filled = 0;
     for (piece, _) in pieces {
-        ts[filled..filled + piece.len()].copy_from_slice(piece);
+        Slot::copy(&mut ts[filled..filled + piece.len()], piece);
         filled += piece.len();
     }
     let batches = match pieces {
@@ -115,5 +115,5 @@ fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<Re
         pieces if rows >= pieces.len() * PIECE_ROWS => pieces.iter().map(|(_, batch)| batch.clone()).collect(),
         pieces => vec![concat_batches(schema, pieces.iter().map(|(_, batch)| batch))?],
     };
-    Ok((Int64s::Own(ts), batches))
+    Ok((Int64s::Own(ts.written()), batches))
 }

@@ -165,7 +165,7 @@ impl<'a> SideKeys<'a> {
 }
 
 /// The slices of `values` that consecutive ranges stand for.
-pub(crate) fn split<'a>(mut values: &'a mut [u32], parts: &[Range<usize>]) -> Vec<&'a mut [u32]> {
+pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
     let cut = |part: &Range<usize>| {
         let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
         values = rest;

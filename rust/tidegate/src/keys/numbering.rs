@@ -41,17 +41,18 @@ where
 {
     // 1. Each thread numbers the keys of its part of the right side.
     let parts = ranges(right.rows(), driver.parts(right.rows(), PART_ROWS));
-    let mut numbers = Pages::new(right.rows());
+    let mut numbers = Pages::unwritten(right.rows());
     let slices = split(&mut numbers, &parts);
     let tables = driver.map(parts.iter().cloned().zip(slices).collect(), |(rows, out)| {
         let mut table = T::default();
         let mut out = out.iter_mut();
         right.for_each(rows, |key| {
-            *out.next().expect("a place a row") = key.map_or(NO_KEY, |key| table.insert(key));
+            out.next().expect("a place a row").set(key.map_or(NO_KEY, |key| table.insert(key)));
         })?;
         Ok(table)
     })?;
     let mut tables = tables.into_iter().collect::<Result<Vec<T>>>()?.into_iter();
+    let mut numbers = numbers.written();
     // 2. The first part's numbers stay; the others' are translated.
     let mut all = tables.next().unwrap_or_default();
     let translations: Vec<Vec<u32>> = tables
@@ -67,16 +68,17 @@ where
     })?;
     // 3. Left keys are looked up.
     let parts = ranges(left.rows(), left.rows().div_ceil(PART_ROWS));
-    let mut found = Pages::new(left.rows());
+    let mut found = Pages::unwritten(left.rows());
     let slices = split(&mut found, &parts);
     let looked_up = driver.map(parts.into_iter().zip(slices).collect(), |(rows, out)| {
         let mut out = out.iter_mut();
         left.for_each(rows, |key| {
-            *out.next().expect("a place a row") = key.and_then(|key| all.number_of(key)).unwrap_or(NO_KEY);
+            let number = key.and_then(|key| all.number_of(key)).unwrap_or(NO_KEY);
+            out.next().expect("a place a row").set(number);
         })
     })?;
     looked_up.into_iter().collect::<Result<()>>()?;
-    Ok(Keys { left: found, right: numbers, count: all.len(), smallest: None, method })
+    Ok(Keys { left: found.written(), right: numbers, count: all.len(), smallest: None, method })
 }
 
 const HASHER: FixedState = FixedState::with_seed(0x7469_6465);

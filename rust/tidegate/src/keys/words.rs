@@ -9,7 +9,7 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::driver::Driver;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::pages::{Pages, Slot};
 use tidegate_structures::partition::ranges;
 
 use super::numbering::KeySource;
@@ -152,23 +152,23 @@ pub(super) fn direct(left: &WordColumn, right: &WordColumn, span: Span, driver: 
     };
     let side = |column: &WordColumn| -> Result<Pages<u32>> {
         let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
-        let mut numbers = Pages::new(column.rows());
+        let mut numbers = Pages::unwritten(column.rows());
         let slices = split(&mut numbers, &parts);
-        driver.map(parts.into_iter().zip(slices).collect(), |(rows, mut out): (_, &mut [u32])| {
+        driver.map(parts.into_iter().zip(slices).collect(), |(rows, mut out): (_, &mut [Slot<u32>])| {
             for (chunk, range) in column.starts.pieces(rows) {
                 let (values, nulls) = &column.chunks[chunk];
                 let (head, rest) = std::mem::take(&mut out).split_at_mut(range.len());
                 out = rest;
-                head.iter_mut().zip(&values[range.clone()]).for_each(|(out, &key)| *out = number(key));
+                head.iter_mut().zip(&values[range.clone()]).for_each(|(out, &key)| out.set(number(key)));
                 if let Some(nulls) = nulls {
                     head.iter_mut()
                         .zip(range)
                         .filter(|(_, row)| nulls.is_null(*row))
-                        .for_each(|(out, _)| *out = NO_KEY);
+                        .for_each(|(out, _)| out.set(NO_KEY));
                 }
             }
         })?;
-        Ok(numbers)
+        Ok(numbers.written())
     };
     let (left, right) = (side(left)?, side(right)?);
     Ok(Keys { left, right, count: width as usize + 1, smallest: Some(span.low), method: "direct integers" })

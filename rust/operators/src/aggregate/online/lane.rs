@@ -161,7 +161,7 @@ impl<F: Stored> Lane for States<F> {
     fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn> {
         let States { cells, halves, .. } = self;
         let page = |steps: &Steps| {
-            let mut values = Pages::<F::Output>::new(steps.keys.len());
+            let mut values = Pages::<F::Output>::unwritten(steps.keys.len());
             let (mut missing, mut done) = (Vec::new(), 0);
             for step in &steps.steps {
                 if let Some(block) = &step.block {
@@ -175,7 +175,7 @@ impl<F: Stored> Lane for States<F> {
                 halves.write(here, done, &mut values, &mut missing);
                 done += step.rows;
             }
-            OutputColumn { values: F::Output::column(values), missing }
+            OutputColumn { values: F::Output::column(values.written()), missing }
         };
         pages.iter().map(page).collect()
     }
@@ -223,14 +223,14 @@ impl<F: Stored> Lane for States<F> {
     }
 
     fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn {
-        let mut values = Pages::<F::Output>::new(partials.len());
+        let mut values = Pages::<F::Output>::unwritten(partials.len());
         let mut missing = Vec::new();
         for (row, (value, &partial)) in values.iter_mut().zip(partials).enumerate() {
             let found = F::finish(std::mem::replace(&mut self.open[source][partial as usize], F::EMPTY));
             missing.extend(found.is_none().then_some(row));
-            *value = found.unwrap_or_default();
+            value.set(found.unwrap_or_default());
         }
-        OutputColumn { values: F::Output::column(values), missing }
+        OutputColumn { values: F::Output::column(values.written()), missing }
     }
 
     fn state_bytes(&self) -> usize {

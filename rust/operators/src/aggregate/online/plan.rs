@@ -133,7 +133,5 @@ impl Position {
 
 /// The results' keys as places in the order of keys.
 pub(super) fn ranks(keys: &[u32], rank: &[u32]) -> Pages<u32> {
-    let mut ranks = Pages::new(keys.len());
-    ranks.iter_mut().zip(keys).for_each(|(out, key)| *out = rank[*key as usize]);
-    ranks
+    Pages::collect(keys.iter().map(|key| rank[*key as usize]))
 }

@@ -10,6 +10,7 @@ pub(super) const NOBODYS: u32 = 0;
 
 /// Blocks, in runs that are taken and given back.
 pub(super) struct Store {
+    /// Written where they have been taken.
     pub(super) blocks: Pages<Block>,
     /// Blocks from here on have never been taken.
     used: u32,
@@ -24,7 +25,7 @@ pub(super) struct Store {
 impl Store {
     /// A store with room for so many blocks.
     pub(super) fn new(room: usize) -> Self {
-        let mut blocks = Pages::new(1 + room);
+        let mut blocks = Pages::arbitrary(1 + room);
         blocks[0] = Block::empty(0);
         Store { blocks, used: 1, free: BTreeMap::new(), taken: 0, has_grown: false }
     }
@@ -80,7 +81,7 @@ impl Store {
 
     #[cold]
     fn grow(&mut self, len: u32) {
-        let mut blocks = Pages::new(self.blocks.len() + self.blocks.len() / 4 + len as usize);
+        let mut blocks = Pages::arbitrary(self.blocks.len() + self.blocks.len() / 4 + len as usize);
         blocks[..self.blocks.len()].copy_from_slice(&self.blocks);
         self.blocks = blocks;
         self.has_grown = true;
