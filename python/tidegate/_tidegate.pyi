@@ -150,6 +150,7 @@ class _SourceStats(TypedDict):
     rows_late: int
     watermark: int | None
     closed: bool
+    memory: int
 
 class _MergeStats(TypedDict):
     rows_in: int
@@ -158,6 +159,7 @@ class _MergeStats(TypedDict):
     rows_out: int
     watermark: int | None
     memory: int
+    memory_limit: int | None
     sources: list[_SourceStats]
 
 class _AggregateStats(TypedDict):
@@ -171,6 +173,7 @@ class _AggregateStats(TypedDict):
     state_cells: int
     state_bytes: int
     memory: int
+    memory_limit: int | None
     sources: list[_SourceStats]
 
 class _StreamJoinStats(TypedDict):
@@ -182,6 +185,7 @@ class _StreamJoinStats(TypedDict):
     state_rows: int
     state_bytes: int
     memory: int
+    memory_limit: int | None
     comparisons: list[int]
     latency: tuple[float, float, float] | None
     split_keys: NotRequired[int]
@@ -435,7 +439,7 @@ class Merge:
             means that they are in order.
         memory_limit: Bytes that may be held for rows that were pushed, until a poll takes them,
             late rows included, and 40 bytes for each row; None for no limit. The few batches that
-            a poll makes ahead do not count.
+            a poll makes ahead do not count. The property `memory_limit` says how sources share it.
         threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
 
     Raises:
@@ -475,6 +479,40 @@ class Merge:
             3
         """
 
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that may be held; None for no limit. It can be set while the merge runs.
+
+        Half of the limit is divided evenly among the sources that are open. A source can always
+        hold its share, whatever the others hold, so that one which runs ahead leaves room for the
+        one that all wait for. The other half is for whoever comes first.
+
+        A row counts for its source from its push until a poll returns after which nothing needs
+        it. Rows of one push count until all of them have been taken in. A history is never stuck if
+        the share of each source has room for what the source has to hold at a time, an eighth more,
+        and its next push. It has to hold rows
+        that lateness keeps back, and late rows until they are returned.
+
+        A limit below what is held refuses pushes until there is room; nothing is lost.
+
+        Raises:
+            ClosedError: The merge is one of a parent process.
+            TidegateError: The limit is negative.
+            TypeError: The limit is no integer.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, memory_limit=100)
+            >>> merge.sources[0].push(trades)
+            Traceback (most recent call last):
+            tidegate.MemoryLimitError: source 0: 3 rows need ... set memory_limit to ... or more
+            >>> merge.memory_limit = 1000
+            >>> merge.sources[0].push(trades)
+            >>> merge.memory_limit
+            1000
+        """
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
         """Hand out the next rows that are ready, if there are any.
 
@@ -520,9 +558,9 @@ class Merge:
             `rows_in`, the rows pushed, of which `rows_late` were late and `rows_used` not;
             `rows_out`, the rows handed out; `watermark`, below which no row will be handed out any
             more, in steps of the time column's unit, and None before every source has made a
-            promise and after all have closed; `memory`, the bytes that count for `memory_limit`;
-            and `sources`, for each its `name`, its rows, its `watermark`, None before the first
-            promise, and whether it is `closed`.
+            promise and after all have closed; `memory`, the bytes that count for `memory_limit`,
+            and that limit; and `sources`, for each its `name`, its rows, its `watermark`, None
+            before the first promise, whether it is `closed`, and `memory`, the bytes of its rows.
 
         Raises:
             ClosedError: The merge is one of a parent process.
@@ -630,6 +668,39 @@ class StreamJoin:
             [2]
         """
 
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that may be held; None for no limit. It can be set while the join runs.
+
+        Half of the limit is divided evenly among the sources that are open. A source can always
+        hold its share, whatever the others hold, so that one which runs ahead leaves room for the
+        one that all wait for. The other half is for whoever comes first.
+
+        A row counts for its source from its push until a poll returns after which nothing needs
+        it. Rows of one push count until all of them have been taken in. A history is never stuck if
+        the share of each source has room for what the source has to hold at a time, an eighth more,
+        and its next push. It has to hold rows
+        that lateness keeps back, late rows until they are returned, and rows that later ones may
+        match, each with the other rows of its push.
+
+        A limit below what is held refuses pushes until there is room; nothing is lost.
+
+        Raises:
+            ClosedError: The join is one of a parent process.
+            TidegateError: The limit is negative.
+            TypeError: The limit is no integer.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, memory_limit=1000
+            ... )
+            >>> join.memory_limit = 10 * join.memory_limit
+            >>> join.memory_limit
+            10000
+        """
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
         """Hand out the next results that are final, if there are any.
 
@@ -684,12 +755,12 @@ class StreamJoin:
             `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
             out; `watermark`, below which no row can come any more, in the finer unit of the time
             columns; `state_rows`, the rows kept for later ones, and `state_bytes`, what is held
-            beside them; `memory`, what counts towards the limit; `comparisons`, the pairs that each
-            thread has looked at; `latency`, seconds from a row's push until its results were made
+            beside them; `memory`, what counts towards `memory_limit`, and that limit; `comparisons`,
+            the pairs that each thread has looked at; `latency`, seconds from a row's push until its results were made
             (median, 99th percentile, greatest); `split_keys`, the keys on several threads, of an
             interval join; `index`, what is indexed and how, and `merges`, how often trees have
             merged new rows with the others, of a band join; and `sources`, the same for each
-            source, with its `name` and whether it is `closed`.
+            source, with its `name`, whether it is `closed`, and `memory`, the bytes of its rows.
 
         Raises:
             ClosedError: The join is one of a parent process.
@@ -760,8 +831,9 @@ class StreamJoin:
 
         Raises:
             StateError: The snapshot is damaged, of another version or of another query, or this
-                join was used before. After it, make a new join.
-            MemoryLimitError: Its rows do not fit `memory_limit`.
+                join was used before. The join is as it was.
+            MemoryLimitError: Its rows do not fit `memory_limit`. The join is as it was, so that the
+                limit can be raised and the snapshot restored.
             ClosedError: The join is one of a parent process.
             TypeError: The argument is no bytes.
         """
@@ -868,7 +940,8 @@ class IntervalJoin(StreamJoin):
             than others, then as `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.)
         threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
         memory_limit: Bytes that may be held for rows that are pushed and not joined yet, rows kept
-            for later ones and late rows, and 40 bytes for each row; None for no limit.
+            for later ones and late rows, and 40 bytes for each row; None for no limit. The property
+            `memory_limit` says how sources share it.
         ordered: Whether results come in the order said above. If not, the pairs of rows that are
             joined at once come in any order, which saves putting those of several threads together.
         pin: Whether each thread stays on one processor.
@@ -987,7 +1060,7 @@ class Aggregate:
         memory_limit: Bytes that may be held for rows that are pushed and not aggregated yet, late
             rows, and the state; None for no limit. With a row it is counted what it may add to the
             state, so that whatever was pushed can be aggregated. The few batches that a poll makes
-            ahead do not count.
+            ahead do not count. The property `memory_limit` says how sources and state share it.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1049,6 +1122,39 @@ class Aggregate:
             [0, 1, 2]
         """
 
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that may be held; None for no limit. It can be set while the aggregation runs.
+
+        Half of the limit is divided evenly among the sources that are open. A source can always
+        hold its share, whatever the others hold, so that one which runs ahead leaves room for the
+        one that all wait for. A quarter of the limit is the share of the
+        state, and the rest is for whoever comes first.
+
+        A row counts for its source from its push until a poll returns after which nothing needs
+        it. Rows of one push count until all of them have been taken in. A history is never stuck if
+        the share of each source has room for what the source has to hold at a time, an eighth more,
+        and its next push. It has to hold rows
+        that lateness keeps back, and late rows until they are returned.
+
+        A limit below what is held refuses pushes until there is room; nothing is lost.
+
+        Raises:
+            ClosedError: The aggregation is one of a parent process.
+            TidegateError: The limit is negative.
+            TypeError: The limit is no integer.
+
+        Example:
+            >>> windows = tg.Aggregate(
+            ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, memory_limit=1000
+            ... )
+            >>> windows.memory_limit = None
+            >>> windows.memory_limit is None
+            True
+        """
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
         """Hand out the next results that are final, if there are any.
 
@@ -1060,7 +1166,8 @@ class Aggregate:
 
         Raises:
             ClosedError: The aggregation is closed, or of a parent process.
-            MemoryLimitError: The state has outgrown `memory_limit`; the poll may be tried again.
+            MemoryLimitError: The state has outgrown `memory_limit`. No row is lost, and the poll may
+                be tried again.
             TidegateError: A condition cannot be evaluated for some row, a sum does not fit, or a
                 window begins or ends beyond 64 bits.
 
@@ -1102,8 +1209,9 @@ class Aggregate:
             push until it was aggregated and what was final then was made, as median, 99th
             percentile and maximum, None before the first row; `state_keys`, the keys that are
             known, `state_cells`, the states of each function, and `state_bytes`, what they take;
-            `memory`, what counts towards the limit; and `sources`, for each its `name`, its rows,
-            its `watermark`, None before the first promise, and whether it is `closed`.
+            `memory`, what counts towards `memory_limit`, and that limit; and `sources`, for each its
+            `name`, its rows, its `watermark`, None before the first promise, whether it is
+            `closed`, and `memory`, the bytes of its rows.
 
         Raises:
             ClosedError: The aggregation is one of a parent process.

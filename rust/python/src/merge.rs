@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{self, MergeOptions, MergeStats, MergeStreams, News};
+use tidegate::incremental::{self, Memory, MergeOptions, MergeStats, MergeStreams, News};
 use tidegate::{Bound as Length, Error, MAX_THREADS, Next, Stop};
 
 use crate::error::raise;
@@ -183,6 +183,7 @@ fn stats_dict<'py>(py: Python<'py>, stats: &MergeStats) -> PyResult<Bound<'py, P
     dict.set_item("rows_out", stats.rows_out)?;
     dict.set_item("watermark", stats.watermark)?;
     dict.set_item("memory", stats.memory)?;
+    dict.set_item("memory_limit", stats.memory_limit)?;
     dict.set_item("sources", sources)?;
     Ok(dict)
 }
@@ -193,6 +194,7 @@ pub(crate) struct Merge {
     merge: Mutex<incremental::Merge>,
     schema: SchemaRef,
     news: Arc<News>,
+    memory: Memory,
     process: u32,
 }
 
@@ -223,7 +225,13 @@ impl Merge {
         };
         let schema = self::schema("schema", schema)?;
         let merge = incremental::Merge::new(schema.clone(), &options).map_err(raise)?;
-        Ok(Merge { news: merge.news(), merge: Mutex::new(merge), schema, process: std::process::id() })
+        Ok(Merge {
+            news: merge.news(),
+            memory: merge.memory(),
+            merge: Mutex::new(merge),
+            schema,
+            process: std::process::id(),
+        })
     }
 
     /// The schema of the sources and of the merged rows.
@@ -237,6 +245,18 @@ impl Merge {
     fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
         check_process(self.process, "merge")?;
         Ok(py.detach(|| self.lock().sources().iter().map(Source::new).collect()))
+    }
+
+    /// Bytes that the operator may hold.
+    #[getter]
+    fn memory_limit(&self) -> Option<usize> {
+        self.memory.limit()
+    }
+
+    #[setter]
+    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_process(self.process, "merge")?;
+        operator::set_limit(&self.memory, limit)
     }
 
     /// Hand out the next rows that are ready, if there are any.

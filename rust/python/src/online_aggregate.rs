@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{AggregateOptions, News, OnlineAggregation};
+use tidegate::incremental::{AggregateOptions, Memory, News, OnlineAggregation};
 
 use crate::aggregate::Arguments;
 use crate::error::raise;
@@ -20,6 +20,7 @@ pub(crate) struct Aggregate {
     aggregation: Mutex<OnlineAggregation>,
     schema: SchemaRef,
     news: Arc<News>,
+    memory: Memory,
     process: u32,
 }
 
@@ -65,6 +66,7 @@ impl Aggregate {
         let aggregation = OnlineAggregation::new(&query, schema, &options).map_err(raise)?;
         Ok(Aggregate {
             news: aggregation.news(),
+            memory: aggregation.memory(),
             schema: aggregation.schema().clone(),
             aggregation: Mutex::new(aggregation),
             process: std::process::id(),
@@ -82,6 +84,18 @@ impl Aggregate {
     fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
         check_process(self.process, "aggregation")?;
         Ok(py.detach(|| self.lock().sources().iter().map(Source::new).collect()))
+    }
+
+    /// Bytes that the operator may hold.
+    #[getter]
+    fn memory_limit(&self) -> Option<usize> {
+        self.memory.limit()
+    }
+
+    #[setter]
+    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_process(self.process, "aggregation")?;
+        operator::set_limit(&self.memory, limit)
     }
 
     /// Hand out the next results that are final, if there are any.
@@ -113,6 +127,7 @@ impl Aggregate {
         dict.set_item("state_cells", stats.state_cells)?;
         dict.set_item("state_bytes", stats.state_bytes)?;
         dict.set_item("memory", stats.memory)?;
+        dict.set_item("memory_limit", stats.memory_limit)?;
         dict.set_item("sources", sources)?;
         Ok(dict)
     }
@@ -120,7 +135,7 @@ impl Aggregate {
     /// Say what the aggregation does, as `tidegate.explain` would.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         check_process(self.process, "aggregation")?;
-        Ok(py.detach(|| self.lock().explain().to_owned()))
+        Ok(py.detach(|| self.lock().explain()))
     }
 
     /// Return the state as bytes.

@@ -8,10 +8,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyType};
 use pyo3_arrow::{PyField, PyRecordBatch};
-use tidegate::incremental::{self, News, Polled, SourceStats, lock};
+use tidegate::incremental::{self, Memory, News, Polled, SourceStats, lock};
 use tidegate::{Error, Stop};
 
 use crate::error::raise;
+use crate::input::count;
 use crate::interrupt::{PATIENCE, detached};
 use crate::{input, interrupt};
 
@@ -182,6 +183,13 @@ pub(crate) fn poll<'py>(
     }
 }
 
+/// Changes how much an operator may hold.
+pub(crate) fn set_limit(memory: &Memory, limit: &Bound<'_, PyAny>) -> PyResult<()> {
+    let limit = if limit.is_none() { None } else { count("memory_limit", Some(limit), 0, i64::MAX)? };
+    memory.set_limit(limit.map(|bytes| bytes as usize));
+    Ok(())
+}
+
 /// Batches as a `pyarrow.Table`.
 pub(crate) fn table<'py>(py: Python<'py>, batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<Bound<'py, PyAny>> {
     pyo3_arrow::PyTable::try_new(batches, schema)?.into_pyarrow(py)
@@ -214,6 +222,7 @@ pub(crate) fn source_stats<'py>(
         dict.set_item("rows_late", source.rows_late)?;
         dict.set_item("watermark", source.watermark)?;
         dict.set_item("closed", source.closed)?;
+        dict.set_item("memory", source.memory)?;
         Ok(dict)
     };
     sources.iter().map(one).collect()

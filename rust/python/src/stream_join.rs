@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use pyo3_arrow::PySchema;
 use tidegate::Bound as Duration;
-use tidegate::incremental::{self, Figure, News, StreamOptions};
+use tidegate::incremental::{self, Figure, Memory, News, StreamOptions};
 
 use crate::error::raise;
 use crate::input::{bound, count};
@@ -21,6 +21,7 @@ pub(crate) struct StreamJoin {
     join: Mutex<incremental::StreamJoin>,
     schema: SchemaRef,
     news: Arc<News>,
+    memory: Memory,
     process: u32,
 }
 
@@ -28,6 +29,7 @@ impl StreamJoin {
     pub(crate) fn new(join: incremental::StreamJoin) -> Self {
         StreamJoin {
             news: join.news(),
+            memory: join.memory(),
             schema: join.schema().clone(),
             join: Mutex::new(join),
             process: std::process::id(),
@@ -122,6 +124,18 @@ impl StreamJoin {
         self.sources_in(py, |at, left| at >= left)
     }
 
+    /// Bytes that the operator may hold.
+    #[getter]
+    fn memory_limit(&self) -> Option<usize> {
+        self.memory.limit()
+    }
+
+    #[setter]
+    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
+        check_process(self.process, "join")?;
+        operator::set_limit(&self.memory, limit)
+    }
+
     /// Hand out the next results that are final, if there are any.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         check_process(self.process, "join")?;
@@ -146,6 +160,7 @@ impl StreamJoin {
         dict.set_item("state_rows", stats.state_rows.0 + stats.state_rows.1)?;
         dict.set_item("state_bytes", stats.state_bytes)?;
         dict.set_item("memory", stats.memory)?;
+        dict.set_item("memory_limit", stats.memory_limit)?;
         dict.set_item("comparisons", stats.comparisons)?;
         dict.set_item("latency", stats.latency)?;
         for (name, figure) in &stats.figures {
@@ -161,7 +176,7 @@ impl StreamJoin {
     /// Say what the join does, as `tidegate.explain` would.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         check_process(self.process, "join")?;
-        Ok(py.detach(|| self.lock().explain().to_owned()))
+        Ok(py.detach(|| self.lock().explain()))
     }
 
     /// Return the state as bytes.

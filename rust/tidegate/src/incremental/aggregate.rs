@@ -10,15 +10,17 @@ use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
-use tidegate_sync::{Charge, Stop};
+use tidegate_sync::Stop;
 
 use super::Polled;
 use super::aggregate_state::describe;
 use super::chosen::Rows;
+use super::explanation::Explanation;
 use super::groups::{GROUP_BYTES, Groups};
 use super::intake::Intake;
 use super::late::late_schema;
 use super::latency::Latency;
+use super::memory::{Charge, Memory};
 use super::news::News;
 use super::ordered::OrderedColumns;
 use super::ready::{Rest, plan};
@@ -60,7 +62,7 @@ pub struct OnlineAggregation {
     pub(super) plan: Plan,
     /// What decides the results, as snapshots say it.
     pub(super) query: String,
-    explanation: String,
+    explanation: Explanation,
     pub(super) stream: Stream,
     /// The columns of the stream that are read.
     pub(super) read: Vec<usize>,
@@ -109,6 +111,8 @@ pub struct AggregateStats {
     pub state_bytes: usize,
     /// Bytes that count towards the memory limit.
     pub memory: usize,
+    /// Bytes that may be held; no limit if there is none.
+    pub memory_limit: Option<usize>,
 }
 
 /// Windows without rows, of so many sources of this schema.
@@ -146,7 +150,7 @@ impl OnlineAggregation {
         Ok(OnlineAggregation {
             query: describe(query, &schema, options),
             explanation: explain(query, &plan, options, row_bytes),
-            intake: Intake::with_row_bytes(streams, options.memory_limit, row_bytes)?,
+            intake: Intake::new(streams, Memory::new(options.memory_limit, options.sources, true), row_bytes)?,
             groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
             algorithm: query.algorithm.unwrap_or_default(),
             rows: Rows::new(rows),
@@ -174,8 +178,13 @@ impl OnlineAggregation {
     }
 
     /// What the aggregation does, for people.
-    pub fn explain(&self) -> &str {
-        &self.explanation
+    pub fn explain(&self) -> String {
+        self.explanation.text(&self.intake.shared.memory)
+    }
+
+    /// What is held, and how much may be.
+    pub fn memory(&self) -> Memory {
+        self.intake.shared.memory.clone()
     }
 
     /// The sources, by number.
@@ -250,7 +259,7 @@ impl OnlineAggregation {
         if self.make()? {
             return Ok(Step::Went);
         }
-        if self.intake.shared.budget.is_short() {
+        if self.intake.shared.memory.is_short() {
             self.compact()?;
         }
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
@@ -280,11 +289,10 @@ impl OnlineAggregation {
     /// Lets go of rows and groups that no state needs, and charges the state what it takes; the rows that were added have
     /// been charged so far.
     fn tidy(&mut self, charges: Vec<Arc<Charge>>) -> Result<()> {
-        if self.rows.is_needless() {
-            drop(charges);
-        } else {
-            self.rows.hold(charges);
-            if self.rows.is_due() || self.intake.shared.budget.is_short() {
+        let mut added = charges;
+        if !self.rows.is_needless() {
+            self.rows.hold(added.drain(..));
+            if self.rows.is_due() || self.intake.shared.memory.is_short() {
                 self.gather_chosen()?;
             }
         }
@@ -292,27 +300,38 @@ impl OnlineAggregation {
             self.groups.release(&self.windows.is_used());
         }
         self.ordered.tidy(&mut *self.windows);
-        self.charge_state()
+        // Before the rows are let go of, so that no source takes the room between.
+        self.charge_state();
+        drop(added);
+        self.check_limit()
+    }
+
+    /// Tells that the state has outgrown the limit. All that was pushed is in it.
+    fn check_limit(&self) -> Result<()> {
+        let memory = &self.intake.shared.memory;
+        match memory.limit() {
+            Some(limit) if memory.held() > limit => Err(Error::memory(format!(
+                "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; no row is lost: poll \
+                 again, close or advance sources so that windows end, or raise the limit",
+                self.state_bytes(),
+                memory.held()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Charges the state what it takes now.
-    pub(super) fn charge_state(&mut self) -> Result<()> {
+    pub(super) fn charge_state(&mut self) {
         let bytes = self.state_bytes();
         let held = self.charge.as_ref().map_or(0, Charge::bytes);
         match (&mut self.charge, bytes.checked_sub(held)) {
             (Some(charge), None) => drop(charge.split(held - bytes)),
             (_, Some(0) | None) => {}
             (_, Some(more)) => {
-                let more = self.intake.shared.budget.charge(more).map_err(|exceeded| {
-                    Error::memory(format!(
-                        "the state has grown by {} bytes, but {} of memory_limit = {} are held; raise the limit",
-                        exceeded.asked, exceeded.used, exceeded.limit
-                    ))
-                })?;
+                let more = self.intake.shared.memory.charge_state(more);
                 self.hold(more);
             }
         }
-        Ok(())
     }
 
     /// Makes windows and groups anew where few of their states are left: they keep the memory of those that are gone.
@@ -337,7 +356,8 @@ impl OnlineAggregation {
         if !self.windows.restore(saved) {
             return Err(Error::bug("windows go on from their own state"));
         }
-        self.charge_state()
+        self.charge_state();
+        Ok(())
     }
 
     fn hold(&mut self, more: Charge) {
@@ -392,7 +412,8 @@ impl OnlineAggregation {
             state_keys: self.groups.len(),
             state_cells: self.windows.cells(),
             state_bytes: self.state_bytes(),
-            memory: self.intake.shared.budget.used(),
+            memory: self.intake.shared.memory.held(),
+            memory_limit: self.intake.shared.memory.limit(),
         }
     }
 
@@ -436,8 +457,7 @@ fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     Ok((places, Arc::new(plan.read.project(&columns)?)))
 }
 
-fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_bytes: usize) -> String {
-    let limit = options.memory_limit.map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"));
+fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_bytes: usize) -> Explanation {
     let mut lines = plan.describe(query);
     let (algorithm, memory, order) = match plan.span {
         Span::Windows(_) => (
@@ -455,8 +475,7 @@ fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_byt
         format!("  sources    {}", options.sources),
         format!("  algorithm  {algorithm}"),
         format!("  threads    {}", query.threads),
-        format!("  memory     {memory}, rows until they are ready and {row_bytes} bytes each; {limit}"),
-        format!("  output     {} columns, {order}", plan.schema.fields().len()),
+        format!("  memory     {memory}, rows until they are ready and {row_bytes} bytes each"),
     ]);
-    lines.join("\n")
+    Explanation { lines, output: format!("  output     {} columns, {order}", plan.schema.fields().len()) }
 }

@@ -111,7 +111,7 @@ impl OnlineAggregation {
         self.intake.restore(&mut reader)?;
         let schemas: Vec<SchemaRef> = self.intake.sources.iter().map(|source| lock(source).schema().clone()).collect();
         let schema = |source: u16| schemas[usize::from(source)].clone();
-        self.intake.shared.late.read(&mut reader, &self.intake.shared.budget, schema)?;
+        self.intake.shared.late.read(&mut reader, &self.intake.shared.memory, schema)?;
         let numbers = if self.by.is_empty() {
             vec![0]
         } else {
@@ -129,7 +129,8 @@ impl OnlineAggregation {
         for _ in 0..reader.number()? {
             self.ready.push_back(reader.table(&self.plan.schema)?);
         }
-        self.charge_state()
+        self.charge_state();
+        Ok(())
     }
 }
 

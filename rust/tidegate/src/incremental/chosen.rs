@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::interleave::interleave_record_batch;
-use tidegate_sync::Charge;
 
+use super::memory::Charge;
 use crate::Result;
 use crate::gather::Column;
 

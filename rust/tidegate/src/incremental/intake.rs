@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use tidegate_structures::gate::{BlockGate, BlockReader};
-use tidegate_sync::Budget;
 
 use super::late::LateRows;
 use super::lock;
+use super::memory::Memory;
 use super::news::News;
 use super::snapshot::{Reader, Writer};
-use super::source::{ROW_BYTES, Shared, Source, SourceRun, SourceStats, Stream};
+use super::source::{Shared, Source, SourceRun, SourceStats, Stream};
 use crate::{Error, Result};
 
 /// What stands between pushes and an operator.
@@ -23,23 +23,9 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// Sources of these names and streams, which together hold at most `memory_limit` bytes.
-    pub(super) fn new(streams: Vec<(String, Stream)>, memory_limit: Option<usize>) -> Result<Self> {
-        Self::with_row_bytes(streams, memory_limit, ROW_BYTES)
-    }
-
-    /// The same, where a row is charged so many bytes beside its own.
-    pub(super) fn with_row_bytes(
-        streams: Vec<(String, Stream)>,
-        memory_limit: Option<usize>,
-        row_bytes: usize,
-    ) -> Result<Self> {
-        let shared = Shared {
-            row_bytes,
-            late: LateRows::default(),
-            news: Arc::new(News::default()),
-            budget: Budget::new(memory_limit.unwrap_or(usize::MAX)),
-        };
+    /// Sources of these names and streams. Each of their rows is charged so many bytes beside its own.
+    pub(super) fn new(streams: Vec<(String, Stream)>, memory: Memory, row_bytes: usize) -> Result<Self> {
+        let shared = Shared { row_bytes, late: LateRows::default(), news: Arc::new(News::default()), memory };
         let (gates, mut readers) =
             BlockGate::new(streams.len(), 1).map_err(|error| Error::argument(format!("sources: {error}")))?;
         let source = |((name, stream), gate)| Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)));

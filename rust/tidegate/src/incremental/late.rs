@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use tidegate_sync::{Budget, Charge};
 
+use super::memory::{Charge, Holder, Memory};
 use super::snapshot::{Reader, Writer};
 use super::source::{Stream, batch_bytes};
 use crate::{Error, Result};
@@ -56,7 +56,7 @@ impl LateRows {
     pub(super) fn read(
         &self,
         reader: &mut Reader<'_>,
-        budget: &Budget,
+        memory: &Memory,
         schema: impl Fn(u16) -> SchemaRef,
     ) -> Result<()> {
         for _ in 0..reader.number()? {
@@ -64,12 +64,8 @@ impl LateRows {
             let rows = reader.table(&schema(source))?;
             let positions = (0..rows.num_rows()).map(|_| reader.number()).collect::<Result<_>>()?;
             let watermarks = (0..rows.num_rows()).map(|_| reader.time()).collect::<Result<_>>()?;
-            let charge = budget.charge(batch_bytes(&rows)).map_err(|exceeded| {
-                Error::memory(format!(
-                    "the snapshot's late rows need {} bytes, but {} of memory_limit = {} are held; raise the limit",
-                    exceeded.asked, exceeded.used, exceeded.limit
-                ))
-            })?;
+            let charge = memory.charge_restored(Holder::Source(source), batch_bytes(&rows));
+            let charge = charge.map_err(|refused| Error::memory(refused.say("the snapshot's late rows")))?;
             self.add(Late { source, rows, positions, watermarks, _charge: charge });
         }
         Ok(())

@@ -15,9 +15,10 @@ use tidegate_structures::memory;
 use super::Polled;
 use super::intake::Intake;
 use super::late::late_schema;
+use super::memory::Memory;
 use super::news::News;
 use super::ready::{Ready, Rest, plan};
-use super::source::{Source, SourceRun, SourceStats, Stream, gather_timed};
+use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream, gather_timed};
 use crate::background::lasting;
 use crate::table::column;
 use crate::time::{self, Bound, Unit};
@@ -67,8 +68,10 @@ pub struct MergeStats {
     pub rows_out: u64,
     /// No row that is not handed out yet is below it; none before all sources have made a promise, and at the end.
     pub watermark: Option<i64>,
-    /// Bytes held.
+    /// Bytes that count towards the memory limit.
     pub memory: usize,
+    /// Bytes that may be held; no limit if there is none.
+    pub memory_limit: Option<usize>,
 }
 
 impl Merge {
@@ -85,7 +88,7 @@ impl Merge {
         let stream = Stream { schema, on, unit, lateness };
         let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
         Ok(Merge {
-            intake: Intake::new(streams, options.memory_limit)?,
+            intake: Intake::new(streams, Memory::new(options.memory_limit, options.sources, false), ROW_BYTES)?,
             stream,
             ready: VecDeque::new(),
             driver: lasting(options.threads, false)?,
@@ -107,6 +110,11 @@ impl Merge {
     /// What wakes whoever waits for a source.
     pub fn news(&self) -> Arc<News> {
         self.intake.shared.news.clone()
+    }
+
+    /// What is held, and how much may be.
+    pub fn memory(&self) -> Memory {
+        self.intake.shared.memory.clone()
     }
 
     /// Hands out the next rows that are ready.
@@ -161,7 +169,8 @@ impl Merge {
             sources: self.intake.stats(),
             rows_out: self.rows_out,
             watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
-            memory: self.intake.shared.budget.used(),
+            memory: self.intake.shared.memory.held(),
+            memory_limit: self.intake.shared.memory.limit(),
         }
     }
 

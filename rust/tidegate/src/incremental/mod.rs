@@ -23,6 +23,7 @@ mod kept_keys;
 mod keys;
 mod late;
 mod latency;
+mod memory;
 mod merge;
 mod news;
 mod ordered;
@@ -36,6 +37,7 @@ mod window_join;
 
 pub use aggregate::{AggregateOptions, AggregateStats, OnlineAggregation};
 pub use join::{Figure, StreamJoin, StreamJoinStats, StreamOptions};
+pub use memory::Memory;
 pub use merge::{Merge, MergeOptions, MergeStats};
 pub use news::News;
 pub use source::{Source, SourceStats};

@@ -9,8 +9,8 @@ use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{Block, BlockReader, Filler, Next, Planned};
 use tidegate_structures::memory;
-use tidegate_sync::Charge;
 
+use super::memory::Charge;
 use super::source::SourceRun;
 use crate::Result;
 use crate::interleave::Place;
@@ -60,9 +60,10 @@ impl ReadyRun {
         self.push.pushed
     }
 
-    /// What the rows of the push have been charged.
-    pub(super) fn charge(&self) -> &Arc<Charge> {
-        &self.push.charge
+    /// What the rows of the push have been charged, and how much of it these take.
+    pub(super) fn charge(&self) -> (usize, Arc<Charge>) {
+        let charge = &self.push.charge;
+        (charge.bytes().div_ceil(self.push.batch.num_rows().max(1)) * self.len(), charge.clone())
     }
 }
 

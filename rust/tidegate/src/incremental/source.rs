@@ -13,9 +13,10 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Rejected, Run};
 use tidegate_structures::memory;
-use tidegate_sync::{Budget, Charge, Stop};
+use tidegate_sync::Stop;
 
 use super::late::{Late, LateRows};
+use super::memory::{Charge, Memory, Refused};
 use super::news::News;
 use super::snapshot::{Reader, Writer};
 use crate::interleave::{Place, interleave};
@@ -74,7 +75,7 @@ pub(super) struct Stream {
 pub(super) struct Shared {
     pub(super) late: LateRows,
     pub(super) news: Arc<News>,
-    pub(super) budget: Budget,
+    pub(super) memory: Memory,
     /// Bytes that are charged for a row beside the row.
     pub(super) row_bytes: usize,
 }
@@ -108,6 +109,8 @@ pub struct SourceStats {
     pub watermark: Option<i64>,
     /// Whether there are no more rows.
     pub closed: bool,
+    /// Bytes that are held of its rows.
+    pub memory: usize,
 }
 
 impl Source {
@@ -148,6 +151,7 @@ impl Source {
             rows_late: self.rows_late,
             watermark: Some(self.reorder.watermark()).filter(|&watermark| watermark > i64::MIN),
             closed: self.gate.is_none(),
+            memory: self.shared.memory.held_by(self.number),
         }
     }
 
@@ -340,13 +344,8 @@ impl Source {
 
     /// Takes memory for rows, if the limit has room.
     fn charge(&self, rows: usize, bytes: usize) -> Result<Charge> {
-        self.shared.budget.charge(bytes).map_err(|exceeded| {
-            Error::memory(format!(
-                "{}: {rows} rows need {} bytes, but {} of memory_limit = {} are held; poll, close or advance the sources \
-                 that hold rows back, fetch late rows, or raise the limit",
-                self.name, exceeded.asked, exceeded.used, exceeded.limit
-            ))
-        })
+        let refused = |refused: Refused| Error::memory(refused.say(&format!("{}: {rows} rows", self.name)));
+        self.shared.memory.charge(self.number, bytes).map_err(refused)
     }
 
     /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
@@ -371,6 +370,7 @@ impl Source {
         }
         self.gate = None;
         self.held = None;
+        self.shared.memory.close(self.number);
         self.shared.news.tell();
     }
 

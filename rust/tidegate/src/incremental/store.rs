@@ -1,14 +1,16 @@
 //! The rows of one side that an operator keeps, as Arrow data.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
+use arrow_select::take::take_record_batch;
 use tidegate_structures::records::COLUMNS;
-use tidegate_sync::Charge;
 
+use super::memory::Charge;
 use crate::Result;
 use crate::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 
@@ -21,6 +23,10 @@ const TOGETHER: usize = 8;
 /// where the bytes of text or lists have to fit one array.
 const LARGE: usize = 1 << 16;
 const LARGE_OF_BYTES: usize = 1 << 13;
+
+/// Memory is given back by copying the rows that stay, where it is no less than this part of theirs: so many rows at most
+/// are copied for one that goes.
+const SPARE: usize = 8;
 
 /// Rows in merged order, numbered from the first ever.
 #[derive(Debug)]
@@ -41,8 +47,45 @@ struct Segment {
     /// The number of its first row.
     first: u64,
     rows: RecordBatch,
-    /// What the rows have been charged, shared with other rows pushed with them, each with the number behind its rows.
-    charges: Vec<(u64, Arc<Charge>)>,
+    /// What the rows have been charged, in order.
+    held: Vec<Held>,
+}
+
+/// What neighbouring rows have been charged.
+#[derive(Debug)]
+struct Held {
+    /// Their numbers.
+    rows: Range<u64>,
+    /// What they take of the charge.
+    bytes: usize,
+    /// Shared with other rows that were pushed with them.
+    charge: Arc<Charge>,
+}
+
+impl Held {
+    /// The same for the rows from `first` on; `None` if there are none.
+    fn from(mut self, first: u64) -> Option<Held> {
+        if self.rows.end <= first {
+            return None;
+        }
+        let rows = self.rows.end - self.rows.start;
+        self.rows.start = first.max(self.rows.start);
+        let left = self.rows.end - self.rows.start;
+        self.bytes = (self.bytes as u128 * u128::from(left)).div_ceil(u128::from(rows)) as usize;
+        Some(self)
+    }
+
+    /// What the charge has beside the bytes of these rows, if it is theirs alone.
+    fn surplus(&self) -> usize {
+        if Arc::strong_count(&self.charge) > 1 { 0 } else { self.charge.bytes().saturating_sub(self.bytes) }
+    }
+
+    fn give_back(&mut self) {
+        let surplus = self.surplus();
+        if let Some(charge) = Arc::get_mut(&mut self.charge) {
+            drop(charge.split(surplus));
+        }
+    }
 }
 
 impl Segment {
@@ -83,19 +126,19 @@ impl Store {
         &self.schema
     }
 
-    /// Adds rows behind the others.
-    pub(super) fn push(&mut self, rows: RecordBatch, charges: Vec<Arc<Charge>>) -> Result<()> {
+    /// Adds rows behind the others, which take so many bytes of these charges.
+    pub(super) fn push(&mut self, rows: RecordBatch, charges: Vec<(usize, Arc<Charge>)>) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());
         }
         let first = self.end;
         self.end += rows.num_rows() as u64;
-        let charges = charges.into_iter().map(|charge| (self.end, charge)).collect();
+        let held = charges.into_iter().map(|(bytes, charge)| Held { rows: first..self.end, bytes, charge }).collect();
         for (columns, records) in &mut self.records {
             let values: Vec<Buffer> = columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
             records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
         }
-        self.segments.push_back(Segment { first, rows, charges });
+        self.segments.push_back(Segment { first, rows, held });
         while self.is_cut_up() {
             self.put_together()?;
         }
@@ -117,15 +160,34 @@ impl Store {
         let from = self.segments.len() - TOGETHER;
         let first = self.segments[from].first + self.gone(&self.segments[from]) as u64;
         let rows = concat_rows(&self.schema, &self.kept().skip(from).collect::<Vec<_>>())?;
-        let charges = self.segments.drain(from..).flat_map(|segment| segment.charges);
-        let charges = charges.filter(|(end, _)| *end > self.first).collect();
-        self.segments.push_back(Segment { first, rows, charges });
+        let held = self.segments.drain(from..).flat_map(|segment| segment.held);
+        let held = held.filter_map(|held| held.from(self.first)).collect();
+        self.segments.push_back(Segment { first, rows, held });
         Ok(())
     }
 
     /// How many rows of a segment are not needed.
     fn gone(&self, segment: &Segment) -> usize {
         self.first.saturating_sub(segment.first) as usize
+    }
+
+    /// Gives back memory of the first segment that no needed row takes: that of rows which were dropped, be they of the
+    /// segment or of a push that it has rows of. The rows that stay are copied, unless that is not worth it.
+    pub(super) fn shrink(&mut self) -> Result<()> {
+        let first = self.first;
+        let Some(segment) = self.segments.front_mut() else { return Ok(()) };
+        segment.held = std::mem::take(&mut segment.held).into_iter().filter_map(|held| held.from(first)).collect();
+        let gone = first.saturating_sub(segment.first);
+        let surplus: usize = segment.held.iter().map(Held::surplus).sum();
+        let needed: usize = segment.held.iter().map(|held| held.bytes).sum();
+        if surplus == 0 || surplus < needed / SPARE {
+            return Ok(());
+        }
+        let rows = UInt32Array::from_iter_values(gone as u32..segment.len() as u32);
+        segment.rows = take_record_batch(&segment.rows, &rows)?;
+        segment.first += gone;
+        segment.held.iter_mut().for_each(Held::give_back);
+        Ok(())
     }
 
     /// Drops rows with smaller numbers, as far as they are in segments of their own.

@@ -24,8 +24,10 @@ use tidegate_structures::gate::Planned;
 use tidegate_structures::memory;
 
 use super::Polled;
+use super::explanation::Explanation;
 use super::intake::Intake;
 use super::latency::Latency;
+use super::memory::Memory;
 use super::news::News;
 use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceStats, Stream, gather_batch};
@@ -71,7 +73,7 @@ pub(super) struct Query<'a> {
     pub(super) unit: Unit,
     pub(super) plan: JoinPlan,
     /// What the join does, for people.
-    pub(super) explanation: String,
+    pub(super) explanation: Explanation,
 }
 
 /// A join whose rows come in batches, from several sources a side.
@@ -79,7 +81,7 @@ pub(super) struct Query<'a> {
 pub struct StreamJoin {
     /// What decides the results, as snapshots say it.
     query: String,
-    explanation: String,
+    explanation: Explanation,
     times: (usize, usize),
     unit: Unit,
     plan: JoinPlan,
@@ -113,6 +115,8 @@ pub struct StreamJoinStats {
     pub state_bytes: usize,
     /// Bytes that count towards the memory limit.
     pub memory: usize,
+    /// Bytes that may be held; no limit if there is none.
+    pub memory_limit: Option<usize>,
     /// Candidate pairs that each replica has looked at.
     pub comparisons: Vec<u64>,
     /// Seconds from the push of a row until its results were made: median, 99th percentile, greatest.
@@ -142,6 +146,7 @@ impl StreamJoin {
         };
         let mut streams = of_side("left", options.sources.0, left_stream);
         streams.extend(of_side("right", options.sources.1, right_stream));
+        let memory = Memory::new(options.memory_limit, streams.len(), false);
         let longs = match engine.scatters() {
             true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
             false => Default::default(),
@@ -154,7 +159,7 @@ impl StreamJoin {
             plan,
             how: *how,
             left_sources: options.sources.0,
-            intake: Intake::with_row_bytes(streams, options.memory_limit, ROW_BYTES + engine.row_bytes())?,
+            intake: Intake::new(streams, memory, ROW_BYTES + engine.row_bytes())?,
             stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
             engine,
             epoch: None,
@@ -172,8 +177,13 @@ impl StreamJoin {
     }
 
     /// What the join does, for people.
-    pub fn explain(&self) -> &str {
-        &self.explanation
+    pub fn explain(&self) -> String {
+        self.explanation.text(&self.intake.shared.memory)
+    }
+
+    /// What is held, and how much may be.
+    pub fn memory(&self) -> Memory {
+        self.intake.shared.memory.clone()
     }
 
     /// The sources, left ones first.
@@ -252,7 +262,11 @@ impl StreamJoin {
         if rest == Rest::End && self.engine.holds_back() {
             self.flush()?;
         }
-        // 4. Promises alone may settle that rows remain without a match.
+        // 4. Rows that only results held back are kept for, where a source finds no room.
+        if rest == Rest::NotYet && self.engine.holds_back() && self.intake.shared.memory.take_refused() {
+            self.release()?;
+        }
+        // 5. Promises alone may settle that rows remain without a match.
         self.settle(if rest == Rest::End { None } else { self.intake.watermark() })?;
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
     }
@@ -291,7 +305,7 @@ impl StreamJoin {
         let (engine, stores) = (&mut self.engine, &mut self.stores);
         let store = || {
             for ((store, rows), runs) in stores.iter_mut().zip(&batches).zip([left_runs, right_runs]) {
-                store.push(rows.clone(), runs.iter().map(|run| run.charge().clone()).collect())?;
+                store.push(rows.clone(), runs.iter().map(ReadyRun::charge).collect())?;
             }
             Ok::<_, Error>(())
         };
@@ -331,7 +345,11 @@ impl StreamJoin {
         self.make(&results)?;
         self.engine.purge(now);
         for side in [Side::Left, Side::Right] {
-            self.stores[side as usize].drop_before(self.engine.first(side));
+            let store = &mut self.stores[side as usize];
+            store.drop_before(self.engine.first(side));
+            if self.intake.shared.memory.is_short() {
+                store.shrink()?;
+            }
         }
         Ok(())
     }
@@ -368,7 +386,8 @@ impl StreamJoin {
             watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
             state_rows: (self.engine.rows(Side::Left), self.engine.rows(Side::Right)),
             state_bytes: self.engine.memory() + self.stores.iter().map(Store::record_memory).sum::<usize>(),
-            memory: self.intake.shared.budget.used(),
+            memory: self.intake.shared.memory.held(),
+            memory_limit: self.intake.shared.memory.limit(),
             comparisons: self.engine.comparisons(),
             latency: self.latency.summary(),
             figures: self.engine.figures(),

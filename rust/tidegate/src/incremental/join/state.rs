@@ -17,6 +17,7 @@ use super::engine::RestoredRows;
 use super::maker::BATCH_ROWS;
 use super::{Query, StreamJoin, StreamOptions, first};
 use crate::incremental::lock;
+use crate::incremental::memory::Holder;
 use crate::incremental::snapshot::{Reader, Writer};
 use crate::incremental::source::{batch_bytes, columns};
 use crate::join::JoinOptions;
@@ -63,7 +64,7 @@ impl StreamJoin {
     }
 
     /// Gives what the engine holds back, since what that is may depend on threads.
-    fn release(&mut self) -> Result<()> {
+    pub(super) fn release(&mut self) -> Result<()> {
         if self.engine.holds_back() {
             self.flush()?;
             self.settle(self.intake.watermark())?;
@@ -100,7 +101,7 @@ impl StreamJoin {
         self.intake.restore(&mut reader)?;
         let schemas: Vec<SchemaRef> = self.intake.sources.iter().map(|source| lock(source).schema().clone()).collect();
         let schema = |source: u16| schemas[usize::from(source)].clone();
-        self.intake.shared.late.read(&mut reader, &self.intake.shared.budget, schema)?;
+        self.intake.shared.late.read(&mut reader, &self.intake.shared.memory, schema)?;
         // 1. The rows that later ones may match.
         let rows = [self.restored(Side::Left, &mut reader)?, self.restored(Side::Right, &mut reader)?];
         self.engine.restore(rows, &mut reader)?;
@@ -131,13 +132,9 @@ impl StreamJoin {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit)?;
         let bytes = batch_bytes(&batch) + batch.num_rows() * self.intake.shared.row_bytes;
-        let charge = self.intake.shared.budget.charge(bytes).map_err(|exceeded| {
-            Error::memory(format!(
-                "the snapshot's rows need {} bytes, but {} of memory_limit = {} are held; raise the limit",
-                exceeded.asked, exceeded.used, exceeded.limit
-            ))
-        })?;
-        store.push(batch.clone(), vec![Arc::new(charge)])?;
+        let charge = self.intake.shared.memory.charge_restored(Holder::State, bytes);
+        let charge = charge.map_err(|refused| Error::memory(refused.say("the snapshot's rows")))?;
+        store.push(batch.clone(), vec![(bytes, Arc::new(charge))])?;
         Ok(RestoredRows { ts: ts.to_vec(), batch })
     }
 }

@@ -12,6 +12,7 @@ use tidegate_operators::matches::How;
 use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::{Query, StreamJoin, StreamOptions};
 use crate::Result;
+use crate::incremental::explanation::Explanation;
 use crate::incremental::snapshot::{Reader, Writer};
 use crate::join::JoinOptions;
 use crate::time::Unit;
@@ -87,7 +88,7 @@ fn join() -> StreamJoin {
         batch_rows: None,
     };
     let plan = options.plan(&schema, &schema).expect("the schemas fit");
-    let explanation = String::new();
+    let explanation = Explanation { lines: Vec::new(), output: String::new() };
     let query = Query {
         operator: "broken",
         relation: Vec::new(),
