@@ -483,15 +483,15 @@ class Merge:
     def memory_limit(self) -> int | None:
         """Bytes that may be held; None for no limit. It can be set while the merge runs.
 
-        Half of the limit is divided evenly among the sources that are open. A source can always
-        hold its share, whatever the others hold, so that one which runs ahead leaves room for the
-        one that all wait for. The other half is for whoever comes first.
+        A fifth of the limit is divided evenly among the sources, until they are closed. A source
+        can always hold its share, whatever the others hold, so that one which runs ahead leaves
+        room for the one that all wait for. The rest is for whoever comes first.
 
         A row counts for its source from its push until a poll returns after which nothing needs
-        it. Rows of one push count until all of them have been taken in. A history is never stuck if
-        the share of each source has room for what the source has to hold at a time, an eighth more,
-        and its next push. It has to hold rows
-        that lateness keeps back, and late rows until they are returned.
+        it; the rows of one push count until all of them have been taken in. A source has to hold
+        the rows that lateness keeps back, and late rows until they are returned. If that, an eighth
+        more, and the next push always fit the share of each source, a push that is refused fits
+        after polls.
 
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
@@ -672,16 +672,15 @@ class StreamJoin:
     def memory_limit(self) -> int | None:
         """Bytes that may be held; None for no limit. It can be set while the join runs.
 
-        Half of the limit is divided evenly among the sources that are open. A source can always
-        hold its share, whatever the others hold, so that one which runs ahead leaves room for the
-        one that all wait for. The other half is for whoever comes first.
+        A fifth of the limit is divided evenly among the sources, until they are closed. A source
+        can always hold its share, whatever the others hold, so that one which runs ahead leaves
+        room for the one that all wait for. The rest is for whoever comes first.
 
         A row counts for its source from its push until a poll returns after which nothing needs
-        it. Rows of one push count until all of them have been taken in. A history is never stuck if
-        the share of each source has room for what the source has to hold at a time, an eighth more,
-        and its next push. It has to hold rows
-        that lateness keeps back, late rows until they are returned, and rows that later ones may
-        match, each with the other rows of its push.
+        it; the rows of one push count until all of them have been taken in. A source has to hold
+        the rows that lateness keeps back, late rows until they are returned, and rows that later
+        ones may match, each with the other rows of its push. If that, an eighth more, and the next
+        push always fit the share of each source, a push that is refused fits after polls.
 
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
@@ -755,12 +754,13 @@ class StreamJoin:
             `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
             out; `watermark`, below which no row can come any more, in the finer unit of the time
             columns; `state_rows`, the rows kept for later ones, and `state_bytes`, what is held
-            beside them; `memory`, what counts towards `memory_limit`, and that limit; `comparisons`,
-            the pairs that each thread has looked at; `latency`, seconds from a row's push until its results were made
-            (median, 99th percentile, greatest); `split_keys`, the keys on several threads, of an
-            interval join; `index`, what is indexed and how, and `merges`, how often trees have
-            merged new rows with the others, of a band join; and `sources`, the same for each
-            source, with its `name`, whether it is `closed`, and `memory`, the bytes of its rows.
+            beside them; `memory`, what counts towards `memory_limit`, and that limit;
+            `comparisons`, the pairs that each thread has looked at; `latency`, seconds from a row's
+            push until its results were made (median, 99th percentile, greatest); `split_keys`, the
+            keys on several threads, of an interval join; `index`, what is indexed and how, and
+            `merges`, how often trees have merged new rows with the others, of a band join; and
+            `sources`, the same for each source, with its `name`, whether it is `closed`, and
+            `memory`, the bytes of its rows.
 
         Raises:
             ClosedError: The join is one of a parent process.
@@ -1126,16 +1126,16 @@ class Aggregate:
     def memory_limit(self) -> int | None:
         """Bytes that may be held; None for no limit. It can be set while the aggregation runs.
 
-        Half of the limit is divided evenly among the sources that are open. A source can always
-        hold its share, whatever the others hold, so that one which runs ahead leaves room for the
-        one that all wait for. A quarter of the limit is the share of the
-        state, and the rest is for whoever comes first.
+        A fifth of the limit is divided evenly among the sources, until they are closed. A source
+        can always hold its share, whatever the others hold, so that one which runs ahead leaves
+        room for the one that all wait for. Another fifth is the share of the state, and the rest is
+        for whoever comes first.
 
         A row counts for its source from its push until a poll returns after which nothing needs
-        it. Rows of one push count until all of them have been taken in. A history is never stuck if
-        the share of each source has room for what the source has to hold at a time, an eighth more,
-        and its next push. It has to hold rows
-        that lateness keeps back, and late rows until they are returned.
+        it; the rows of one push count until all of them have been taken in. A source has to hold
+        the rows that lateness keeps back, and late rows until they are returned. If that, an eighth
+        more, and the next push always fit the share of each source, a push that is refused fits
+        after polls.
 
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
@@ -1166,8 +1166,8 @@ class Aggregate:
 
         Raises:
             ClosedError: The aggregation is closed, or of a parent process.
-            MemoryLimitError: The state has outgrown `memory_limit`. No row is lost, and the poll may
-                be tried again.
+            MemoryLimitError: The state has outgrown `memory_limit`. No row is lost, and the poll
+                may be tried again.
             TidegateError: A condition cannot be evaluated for some row, a sum does not fit, or a
                 window begins or ends beyond 64 bits.
 
@@ -1209,8 +1209,8 @@ class Aggregate:
             push until it was aggregated and what was final then was made, as median, 99th
             percentile and maximum, None before the first row; `state_keys`, the keys that are
             known, `state_cells`, the states of each function, and `state_bytes`, what they take;
-            `memory`, what counts towards `memory_limit`, and that limit; and `sources`, for each its
-            `name`, its rows, its `watermark`, None before the first promise, whether it is
+            `memory`, what counts towards `memory_limit`, and that limit; and `sources`, for each
+            its `name`, its rows, its `watermark`, None before the first promise, whether it is
             `closed`, and `memory`, the bytes of its rows.
 
         Raises:
@@ -1283,8 +1283,9 @@ class Aggregate:
 
         Raises:
             StateError: The snapshot is damaged, of another version or of another query, or this
-                aggregation was used before. After it, make a new aggregation.
-            MemoryLimitError: What it holds does not fit `memory_limit`.
+                aggregation was used before. The aggregation is as it was.
+            MemoryLimitError: What it holds does not fit `memory_limit`. The aggregation is as it
+                was, so that the limit can be raised and the snapshot restored.
             ClosedError: The aggregation is one of a parent process.
             TypeError: The argument is no bytes.
         """

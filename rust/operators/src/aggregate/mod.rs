@@ -45,7 +45,7 @@ use crate::driver::{Driver, Stopped};
 use fold::{Added, Choice, Counted, Fold, PartStates};
 use functions::{Extreme, Function, Mean, Sum, Variance};
 pub use functions::{Order, Output};
-pub use online::{Design, KeyOrder, OnlineAggregate, OnlineSessions, OnlineWindows, Saved};
+pub use online::{Bounds, Design, KeyOrder, OnlineAggregate, OnlineSessions, OnlineWindows, Saved};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;

@@ -1,6 +1,7 @@
 //! What functions need beyond those of whole tables: states that can be written, and values and rows that go by numbers
 //! which change.
 
+use super::Bounds;
 use super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance};
 
 /// Words of a state.
@@ -11,6 +12,11 @@ pub(super) trait Stored: Function {
     /// The state as words, for a snapshot.
     fn to_words(state: Self::State) -> [u64; STATE_WORDS];
     fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
+
+    /// Whether rows within bounds can have brought about the state, which is not that of no rows.
+    fn is_sound(_state: Self::State, _bounds: &Bounds) -> bool {
+        true
+    }
 
     /// The row that the state has chosen, if it chooses one.
     fn row(_state: &mut Self::State) -> Option<&mut u32> {
@@ -23,7 +29,16 @@ pub(super) trait Stored: Function {
     }
 }
 
+/// Whether so many rows, and not none, can have come.
+fn came(rows: u64, bounds: &Bounds) -> bool {
+    (1..=bounds.rows).contains(&rows)
+}
+
 impl Stored for Count {
+    fn is_sound(state: u64, bounds: &Bounds) -> bool {
+        came(state, bounds)
+    }
+
     fn to_words(state: u64) -> [u64; STATE_WORDS] {
         [state, 0, 0]
     }
@@ -37,6 +52,11 @@ impl Stored for Count {
 pub(super) trait Words: Number {
     fn to_words(self) -> [u64; 2];
     fn of_words(words: [u64; 2]) -> Self;
+
+    /// Whether it may be a sum of values to which others can be added.
+    fn is_sum(self) -> bool {
+        true
+    }
 }
 
 impl Words for i64 {
@@ -50,6 +70,11 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
+    /// Sums of fewer than 2^48 values of 64 bits stay far within it; those of decimals need not.
+    fn is_sum(self) -> bool {
+        self.unsigned_abs() <= 1 << 120
+    }
+
     fn to_words(self) -> [u64; 2] {
         [self as u64, (self >> 64) as u64]
     }
@@ -79,6 +104,10 @@ fn of_words<T: Words>([low, high, rows]: [u64; STATE_WORDS]) -> Of<T> {
 }
 
 impl<T: Words> Stored for Sum<T> {
+    fn is_sound(state: Of<T>, bounds: &Bounds) -> bool {
+        came(state.rows, bounds) && state.value.is_sum()
+    }
+
     fn to_words(state: Of<T>) -> [u64; STATE_WORDS] {
         words_of(state)
     }
@@ -89,6 +118,10 @@ impl<T: Words> Stored for Sum<T> {
 }
 
 impl<T: Words> Stored for Mean<T> {
+    fn is_sound(state: Of<T>, bounds: &Bounds) -> bool {
+        Sum::<T>::is_sound(state, bounds)
+    }
+
     fn to_words(state: Of<T>) -> [u64; STATE_WORDS] {
         words_of(state)
     }
@@ -99,6 +132,10 @@ impl<T: Words> Stored for Mean<T> {
 }
 
 impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
+    fn is_sound(state: Of<i64>, bounds: &Bounds) -> bool {
+        came(state.rows, bounds)
+    }
+
     fn to_words(state: Of<i64>) -> [u64; STATE_WORDS] {
         words_of(state)
     }
@@ -113,6 +150,10 @@ impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
 }
 
 impl<const ROOT: bool> Stored for Variance<ROOT> {
+    fn is_sound(state: Moments, bounds: &Bounds) -> bool {
+        state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
+    }
+
     fn to_words(state: Moments) -> [u64; STATE_WORDS] {
         [state.rows, state.mean, state.squares].map(f64::to_bits)
     }
@@ -124,6 +165,10 @@ impl<const ROOT: bool> Stored for Variance<ROOT> {
 }
 
 impl<const LAST: bool> Stored for Pick<LAST> {
+    fn is_sound((_, row): (i64, u32), bounds: &Bounds) -> bool {
+        row < bounds.chosen
+    }
+
     fn to_words((ts, row): (i64, u32)) -> [u64; STATE_WORDS] {
         [ts.cast_unsigned(), row.into(), 0]
     }

@@ -89,6 +89,14 @@ impl Windows {
         Window { start, end: start + self.size, rows }
     }
 
+    /// Whether the slice has times, and all windows that hold them begin and end within 64 bits.
+    pub(super) fn has(&self, slice: Slice) -> bool {
+        let first = self.start(slice.into());
+        let last = (self.start(i128::from(slice) + 1) - 1).min(i64::MAX.into());
+        let is_whole = first <= last && i64::try_from(last).is_ok_and(|ts| self.fit(ts, ts));
+        is_whole && !self.is_gap(slice)
+    }
+
     fn start(&self, slice: i128) -> i128 {
         let (step, within) = match self.rest {
             0 => (slice, 0),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::aggregate::{OnlineAggregate, OnlineSessions, OnlineWindows, Page};
+use tidegate_operators::aggregate::{Bounds, OnlineAggregate, OnlineSessions, OnlineWindows, Page};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory;
@@ -81,14 +81,14 @@ pub struct OnlineAggregation {
     pending: Vec<Planned<SourceRun>>,
     pub(super) ready: VecDeque<RecordBatch>,
     /// What the state has been charged.
-    charge: Option<Charge>,
+    pub(super) charge: Option<Charge>,
     driver: Driver,
     /// For what is done once.
     pub(super) alone: Driver,
     pub(super) rows_out: u64,
     latency: Latency,
     /// Why the aggregation cannot go on.
-    failed: Option<Error>,
+    pub(super) failed: Option<Error>,
 }
 
 /// Numbers that describe an incremental aggregation so far.
@@ -351,9 +351,9 @@ impl OnlineAggregation {
             saved.for_each_key(|key| *key = number[key]);
             self.groups = groups;
         }
-        let schema = self.stream.schema.project(&self.read)?;
-        self.windows = empty(&self.plan, &schema, self.intake.sources.len(), self.algorithm)?;
-        if !self.windows.restore(saved) {
+        self.windows = self.no_windows()?;
+        let bounds = Bounds { rows: u64::MAX, chosen: self.rows.len() as u32, next: None };
+        if !self.windows.restore(saved, &bounds) {
             return Err(Error::bug("windows go on from their own state"));
         }
         self.charge_state();
@@ -368,7 +368,13 @@ impl OnlineAggregation {
     }
 
     fn state_bytes(&self) -> usize {
-        self.windows.bytes() + self.groups.memory() + self.ordered.memory() + self.rows.memory()
+        state_bytes(&*self.windows, &self.groups, &self.ordered, &self.rows)
+    }
+
+    /// Windows without rows.
+    pub(super) fn no_windows(&self) -> Result<Box<dyn OnlineWindows>> {
+        let schema = self.stream.schema.project(&self.read)?;
+        empty(&self.plan, &schema, self.intake.sources.len(), self.algorithm)
     }
 
     /// Makes the results of the next windows that are complete; whether there are any.
@@ -425,6 +431,16 @@ impl OnlineAggregation {
         self.ready.clear();
         self.charge = None;
     }
+}
+
+/// The bytes of a state.
+pub(super) fn state_bytes(
+    windows: &dyn OnlineWindows,
+    groups: &Groups,
+    ordered: &OrderedColumns,
+    rows: &Rows,
+) -> usize {
+    windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
 }
 
 /// The windows of a query.

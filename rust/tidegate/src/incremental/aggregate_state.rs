@@ -4,15 +4,18 @@
 //! that are not ready, those that were late, and results that were not handed out. Keys and rows are numbered anew in an
 //! order that follows from the data, so that nothing in it depends on threads or polls.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 
-use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::aggregate::Saved;
+use arrow_schema::Schema;
+use tidegate_operators::aggregate::{Bounds, Saved};
+use tidegate_operators::driver::Driver;
 
-use super::aggregate::{AggregateOptions, OnlineAggregation};
-use super::lock;
-use super::snapshot::{Reader, Writer};
+use super::aggregate::{AggregateOptions, OnlineAggregation, state_bytes};
+use super::chosen::Rows;
+use super::groups::Groups;
+use super::ordered::OrderedColumns;
+use super::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use super::source::columns;
 use crate::aggregate::{Aggregation, Function};
 use crate::{Error, Result};
@@ -97,9 +100,12 @@ impl OnlineAggregation {
         Ok(writer.finish())
     }
 
-    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When this fails, make a new
-    /// aggregation.
+    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When this fails, the
+    /// aggregation is as it was before.
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
         let sources = self.intake.stats();
         let is_used = |source: &super::SourceStats| source.rows_in > 0 || source.watermark.is_some() || source.closed;
         if self.rows_out > 0 || !self.ready.is_empty() || sources.iter().any(is_used) {
@@ -107,57 +113,73 @@ impl OnlineAggregation {
                 "a snapshot can only be restored into an aggregation that was not used; make a new one",
             ));
         }
+        // 1. All is read and checked before any of it is taken.
         let mut reader = Reader::new(snapshot, &self.query)?;
-        self.intake.restore(&mut reader)?;
-        let schemas: Vec<SchemaRef> = self.intake.sources.iter().map(|source| lock(source).schema().clone()).collect();
-        let schema = |source: u16| schemas[usize::from(source)].clone();
-        self.intake.shared.late.read(&mut reader, &self.intake.shared.memory, schema)?;
-        let numbers = if self.by.is_empty() {
-            vec![0]
-        } else {
-            self.groups.of(&[reader.table(self.groups.schema())?], &self.alone)?
-        };
-        self.ordered.restore(|schema| reader.table(schema), &self.alone)?;
-        let saved = read_saved(&mut reader, &numbers)?;
-        if !self.windows.restore(saved) {
-            return Err(Error::state("the snapshot is damaged: its states are not those of its slices"));
+        let intake = self.intake.read(&mut reader)?;
+        let mut groups = Groups::new(self.groups.schema().clone())?;
+        let keys = if self.by.is_empty() { vec![0] } else { learn(&mut groups, &mut reader, &self.alone)? };
+        let mut ordered = OrderedColumns::new(&self.plan)?;
+        ordered.restore(|values| learn(values, &mut reader, &self.alone))?;
+        let saved = read_saved(&mut reader, &keys)?;
+        let mut rows = Rows::new(self.rows.schema().clone());
+        if !rows.is_needless() {
+            rows.keep(reader.table(rows.schema())?);
         }
-        if !self.rows.is_needless() {
-            self.rows.keep(reader.table(self.rows.schema())?);
+        let bounds = Bounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
+        let mut windows = self.no_windows()?;
+        if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
+            return Err(damaged("its states are not those of its slices or sessions"));
         }
-        self.rows_out = reader.number()?;
-        for _ in 0..reader.number()? {
-            self.ready.push_back(reader.table(&self.plan.schema)?);
-        }
-        self.charge_state();
+        let rows_out = reader.rows()?;
+        let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&self.plan.schema));
+        let ready = ready.collect::<Result<VecDeque<_>>>()?;
+        reader.finish()?;
+        // 2. There is room for all.
+        let bytes = state_bytes(&*windows, &groups, &ordered, &rows);
+        let charges = self.intake.charge(&intake, bytes)?;
+        // 3. It is taken.
+        self.charge = Some(self.intake.restore(intake, charges));
+        (self.groups, self.ordered, self.rows, self.windows) = (groups, ordered, rows, windows);
+        (self.rows_out, self.ready) = (rows_out, ready);
         Ok(())
     }
 }
 
+/// Takes in keys or values of a snapshot, which are there once each and in order; their numbers.
+fn learn(groups: &mut Groups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
+    let table = reader.table(groups.schema())?;
+    let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
+    if numbers != groups.order().keys {
+        return Err(damaged("keys or values are out of order, or there twice"));
+    }
+    Ok(numbers)
+}
+
 fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
+    const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
-        let damaged = || Error::state("the snapshot is damaged: a slice or a session has a key that is none");
-        numbers.get(reader.number()? as usize).copied().ok_or_else(damaged)
+        let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
+        number.copied().ok_or_else(|| damaged("a slice or a session has a key that is none"))
     };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;
-        let count = reader.number()?;
-        Ok::<_, Error>((slice, (0..count).map(|_| key(reader)).collect::<Result<Vec<u32>>>()?))
+        let keys = (0..reader.count(NUMBER)?).map(|_| key(reader));
+        Ok::<_, Error>((slice, keys.collect::<Result<Vec<u32>>>()?))
     };
     let mut saved = Saved::default();
-    for _ in 0..reader.number()? {
+    for _ in 0..reader.count(3 * NUMBER)? {
         saved.sessions.push((reader.time()?, reader.time()?, key(reader)?));
     }
     saved.closed = reader.time()?;
     saved.next = reader.time()?;
-    for _ in 0..reader.number()? {
+    for _ in 0..reader.count(1)? {
         let open = if reader.flag()? { Some(slice(reader)?) } else { None };
         saved.open.push(open);
     }
-    for _ in 0..reader.number()? {
+    for _ in 0..reader.count(2 * NUMBER)? {
         saved.kept.push(slice(reader)?);
     }
-    let words = reader.number()?;
+    let words = reader.count(NUMBER)?;
     saved.words = (0..words).map(|_| reader.number()).collect::<Result<_>>()?;
     Ok(saved)
 }

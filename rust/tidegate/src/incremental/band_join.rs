@@ -13,7 +13,6 @@ use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::join::{Query, StreamJoin, StreamOptions, record_bytes};
 use super::kept_keys::KeptKeys;
-use super::snapshot::{Reader, Writer};
 use crate::band_join::{BandAlgorithm, BandJoin, CodeRanges, ColumnPlan, RowJoin, of_keys};
 use crate::join::JoinOptions;
 use crate::table::Table;
@@ -207,20 +206,20 @@ impl Engine for BandEngine {
         vec![("index", Figure::Text(index)), ("merges", Figure::Number(self.join.merges()))]
     }
 
-    fn write(&self, writer: &mut Writer) {
-        for side in [Side::Left, Side::Right] {
-            writer.matched(self.join.matched(side));
-        }
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        let (matched, settled) = self.join.matched(side);
+        (matched.to_vec(), settled)
     }
 
-    fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()> {
-        let matched = [reader.matched()?, reader.matched()?];
+    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
         let left = self.ranges(Side::Left, &rows[0].batch)?;
         let right = self.ranges(Side::Right, &rows[1].batch)?;
         self.choose([&left, &right]);
         let bands = [self.in_order(&left), self.in_order(&right)];
-        let kept =
-            |at: usize| Kept { ts: &rows[at].ts, bands: &bands[at], matched: &matched[at].0, settled: matched[at].1 };
+        let kept = |at: usize| {
+            let RestoredRows { ts, matched, settled, .. } = &rows[at];
+            Kept { ts, bands: &bands[at], matched, settled: *settled }
+        };
         self.join.restore(&[kept(0), kept(1)]);
         Ok(())
     }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_structures::gate::{BlockGate, BlockReader};
 
-use super::late::LateRows;
+use super::late::{LateRows, RestoredLate};
 use super::lock;
-use super::memory::Memory;
+use super::memory::{Charge, Holder, Memory};
 use super::news::News;
-use super::snapshot::{Reader, Writer};
-use super::source::{Shared, Source, SourceRun, SourceStats, Stream};
+use super::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
+use super::source::{Restored, Shared, Source, SourceRun, SourceStats, Stream};
 use crate::{Error, Result};
 
 /// What stands between pushes and an operator.
@@ -20,6 +20,33 @@ pub(super) struct Intake {
     pub(super) shared: Shared,
     /// Until the operator is closed.
     reader: Option<BlockReader<SourceRun>>,
+}
+
+/// What a snapshot says of sources and late rows.
+#[derive(Debug)]
+pub(super) struct RestoredIntake {
+    sources: Vec<Restored>,
+    late: Vec<RestoredLate>,
+}
+
+impl RestoredIntake {
+    /// No row that was not read yet is before it; none if there is none and comes none.
+    pub(super) fn next(&self) -> Option<i64> {
+        self.sources.iter().filter_map(Restored::next).min()
+    }
+
+    /// Rows that have come of all sources.
+    pub(super) fn rows(&self) -> u64 {
+        self.sources.iter().map(|source| source.rows().0).fold(0, u64::saturating_add)
+    }
+}
+
+/// What a restored operator has been charged.
+#[derive(Debug)]
+pub(super) struct Charges {
+    sources: Vec<Charge>,
+    late: Vec<Charge>,
+    kept: Charge,
 }
 
 impl Intake {
@@ -59,9 +86,48 @@ impl Intake {
         sources.iter().zip(unread).try_for_each(|(source, unread)| source.write(unread, writer))
     }
 
-    /// Reads what [`write`](Self::write) wrote, into sources that were not used.
-    pub(super) fn restore(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        self.sources.iter().try_for_each(|source| lock(source).read(reader))
+    /// Reads what [`write`](Self::write) wrote, and the late rows behind it.
+    pub(super) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredIntake> {
+        let sources = self.sources.iter().map(|source| lock(source).read(reader)).collect::<Result<Vec<_>>>()?;
+        let schema = |source: u64| {
+            let source = self.sources.get(usize::try_from(source).ok()?)?;
+            Some(lock(source).schema().clone())
+        };
+        // A source, and a table.
+        let late = (0..reader.count(size_of::<u64>() + TABLE_BYTES)?).map(|_| RestoredLate::read(reader, schema));
+        let late = late.collect::<Result<Vec<_>>>()?;
+        let mut kept = vec![0; sources.len()];
+        late.iter().for_each(|late| kept[usize::from(late.source())] += late.rows());
+        if sources.iter().zip(&kept).any(|(source, &kept)| kept > source.rows().1) {
+            return Err(damaged("it has more late rows than have come"));
+        }
+        Ok(RestoredIntake { sources, late })
+    }
+
+    /// Takes memory for what was read, and for `kept` bytes of an operator beside it.
+    pub(super) fn charge(&self, restored: &RestoredIntake, kept: usize) -> Result<Charges> {
+        let charge = |holder: Holder, bytes: usize| {
+            let charge = self.shared.memory.charge_restored(holder, bytes);
+            charge.map_err(|refused| Error::memory(refused.say("the snapshot's rows and state")))
+        };
+        let sources = (0..).zip(&restored.sources).map(|(at, source)| charge(Holder::Source(at), source.bytes));
+        let late = restored.late.iter().map(|late| charge(Holder::Source(late.source()), late.bytes()));
+        Ok(Charges {
+            sources: sources.collect::<Result<_>>()?,
+            late: late.collect::<Result<_>>()?,
+            kept: charge(Holder::State, kept)?,
+        })
+    }
+
+    /// Goes on from what was read; the sources must not have been used. Returns the charge of what is kept.
+    pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) -> Charge {
+        for (late, charge) in restored.late.into_iter().zip(charges.late) {
+            self.shared.late.add(late.late(charge));
+        }
+        for ((source, restored), charge) in self.sources.iter().zip(restored.sources).zip(charges.sources) {
+            lock(source).restore(restored, charge);
+        }
+        charges.kept
     }
 
     /// Closes the sources and drops what they have brought.

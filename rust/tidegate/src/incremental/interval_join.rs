@@ -11,7 +11,6 @@ use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::join::{Query, StreamJoin, StreamOptions};
 use super::keys::KeyNumbers;
-use super::snapshot::{Reader, Writer};
 use crate::interval_join::IntervalJoin;
 use crate::join::JoinOptions;
 use crate::{Error, Result};
@@ -130,24 +129,17 @@ impl Engine for IntervalEngine {
         vec![("split_keys", Figure::Number(self.join.split_keys() as u64))]
     }
 
-    fn write(&self, writer: &mut Writer) {
-        for side in [Side::Left, Side::Right] {
-            let (matched, settled) = self.join.matched(side);
-            writer.matched((&matched, settled));
-        }
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        self.join.matched(side)
     }
 
-    fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()> {
-        let mut kept = Vec::new();
-        for (side, RestoredRows { ts, batch }) in [Side::Left, Side::Right].into_iter().zip(&rows) {
-            let keys = self.keys.of(side, batch)?;
-            kept.push((ts, keys, reader.matched()?));
-        }
-        let side = |at: usize| {
-            let (ts, keys, (matched, settled)) = &kept[at];
-            Kept { ts, keys, matched, settled: *settled }
+    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
+        let keys = [self.keys.of(Side::Left, &rows[0].batch)?, self.keys.of(Side::Right, &rows[1].batch)?];
+        let kept = |at: usize| {
+            let RestoredRows { ts, matched, settled, .. } = &rows[at];
+            Kept { ts, keys: &keys[at], matched, settled: *settled }
         };
-        self.join.restore([side(0), side(1)]);
+        self.join.restore([kept(0), kept(1)]);
         Ok(())
     }
 }

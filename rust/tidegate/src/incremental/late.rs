@@ -6,10 +6,10 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt64Array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::memory::{Charge, Holder, Memory};
-use super::snapshot::{Reader, Writer};
+use super::memory::Charge;
+use super::snapshot::{Reader, Writer, damaged};
 use super::source::{Stream, batch_bytes};
-use crate::{Error, Result};
+use crate::Result;
 
 /// Late rows of one push.
 #[derive(Debug)]
@@ -21,6 +21,46 @@ pub(super) struct Late {
     /// The source's watermark when each row came.
     pub(super) watermarks: Vec<i64>,
     pub(super) _charge: Charge,
+}
+
+/// Late rows of a snapshot.
+#[derive(Debug)]
+pub(super) struct RestoredLate {
+    source: u16,
+    rows: RecordBatch,
+    positions: Vec<u64>,
+    watermarks: Vec<i64>,
+}
+
+impl RestoredLate {
+    /// Reads the next ones; `schema` tells that of a source, if there is such a source.
+    pub(super) fn read(reader: &mut Reader<'_>, schema: impl Fn(u64) -> Option<SchemaRef>) -> Result<Self> {
+        let source = reader.number()?;
+        let schema = schema(source).ok_or_else(|| damaged("a late row is of no source"))?;
+        let rows = reader.table(&schema)?;
+        let numbers = 0..rows.num_rows();
+        let positions = numbers.clone().map(|_| reader.rows()).collect::<Result<_>>()?;
+        let watermarks = numbers.map(|_| reader.time()).collect::<Result<_>>()?;
+        Ok(RestoredLate { source: source as u16, rows, positions, watermarks })
+    }
+
+    pub(super) fn source(&self) -> u16 {
+        self.source
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.positions.len() as u64
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        batch_bytes(&self.rows)
+    }
+
+    /// The rows as they are kept. The charge is for them.
+    pub(super) fn late(self, charge: Charge) -> Late {
+        let RestoredLate { source, rows, positions, watermarks } = self;
+        Late { source, rows, positions, watermarks, _charge: charge }
+    }
 }
 
 /// The late rows of an operator.
@@ -48,25 +88,6 @@ impl LateRows {
             writer.table(rows)?;
             positions.iter().for_each(|&position| writer.number(position));
             watermarks.iter().for_each(|&watermark| writer.time(watermark));
-        }
-        Ok(())
-    }
-
-    /// Reads what [`write`](Self::write) wrote; `schema` tells a source's.
-    pub(super) fn read(
-        &self,
-        reader: &mut Reader<'_>,
-        memory: &Memory,
-        schema: impl Fn(u16) -> SchemaRef,
-    ) -> Result<()> {
-        for _ in 0..reader.number()? {
-            let source = reader.number()? as u16;
-            let rows = reader.table(&schema(source))?;
-            let positions = (0..rows.num_rows()).map(|_| reader.number()).collect::<Result<_>>()?;
-            let watermarks = (0..rows.num_rows()).map(|_| reader.time()).collect::<Result<_>>()?;
-            let charge = memory.charge_restored(Holder::Source(source), batch_bytes(&rows));
-            let charge = charge.map_err(|refused| Error::memory(refused.say("the snapshot's late rows")))?;
-            self.add(Late { source, rows, positions, watermarks, _charge: charge });
         }
         Ok(())
     }

@@ -1,16 +1,19 @@
 //! The memory limit of an operator, and the share that each source has of it.
 //!
 //! ```text
-//! a merge, a join    │ source 0 │ source 1 │      whoever comes first      │
-//! an aggregation     │ source 0 │ source 1 │   the state   │  whoever ...  │
-//!                    0                    half                          limit
+//! a merge, a join    │ source 0 │ source 1 │              whoever comes first              │
+//! an aggregation     │ source 0 │ source 1 │  the state  │       whoever comes first       │
+//!                    0                    1/5           2/5                             limit
 //! ```
 //!
-//! Half of the limit is divided evenly among the sources. A source can always hold its share, whatever the others hold, so
-//! that the source for which all others wait can go on. A row counts for its source from its push until nothing needs it.
-//! The state of an aggregation is of no source; a quarter of the limit is its share.
+//! A fifth of the limit is divided evenly among the sources. A source can always hold its share, whatever the others hold,
+//! so that the source for which all others wait can go on. A row counts for its source from its push until nothing needs
+//! it. The state of an aggregation is of no source; another fifth is its share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The sources together have such a part of the limit as their shares, and so has a state that is of no source.
+const SHARED: usize = 5;
 
 /// Who holds memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,8 +195,8 @@ impl Accounts {
     fn share(&self, holder: Holder) -> usize {
         let limit = self.limit.unwrap_or(0);
         match holder {
-            Holder::Source(source) if self.sources[usize::from(source)].1 => limit / 2 / self.sources.len(),
-            Holder::State if self.has_state => limit / 4,
+            Holder::Source(source) if self.sources[usize::from(source)].1 => limit / SHARED / self.sources.len(),
+            Holder::State if self.has_state => limit / SHARED,
             _ => 0,
         }
     }
@@ -214,9 +217,9 @@ impl Accounts {
         }
         // The shares of the other open sources and the state's, in parts of the limit.
         let is_open = self.sources[usize::from(source)].1;
-        let (parts, open) = (4 * self.sources.len(), self.open - usize::from(is_open));
-        let left_over = parts - 2 * open - usize::from(self.has_state) * self.sources.len();
-        let shares = open * (limit / 2 / self.sources.len()) + self.share(Holder::State);
+        let (parts, open) = (SHARED * self.sources.len(), self.open - usize::from(is_open));
+        let left_over = parts - open - usize::from(self.has_state) * self.sources.len();
+        let shares = open * (limit / SHARED / self.sources.len()) + self.share(Holder::State);
         let enough = (bytes as u128 * parts as u128).div_ceil(left_over as u128);
         Some(Refused {
             asked: bytes,
@@ -239,10 +242,10 @@ impl Refused {
                  rows at a time, or set memory_limit to {enough} or more"
             );
         }
-        let shares = if *left == 0 { String::new() } else { format!(" ({left} are the shares of others)") };
+        let shares = if *left == 0 { String::new() } else { format!(", of which {left} are left to others") };
         format!(
-            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held{shares}; poll, close or advance the \
-             sources that hold rows back, fetch late rows, or raise the limit"
+            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close or advance the sources \
+             that hold rows back, fetch late rows, or raise the limit{shares}"
         )
     }
 }
@@ -286,16 +289,16 @@ mod tests {
     #[test]
     fn a_source_that_runs_ahead_leaves_the_others_their_shares() {
         let memory = Memory::new(Some(400), 2, false);
-        let ahead = memory.charge(0, 300).unwrap();
+        let ahead = memory.charge(0, 360).unwrap();
         let refused = memory.charge(0, 1).unwrap_err();
-        assert_eq!((refused.held, refused.left, refused.most), (300, 100, 300));
+        assert_eq!((refused.held, refused.left, refused.most), (360, 40, 360));
         assert!(memory.take_refused() && !memory.take_refused());
-        let mut behind = memory.charge(1, 100).unwrap();
+        let mut behind = memory.charge(1, 40).unwrap();
         assert!(memory.charge(1, 1).is_err());
         // What it gives back, it can have again.
-        drop(behind.split(60));
+        drop(behind.split(30));
         assert!(memory.charge(0, 1).is_err());
-        behind.merge(memory.charge(1, 60).unwrap());
+        behind.merge(memory.charge(1, 30).unwrap());
         drop((ahead, behind));
         assert_eq!(memory.held(), 0);
     }
@@ -309,7 +312,7 @@ mod tests {
             assert!(refused.say("3 rows").contains(&format!("set memory_limit to {} or more", refused.enough)));
             memory.set_limit(Some(refused.enough));
             drop(memory.charge(0, 10_007).unwrap());
-            memory.set_limit(Some(refused.enough - 4));
+            memory.set_limit(Some(refused.enough - 8));
             assert!(memory.charge(0, 10_007).is_err() || sources > 1_000, "{sources} {has_state}");
         }
     }
@@ -350,7 +353,7 @@ mod tests {
                 prop_assert_eq!(memory.held(), charges.iter().flatten().map(Charge::bytes).sum::<usize>());
                 for (source, own) in charges.iter().enumerate() {
                     let own = own.iter().map(Charge::bytes).sum::<usize>();
-                    let share = limit / 2 / sources;
+                    let share = limit / SHARED / sources;
                     prop_assert_eq!(memory.held_by(source as u16), own);
                     prop_assert!(own >= share || memory.charge(source as u16, share - own).is_ok());
                 }

@@ -32,6 +32,7 @@ mod ready;
 mod snapshot;
 mod source;
 mod store;
+mod stored_table;
 mod streams;
 mod window_join;
 

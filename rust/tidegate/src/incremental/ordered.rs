@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
 use tidegate_operators::aggregate::{OnlineWindows, Page, Values};
 use tidegate_operators::driver::Driver;
 
@@ -116,17 +115,23 @@ impl OrderedColumns {
         self.columns.iter().map(|column| column.values.table(column.values.order().keys)).collect()
     }
 
-    /// Takes back what [`tables`](Self::tables) gave, from a reader of tables of a schema.
-    pub(super) fn restore(
-        &mut self,
-        mut read: impl FnMut(&SchemaRef) -> Result<RecordBatch>,
-        driver: &Driver,
-    ) -> Result<()> {
+    /// Takes back what [`tables`](Self::tables) gave; `learn` takes the values of one of them in.
+    pub(super) fn restore(&mut self, mut learn: impl FnMut(&mut Groups) -> Result<Vec<u32>>) -> Result<()> {
         for column in &mut self.columns {
-            column.values.of(&[read(column.values.schema())?], driver)?;
+            learn(&mut column.values)?;
             column.space();
         }
         Ok(())
+    }
+
+    /// Whether all values that states have are known.
+    pub(super) fn has_all(&self, windows: &mut dyn OnlineWindows) -> bool {
+        let outputs = self.of_output.iter().enumerate();
+        outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(|(output, codes)| {
+            let mut all = true;
+            windows.for_each_value(output, &mut |code| all &= codes.binary_search(code).is_ok());
+            all
+        })
     }
 
     /// Makes ranks of the codes of a page.

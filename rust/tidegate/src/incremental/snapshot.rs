@@ -6,22 +6,20 @@
 //!
 //! Numbers are little-endian; texts, bytes and tables begin with their length. Tables are Arrow IPC streams.
 
-use std::io::Cursor;
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
-use arrow_select::take::take;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use tidegate_structures::memory;
 
-use super::plain::{from_plain, plain_type, to_plain};
-use super::source::batch_bytes;
+use super::stored_table;
 use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
+
+/// More rows than ever come, and few enough to go on counting from.
+const MOST_ROWS: u64 = 1 << 48;
+
+/// The bytes of the smallest table, about.
+pub(super) const TABLE_BYTES: usize = 64;
 
 /// Rises when older versions cannot read what is written.
 const VERSION: u16 = 1;
@@ -57,30 +55,14 @@ impl Writer {
     }
 
     /// Writes which rows have had a match, and of how many from the first on it is settled.
-    pub(super) fn matched(&mut self, (matched, settled): (&[bool], usize)) {
+    pub(super) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
         self.bytes(&matched.iter().map(|&matched| u8::from(matched)).collect::<Vec<_>>());
-        self.number(settled as u64);
+        self.number(*settled as u64);
     }
 
-    /// Writes rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and without
-    /// dictionaries.
+    /// Writes rows.
     pub(super) fn table(&mut self, rows: &RecordBatch) -> Result<()> {
-        // The rows are copied column by column, then as a stream.
-        memory::check();
-        memory::demand(batch_bytes(rows).saturating_mul(2));
-        let all = UInt32Array::from_iter_values(0..rows.num_rows() as u32);
-        let columns = rows.columns().iter().map(|column| to_plain(&take(column, &all, None)?));
-        let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
-        let schema = rows.schema();
-        let fields = schema.fields().iter();
-        let fields: Vec<Field> =
-            fields.map(|field| Field::clone(field).with_data_type(plain_type(field.data_type()))).collect();
-        let rows = batch(&Arc::new(Schema::new(fields)), columns, rows.num_rows())?;
-        let mut stream = StreamWriter::try_new(memory::vec(batch_bytes(&rows)), &rows.schema())?;
-        stream.write(&rows)?;
-        stream.finish()?;
-        let stream = stream.into_inner()?;
-        self.bytes(&stream);
+        self.bytes(&stored_table::write(rows)?);
         Ok(())
     }
 
@@ -96,15 +78,8 @@ impl Writer {
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads what [`Writer::matched`] wrote.
-    pub(super) fn matched(&mut self) -> Result<(Vec<bool>, usize)> {
-        let matched = self.bytes()?.iter().map(|&byte| byte != 0).collect();
-        Ok((matched, self.number()? as usize))
-    }
-
     /// Checks that `snapshot` is whole, and of an operator that does what `query` says.
     pub(super) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
-        let damaged = |what: &str| Error::state(format!("the snapshot is damaged: {what}; take an older one"));
         let Some(rest) = snapshot.strip_prefix(MAGIC) else {
             return Err(Error::state("these bytes are no snapshot of tidegate: they do not begin like one"));
         };
@@ -133,19 +108,35 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let Some((taken, rest)) = self.0.split_at_checked(len) else {
-            return Err(Error::state("the snapshot is damaged: a part of it is longer than the whole"));
-        };
+        let (taken, rest) =
+            self.0.split_at_checked(len).ok_or_else(|| damaged("a part of it is longer than the whole"))?;
         self.0 = rest;
         Ok(taken)
     }
 
     pub(super) fn flag(&mut self) -> Result<bool> {
-        Ok(self.take(1)?[0] != 0)
+        match self.take(1)?[0] {
+            flag @ 0..=1 => Ok(flag == 1),
+            _ => Err(damaged("yes or no is neither")),
+        }
     }
 
     pub(super) fn number(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    /// A number of rows that have come or gone so far.
+    pub(super) fn rows(&mut self) -> Result<u64> {
+        self.number().and_then(|rows| if rows <= MOST_ROWS { Ok(rows) } else { Err(damaged("no such many rows come")) })
+    }
+
+    /// The number of things that follow, each of `least` bytes or more.
+    pub(super) fn count(&mut self, least: usize) -> Result<usize> {
+        let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        if count > self.0.len() / least {
+            return Err(damaged("a part of it has more entries than there are bytes"));
+        }
+        Ok(count)
     }
 
     pub(super) fn time(&mut self) -> Result<i64> {
@@ -153,35 +144,43 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
-        let len = self.number()?;
-        self.take(usize::try_from(len).unwrap_or(usize::MAX))
+        let len = self.count(1)?;
+        self.take(len)
+    }
+
+    /// Reads what [`Writer::matched`] wrote of so many rows, if it matters which of them have had a match.
+    pub(super) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
+        let (matched, settled) = (self.bytes()?, self.number()?);
+        let expected = if matters { rows } else { 0 };
+        if matched.len() != expected || settled > expected as u64 || matched.iter().any(|&byte| byte > 1) {
+            return Err(damaged("it does not say of each row whether it has had a match"));
+        }
+        Ok((matched.iter().map(|&byte| byte == 1).collect(), settled as usize))
     }
 
     /// A table, which must have this schema.
     pub(super) fn table(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
-        let stream = self.bytes()?;
-        let damaged = |error| Error::state(format!("the snapshot is damaged: a table cannot be read: {error}"));
-        let reader = StreamReader::try_new(Cursor::new(stream), None).map_err(damaged)?;
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-        let of_schema = |rows: RecordBatch| {
-            let columns = rows.columns().iter().zip(schema.fields());
-            let columns =
-                columns.map(|(column, field)| from_plain(column, field.data_type())).collect::<Result<_, _>>()?;
-            batch(schema, columns, rows.num_rows())
-        };
-        let batches = batches.into_iter().map(of_schema).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-        concat_batches(schema, &batches).map_err(damaged)
+        let rows = stored_table::read(self.bytes()?, schema);
+        rows.map_err(|why| damaged(&format!("a table cannot be read: {why}")))
+    }
+
+    /// Checks that all has been read.
+    pub(super) fn finish(self) -> Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(damaged("it goes on behind its end")) }
     }
 }
 
-/// A batch, which may be without columns.
-fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
-    RecordBatch::try_new_with_options(schema.clone(), columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
+/// What is wrong with a snapshot whose checksum fits.
+pub(super) fn damaged(what: &str) -> Error {
+    Error::state(format!("the snapshot is damaged: {what}; take an older one"))
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, StringArray};
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_schema::Schema;
 
     use super::*;
 
@@ -208,7 +207,7 @@ mod tests {
 
     #[test]
     fn rows_without_columns_are_counted() {
-        let rows = batch(&Arc::new(Schema::empty()), Vec::new(), 7).unwrap();
+        let rows = stored_table::batch(&Arc::new(Schema::empty()), Vec::new(), 7).unwrap();
         let mut writer = Writer::new("");
         writer.table(&rows).unwrap();
         let snapshot = writer.finish();

@@ -18,7 +18,7 @@ use tidegate_sync::Stop;
 use super::late::{Late, LateRows};
 use super::memory::{Charge, Memory, Refused};
 use super::news::News;
-use super::snapshot::{Reader, Writer};
+use super::snapshot::{Reader, Writer, damaged};
 use crate::interleave::{Place, interleave};
 use crate::table::Table;
 use crate::time::{self, Unit};
@@ -94,6 +94,33 @@ pub struct Source {
     held: Option<Charge>,
     rows_in: u64,
     rows_late: u64,
+}
+
+/// What a snapshot says of a source.
+#[derive(Debug)]
+pub(super) struct Restored {
+    watermark: i64,
+    closed: bool,
+    rows_in: u64,
+    rows_late: u64,
+    /// Rows that no reader had taken.
+    ts: ScalarBuffer<i64>,
+    batch: RecordBatch,
+    /// What those rows are charged.
+    pub(super) bytes: usize,
+}
+
+impl Restored {
+    /// No row that is not read yet is before it; none if there is none and comes none.
+    pub(super) fn next(&self) -> Option<i64> {
+        let promised = (!self.closed).then_some(self.watermark);
+        self.ts.first().copied().into_iter().chain(promised).min()
+    }
+
+    /// Rows that have come, and those of them that were late.
+    pub(super) fn rows(&self) -> (u64, u64) {
+        (self.rows_in, self.rows_late)
+    }
 }
 
 /// Numbers that describe a source.
@@ -317,29 +344,38 @@ impl Source {
         writer.table(&concat_batches(&self.stream.schema, &rows)?)
     }
 
-    /// Reads what [`write`](Self::write) wrote, into a source that was not used.
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    /// Reads what [`write`](Self::write) wrote.
+    pub(super) fn read(&self, reader: &mut Reader<'_>) -> Result<Restored> {
         let (watermark, closed) = (reader.time()?, reader.flag()?);
-        (self.rows_in, self.rows_late) = (reader.number()?, reader.number()?);
+        let (rows_in, rows_late) = (reader.rows()?, reader.rows()?);
         let batch = reader.table(&self.stream.schema)?;
         let rows = batch.num_rows();
-        if rows > 0 {
-            let bytes = batch_bytes(&batch) + rows * self.shared.row_bytes;
-            self.hold(self.charge(rows, bytes)?);
-        }
         let table = Table::trusted(self.name.clone(), batch.clone());
-        let ts = time::times(&table, self.stream.on, self.stream.unit)?.into_buffer();
-        if !ts.is_sorted() {
-            return Err(Error::state("the snapshot is damaged: rows of a source are out of order"));
+        let ts = time::times(&table, self.stream.on, self.stream.unit)
+            .map_err(|error| damaged(error.message()))?
+            .into_buffer();
+        if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
+            return Err(damaged("rows of a source are out of order, or more than have come"));
         }
-        let push = (rows > 0).then_some(Push { ts, batch, pushed: Instant::now() });
+        if ts.last().is_some_and(|last| last.saturating_sub(self.stream.lateness) > watermark) {
+            return Err(damaged("a source has promised less than its rows do"));
+        }
+        let bytes = batch_bytes(&batch) + rows * self.shared.row_bytes;
+        Ok(Restored { watermark, closed, rows_in, rows_late, ts, batch, bytes })
+    }
+
+    /// Goes on from what was read; this source must not have been used. The charge is for its rows.
+    pub(super) fn restore(&mut self, restored: Restored, charge: Charge) {
+        let Restored { watermark, closed, rows_in, rows_late, ts, batch, .. } = restored;
+        (self.rows_in, self.rows_late) = (rows_in, rows_late);
+        self.hold(charge);
+        let push = (batch.num_rows() > 0).then_some(Push { ts, batch, pushed: Instant::now() });
         self.reorder = Reorder::restore(self.stream.lateness, watermark, push);
         self.release();
         if closed {
             self.close();
         }
         self.shared.news.tell();
-        Ok(())
     }
 
     /// Takes memory for rows, if the limit has room.

@@ -233,6 +233,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::incremental::memory::Memory;
 
     /// Rows `from..to`, of which some values are null; with text or without.
     fn rows(from: u64, to: u64, has_text: bool) -> RecordBatch {
@@ -245,6 +246,24 @@ mod tests {
             columns.push(Arc::new(StringArray::from_iter(texts)));
         }
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of the schema")
+    }
+
+    #[test]
+    fn memory_of_rows_that_have_left_is_given_back() {
+        let memory = Memory::new(Some(1_000), 1, false);
+        let mut store = Store::new(rows(0, 1, true).schema(), &[]);
+        let charge = Arc::new(memory.charge(0, 400).unwrap());
+        store.push(rows(0, 20, true), vec![(200, charge.clone())]).unwrap();
+        store.push(rows(20, 40, true), vec![(200, charge)]).unwrap();
+        store.drop_before(19);
+        store.shrink().unwrap();
+        assert_eq!(memory.held(), 400, "the other segment's rows are of the same push");
+        store.drop_before(38);
+        store.shrink().unwrap();
+        assert_eq!(memory.held(), 20);
+        assert_eq!(store.rows().unwrap(), concat_batches(store.schema(), [&rows(38, 40, true)]).unwrap());
+        store.drop_before(40);
+        assert_eq!(memory.held(), 0);
     }
 
     proptest! {
@@ -264,6 +283,9 @@ mod tests {
                 end += added;
                 first = end.min(first + dropped);
                 store.drop_before(first);
+                if added % 2 == 0 {
+                    store.shrink().unwrap();
+                }
                 let expected = concat_batches(&schema, [&rows(first, end, has_text)]).unwrap();
                 prop_assert_eq!(store.rows().unwrap(), expected);
                 prop_assert!(store.segments.len() < TOGETHER * 8, "{} segments", store.segments.len());

@@ -14,7 +14,6 @@ use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::join::{Query, StreamJoin, StreamOptions};
 use super::kept_keys::KeptKeys;
-use super::snapshot::{Reader, Writer};
 use crate::expression::{self, Columns, Predicate, Scan};
 use crate::join::JoinOptions;
 use crate::window_join::{Algorithm, Comparing, WindowJoin, WithJoin, equal_keys, numbers_of};
@@ -227,16 +226,14 @@ impl<J: SlidingJoin> Engine for WindowEngine<J> {
         Vec::new()
     }
 
-    fn write(&self, writer: &mut Writer) {
-        for side in [Side::Left, Side::Right] {
-            writer.matched(self.join.matched(side));
-        }
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        let (matched, settled) = self.join.matched(side);
+        (matched.to_vec(), settled)
     }
 
-    fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()> {
-        let matched = [reader.matched()?, reader.matched()?];
+    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
         let numbers = self.numbers(rows.each_ref().map(|rows| &rows.batch))?;
-        let kept = |at: usize| Kept { ts: &rows[at].ts, matched: &matched[at].0, settled: matched[at].1 };
+        let kept = |at: usize| Kept { ts: &rows[at].ts, matched: &rows[at].matched, settled: rows[at].settled };
         self.is_scanned = self.join.restore([kept(0), kept(1)], numbers.as_deref());
         Ok(())
     }

@@ -13,10 +13,10 @@ use super::super::kinds::Given;
 use super::super::sessions::Place;
 use super::super::stored::{STATE_WORDS, Stored};
 use super::super::{Mask, OutputColumn};
-use super::Kept;
 use super::designs::SlicePartials;
 use super::open::{Closing, Open};
 use super::plan::Steps;
+use super::{Bounds, Kept};
 
 /// Independent work.
 pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
@@ -77,6 +77,9 @@ pub(in super::super) trait Lane: Send + Sync {
 
     /// Takes back what [`save`](Self::save) gave, of so many partials a source, and so many cells a slice.
     fn restore(&mut self, partials: &[usize], cells: &[usize], words: &mut dyn Iterator<Item = u64>);
+
+    /// Whether rows within bounds can have brought about a state of these words.
+    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &Bounds) -> bool;
 
     fn as_any(&mut self) -> &mut dyn Any;
 }
@@ -265,6 +268,11 @@ impl<F: Stored> Lane for States<F> {
             states.extend((0..count).map(|_| state()));
         }
         self.cells.extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
+    }
+
+    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &Bounds) -> bool {
+        let state = F::of_words(words);
+        F::to_words(state) == words && (words == F::to_words(F::EMPTY) || F::is_sound(state, bounds))
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

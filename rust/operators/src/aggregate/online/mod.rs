@@ -45,7 +45,7 @@ pub(super) use lane::{Lane, States, Task};
 pub(super) use open::Open;
 use open::{Closing, arrange, close};
 use plan::{Position, Steps, ranks};
-pub use saved::Saved;
+pub use saved::{Bounds, Saved};
 pub use sessions::OnlineSessions;
 
 /// A closed slice.
@@ -121,9 +121,10 @@ pub trait OnlineWindows: fmt::Debug + Send {
     /// The state, of whatever is closed all windows that are complete having been made.
     fn save(&self) -> Saved;
 
-    /// Goes on from a state; this one must be new. Whether the state is one of this query's.
+    /// Goes on from a state; this one must be new. Whether the state is one of this query's, after rows within `bounds`;
+    /// if not, this one is of no use any more.
     #[must_use]
-    fn restore(&mut self, saved: Saved) -> bool;
+    fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool;
 }
 
 /// Windows of time of rows that come.
@@ -373,8 +374,8 @@ impl OnlineWindows for OnlineAggregate {
         self.saved()
     }
 
-    fn restore(&mut self, saved: Saved) -> bool {
-        self.go_on(saved)
+    fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool {
+        self.is_sound(&saved, bounds) && self.go_on(saved)
     }
 }
 

@@ -2,7 +2,18 @@
 
 use super::super::stored::STATE_WORDS;
 use super::plan::Position;
-use super::{Kept, OnlineAggregate};
+use super::{Kept, Lane, OnlineAggregate};
+
+/// What is known of the rows that a state is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// No more rows have come.
+    pub rows: u64,
+    /// Rows that may have been chosen are numbered below it.
+    pub chosen: u32,
+    /// No row before it comes any more; none if that is not known, or no row comes at all.
+    pub next: Option<i64>,
+}
 
 /// The state of [`OnlineWindows`](super::OnlineWindows), from which another of the same query goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +59,21 @@ impl OnlineAggregate {
         }
     }
 
+    /// Whether a state may be one of these windows: slices in order, those that are closed before those that are not and
+    /// before all rows that come, keys once in each, and states that rows can have brought about.
+    pub(super) fn is_sound(&self, saved: &Saved, bounds: &Bounds) -> bool {
+        let next = bounds.next.map(|ts| self.windows.slice_of(ts));
+        let is_slice = |(slice, keys): &(i64, Vec<u32>)| self.windows.has(*slice) && are_distinct(keys);
+        let open = || saved.open.iter().flatten();
+        saved.kept.iter().chain(open()).all(is_slice)
+            && saved.kept.is_sorted_by(|(a, _), (b, _)| a < b)
+            && saved.kept.last().is_none_or(|(last, _)| *last < saved.closed)
+            && open().all(|(slice, _)| *slice >= saved.closed && next.is_none_or(|next| *slice <= next))
+            && next.is_none_or(|next| saved.closed <= next)
+            && saved.next.rem_euclid(self.windows.stride()) == 0
+            && are_states(&self.lanes, &saved.words, bounds)
+    }
+
     pub(super) fn go_on(&mut self, saved: Saved) -> bool {
         let count = |(_, keys): &(i64, Vec<u32>)| keys.len();
         let partials: Vec<usize> = saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
@@ -74,4 +100,20 @@ impl OnlineAggregate {
         self.lanes.iter_mut().for_each(|lane| lane.restore(&partials, &cells, &mut words));
         true
     }
+}
+
+/// Whether there are keys, and each once.
+fn are_distinct(keys: &[u32]) -> bool {
+    let mut sorted = keys.to_vec();
+    sorted.sort_unstable();
+    !keys.is_empty() && sorted.is_sorted_by(|a, b| a < b)
+}
+
+/// Whether rows within bounds can have brought about the states of these functions, as many of each.
+pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &Bounds) -> bool {
+    if lanes.is_empty() || words.len() % (lanes.len() * STATE_WORDS) != 0 {
+        return words.is_empty();
+    }
+    let mut of_lanes = words.chunks((words.len() / lanes.len()).max(1)).zip(lanes);
+    of_lanes.all(|(words, lane)| words.as_chunks::<STATE_WORDS>().0.iter().all(|words| lane.is_state(*words, bounds)))
 }

@@ -10,7 +10,7 @@
 //! shared out. A session costs O(log sessions) each time that it has lasted for another gap, to be found when it is over.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::fmt;
 
 use super::super::kinds::kind;
@@ -18,7 +18,8 @@ use super::super::sessions::{Merged, PAGE_ROWS};
 use super::super::stored::STATE_WORDS;
 use super::super::{Aggregate, Page, Stream, Window};
 use super::plan::ranks;
-use super::{KeyOrder, Lane, OnlineWindows, Open, Saved};
+use super::saved::are_states;
+use super::{Bounds, KeyOrder, Lane, OnlineWindows, Open, Saved};
 use crate::driver::{Driver, Stopped};
 
 /// No session: that of a key without one.
@@ -235,11 +236,19 @@ impl OnlineWindows for OnlineSessions {
         Saved { sessions, words, ..Saved::default() }
     }
 
-    fn restore(&mut self, saved: Saved) -> bool {
-        let Saved { open, kept, sessions, words, .. } = saved;
-        let states = sessions.len() * self.lanes.len() * STATE_WORDS;
-        let is_whole = sessions.iter().all(|&(start, last, _)| start <= last && last.checked_add(self.gap).is_some());
-        if !kept.is_empty() || open.iter().any(Option::is_some) || words.len() != states || !is_whole {
+    fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool {
+        let states = saved.sessions.len() * self.lanes.len() * STATE_WORDS;
+        let is_session = |&(start, last, _): &(i64, i64, u32)| {
+            start <= last && last.checked_add(self.gap).is_some() && bounds.next.is_none_or(|next| last <= next)
+        };
+        let keys: HashSet<u32> = saved.sessions.iter().map(|&(.., key)| key).collect();
+        let is_sound = saved.sessions.iter().all(is_session)
+            && saved.sessions.is_sorted_by_key(|&(start, ..)| start)
+            && keys.len() == saved.sessions.len()
+            && saved.words.len() == states
+            && are_states(&self.lanes, &saved.words, bounds);
+        let Saved { closed: 0, next: 0, open, kept, sessions, words } = saved else { return false };
+        if !is_sound || !open.is_empty() || !kept.is_empty() {
             return false;
         }
         let count = sessions.len();

@@ -10,7 +10,6 @@ use tidegate_operators::incremental::{Progress, Results, Side};
 use crate::Result;
 use crate::expression::{self, Predicate};
 use crate::gather::Column;
-use crate::incremental::snapshot::{Reader, Writer};
 use crate::incremental::store::Store;
 use crate::join::JoinPlan;
 
@@ -80,12 +79,12 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// What else describes it, with names.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
-    /// Writes what the kept rows do not say. The epoch is done. Nothing in it may depend on threads.
-    fn write(&self, writer: &mut Writer);
+    /// Which kept rows of a side have had a match, where that matters; and of how many from the first on it is settled
+    /// whether they come out without one. The epoch is done.
+    fn matched(&self, side: Side) -> (Vec<bool>, usize);
 
-    /// Takes in the rows that an engine of the same query has kept, and reads what it [wrote](Self::write). This one has
-    /// no rows yet.
-    fn restore(&mut self, rows: [RestoredRows; 2], reader: &mut Reader<'_>) -> Result<()>;
+    /// Takes in the rows that an engine of the same query has kept. This one has no rows yet.
+    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()>;
 }
 
 /// What describes a join.
@@ -111,6 +110,9 @@ pub(in crate::incremental) struct Rows<'a> {
 pub(in crate::incremental) struct RestoredRows {
     pub(in crate::incremental) ts: Vec<i64>,
     pub(in crate::incremental) batch: RecordBatch,
+    /// What [`Engine::matched`] said of them.
+    pub(in crate::incremental) matched: Vec<bool>,
+    pub(in crate::incremental) settled: usize,
 }
 
 /// Reads the columns of kept rows.

@@ -9,16 +9,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::Schema;
 use arrow_select::concat::concat_batches;
 use tidegate_operators::incremental::Side;
 
 use super::engine::RestoredRows;
 use super::maker::BATCH_ROWS;
 use super::{Query, StreamJoin, StreamOptions, first};
-use crate::incremental::lock;
-use crate::incremental::memory::Holder;
-use crate::incremental::snapshot::{Reader, Writer};
+use crate::incremental::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::incremental::source::{batch_bytes, columns};
 use crate::join::JoinOptions;
 use crate::table::Table;
@@ -55,7 +53,7 @@ impl StreamJoin {
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
         self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
-        self.engine.write(&mut writer);
+        [Side::Left, Side::Right].iter().for_each(|&side| writer.matched(&self.engine.matched(side)));
         writer.number(self.rows_out);
         self.ready = self.recut()?;
         writer.number(self.ready.len() as u64);
@@ -92,25 +90,49 @@ impl StreamJoin {
         (0..rows).step_by(BATCH_ROWS).map(cut).collect()
     }
 
-    /// Goes on from a snapshot of the same query; this join must not have been used. When this fails, make a new join.
+    /// Goes on from a snapshot of the same query; this join must not have been used. When this fails, the join is as it was
+    /// before, or closed.
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
         if self.is_used() {
             return Err(Error::state("a snapshot can only be restored into a join that was not used; make a new one"));
         }
+        // 1. All is read and checked before any of it is taken.
         let mut reader = Reader::new(snapshot, &self.query)?;
-        self.intake.restore(&mut reader)?;
-        let schemas: Vec<SchemaRef> = self.intake.sources.iter().map(|source| lock(source).schema().clone()).collect();
-        let schema = |source: u16| schemas[usize::from(source)].clone();
-        self.intake.shared.late.read(&mut reader, &self.intake.shared.memory, schema)?;
-        // 1. The rows that later ones may match.
-        let rows = [self.restored(Side::Left, &mut reader)?, self.restored(Side::Right, &mut reader)?];
-        self.engine.restore(rows, &mut reader)?;
-        // 2. Results that were not handed out.
-        self.rows_out = reader.number()?;
-        for _ in 0..reader.number()? {
-            self.ready.push_back(reader.table(&self.plan.schema)?);
+        let intake = self.intake.read(&mut reader)?;
+        let batches = [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
+        let [left, right] = batches;
+        let rows = [self.restored(Side::Left, left, &mut reader)?, self.restored(Side::Right, right, &mut reader)?];
+        let last = rows.iter().filter_map(|rows| rows.ts.last()).max();
+        if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
+            return Err(damaged("rows that were joined come after rows that were not"));
         }
-        Ok(())
+        let rows_out = reader.rows()?;
+        let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&self.plan.schema));
+        let ready = ready.collect::<Result<VecDeque<_>>>()?;
+        if ready.iter().any(|batch| batch.num_rows() > BATCH_ROWS) {
+            return Err(damaged("results are longer than they are made"));
+        }
+        reader.finish()?;
+        // 2. There is room for all.
+        let bytes = |rows: &RestoredRows| batch_bytes(&rows.batch) + rows.ts.len() * self.intake.shared.row_bytes;
+        let bytes = rows.each_ref().map(bytes);
+        let charges = self.intake.charge(&intake, bytes[0] + bytes[1])?;
+        // 3. It is taken.
+        (self.rows_out, self.ready) = (rows_out, ready);
+        let mut kept = self.intake.restore(intake, charges);
+        let taken = Error::catch(|| {
+            for ((store, rows), bytes) in self.stores.iter_mut().zip(&rows).zip(bytes) {
+                store.push(rows.batch.clone(), vec![(bytes, Arc::new(kept.split(bytes)))])?;
+            }
+            self.engine.restore(rows)
+        });
+        taken.map_err(|error| {
+            self.close();
+            if error.is_data() { damaged(error.message()) } else { error }
+        })
     }
 
     fn is_used(&self) -> bool {
@@ -125,16 +147,20 @@ impl StreamJoin {
                 .any(|source| source.rows_in > 0 || source.watermark.is_some() || source.closed)
     }
 
-    /// Takes the rows of a side into their store.
-    fn restored(&mut self, side: Side, reader: &mut Reader<'_>) -> Result<RestoredRows> {
-        let store = &mut self.stores[side as usize];
-        let batch = reader.table(store.schema())?;
+    /// The kept rows of a side, with what the snapshot says of them.
+    fn restored(&self, side: Side, batch: RecordBatch, reader: &mut Reader<'_>) -> Result<RestoredRows> {
         let on = [self.times.0, self.times.1][side as usize];
-        let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit)?;
-        let bytes = batch_bytes(&batch) + batch.num_rows() * self.intake.shared.row_bytes;
-        let charge = self.intake.shared.memory.charge_restored(Holder::State, bytes);
-        let charge = charge.map_err(|refused| Error::memory(refused.say("the snapshot's rows")))?;
-        store.push(batch.clone(), vec![(bytes, Arc::new(charge))])?;
-        Ok(RestoredRows { ts: ts.to_vec(), batch })
+        let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
+        let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
+        if !ts.is_sorted() {
+            return Err(damaged("rows that were joined are out of order"));
+        }
+        // Of these it matters which have had a match: those that may come out without one, or once.
+        let matters = match side {
+            Side::Left => self.how.keeps_left() || !self.how.pairs(),
+            Side::Right => self.how.keeps_right(),
+        };
+        let (matched, settled) = reader.matched(ts.len(), matters)?;
+        Ok(RestoredRows { ts, batch, matched, settled })
     }
 }

@@ -13,7 +13,6 @@ use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::{Query, StreamJoin, StreamOptions};
 use crate::Result;
 use crate::incremental::explanation::Explanation;
-use crate::incremental::snapshot::{Reader, Writer};
 use crate::join::JoinOptions;
 use crate::time::Unit;
 
@@ -68,10 +67,12 @@ impl Engine for Broken {
         Vec::new()
     }
 
-    fn write(&self, _: &mut Writer) {}
+    fn matched(&self, _: Side) -> (Vec<bool>, usize) {
+        (Vec::new(), 0)
+    }
 
-    fn restore(&mut self, _: [RestoredRows; 2], _: &mut Reader<'_>) -> Result<()> {
-        Ok(())
+    fn restore(&mut self, _: [RestoredRows; 2]) -> Result<()> {
+        panic!("a broken engine")
     }
 }
 
@@ -118,4 +119,29 @@ fn a_panic_is_an_error_and_stays_one() {
     assert!(first.message().contains("a broken engine"), "{first}");
     let second = join.poll().expect_err("rows would be missing");
     assert_eq!(first, second);
+}
+
+#[test]
+fn a_join_whose_restore_failed_half_way_is_closed() {
+    let snapshot = join().snapshot().expect("no rows");
+    let mut other = join();
+    let error = other.restore(&snapshot).expect_err("the engine is broken");
+    assert!(error.is_bug(), "{error}");
+    assert!(other.poll().expect_err("it is closed").is_closed());
+    assert!(other.restore(&snapshot).expect_err("it is closed").is_closed());
+    assert_eq!(other.memory().held(), 0);
+}
+
+#[test]
+fn a_join_that_refused_a_snapshot_is_as_it_was() {
+    let mut snapshot = join().snapshot().expect("no rows");
+    let content = snapshot.len() - 4;
+    // The number of results that were not handed out.
+    snapshot[content - 1] = 0xff;
+    let checksum = crc32fast::hash(&snapshot[..content]);
+    snapshot[content..].copy_from_slice(&checksum.to_le_bytes());
+    let mut other = join();
+    let error = other.restore(&snapshot).expect_err("no snapshot has as many results");
+    assert!(error.is_state(), "{error}");
+    assert!(matches!(other.poll(), Ok(crate::incremental::Polled::NotYet)));
 }

@@ -1,0 +1,182 @@
+"""Operators of every kind with a state worth a snapshot, and what comes after it.
+
+The kept snapshots in `tests/data/golden` are of these: what a kind does must stay as it is. For
+something new, add a kind of a new name.
+"""
+
+import datetime as dt
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pyarrow as pa
+
+from tidegate import Aggregate, BandJoin, IntervalJoin, WindowJoin, agg, rows
+
+Operator = IntervalJoin | WindowJoin | BandJoin | Aggregate
+
+STRUCT = pa.struct([("a", pa.int16()), ("b", pa.list_(pa.dictionary(pa.int8(), pa.string())))])
+PAYLOAD = {
+    "flag": pa.bool_(),
+    "small": pa.int8(),
+    "text": pa.string(),
+    "view": pa.string_view(),
+    "word": pa.dictionary(pa.int32(), pa.large_string()),
+    "price": pa.decimal128(20, 3),
+    "day": pa.date32(),
+    "at": pa.timestamp("us", "Europe/Berlin"),
+    "raw": pa.binary(3),
+    "nested": pa.list_(STRUCT),
+    "pairs": pa.map_(pa.string(), pa.float32()),
+    "nothing": pa.null(),
+}
+LEFT = pa.schema([("ts", pa.int64()), ("k", pa.string()), ("x", pa.float64()), *PAYLOAD.items()])
+RIGHT = pa.schema(
+    [("ts", pa.int32()), ("k", pa.dictionary(pa.int8(), pa.string())), ("x", pa.float64())]
+)
+
+
+def value(name: str, ts: int) -> object:
+    """Something for a column of a row; every seventh is null."""
+    if ts % 7 == 3 and name != "ts":
+        return None
+    return {
+        "ts": ts,
+        "k": "abc"[ts % 3],
+        "x": float(ts * 5 % 9) - 2.5,
+        "flag": ts % 2 == 0,
+        "small": ts % 100,
+        "text": "text " * (ts % 4),
+        "view": f"a text that is too long for a view, number {ts}",
+        "word": f"word {ts % 2}",
+        "price": Decimal(ts * 1001).scaleb(-3),
+        "day": dt.date(2001, 1, 1) + dt.timedelta(ts % 365),
+        "at": dt.datetime(2001, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=ts % 9_000),
+        "raw": bytes([ts % 256] * 3),
+        "nested": [{"a": ts % 50, "b": ["u", None, "v"][: ts % 4]}] * (ts % 3),
+        "pairs": [("p", 0.5 * ts)] * (ts % 2),
+        "nothing": None,
+    }[name]
+
+
+@functools.cache
+def _table(schema: pa.Schema, times: tuple[int, ...]) -> pa.Table:
+    arrays = [pa.array([value(column.name, ts) for ts in times], column.type) for column in schema]
+    return pa.table(arrays, schema=schema)
+
+
+def table(schema: pa.Schema, times: list[int]) -> pa.Table:
+    """Rows of these times."""
+    return _table(schema, tuple(times))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An operator, the times that its sources push before the snapshot, and those after it."""
+
+    make: Callable[[], Operator]
+    schemas: list[pa.Schema]
+    before: list[list[list[int]]]
+    after: list[list[int]]
+    advance: dict[int, int] = field(default_factory=dict)
+    closed: tuple[int, ...] = ()
+
+    def used(self) -> Operator:
+        """An operator with a state: rows kept, rows that wait, late ones and results."""
+        operator = self.make()
+        for number, pushes in enumerate(self.before):
+            for times in pushes:
+                operator.sources[number].push(table(self.schemas[number], times))
+        for number, ts in self.advance.items():
+            operator.sources[number].advance(ts)
+        for number in self.closed:
+            operator.sources[number].close()
+        # One batch is handed out, what follows is in the snapshot.
+        operator.poll()
+        return operator
+
+    def go_on(self, operator: Operator) -> list[dict[str, object]]:
+        """What comes out when the rest has been pushed, late rows last."""
+        for number, times in enumerate(self.after):
+            if number not in self.closed:
+                operator.sources[number].push(table(self.schemas[number], times))
+            operator.sources[number].close()
+        found = [row for batch in operator for row in batch.to_pylist()]
+        return found + operator.late().to_pylist()
+
+
+def joined(make: Callable[..., Operator], *schemas: pa.Schema, **arguments: object) -> Kind:
+    """A join of two left sources and a right one, with rows out of order and late."""
+    options = {"sources": (2, 1), "lateness": 2, "threads": 1, "pin": False}
+    left, right = schemas or (LEFT, RIGHT)
+    return Kind(
+        lambda: make(left, right, **(options | arguments)),
+        [left, left, right],
+        [[[1, 4, 3, 9], [2, 12, 11]], [[2, 3, 8, 15]], [[0, 1, 6, 2, 9], [13]]],
+        [[12, 14, 30], [14, 15, 21], [12, 16, 22]],
+    )
+
+
+def aggregated(schema: pa.Schema = LEFT, **arguments: object) -> Kind:
+    """An aggregation of two sources, one of which is closed."""
+    options: dict[str, object] = {"on": "ts", "sources": 2, "lateness": 2, "threads": 1}
+    return Kind(
+        lambda: Aggregate(schema, **(options | arguments)),
+        [schema] * 2,
+        [[[1, 4, 3, 9], [2, 12, 11]], [[2, 3, 8, 14]]],
+        [[11, 14, 30, 41], []],
+        closed=(1,),
+    )
+
+
+FUNCTIONS = {
+    "n": agg.count(),
+    "sum": agg.sum("small"),
+    "total": agg.sum("price"),
+    "mean": agg.mean("x"),
+    "least": agg.min("text"),
+    "most": agg.max("price"),
+    "early": agg.min("at"),
+    "first": agg.first("nested"),
+    "last": agg.last("word", where="x > 0"),
+    "var": agg.var("x"),
+    "std": agg.std("small"),
+}
+INTERVAL = {"on": "ts", "by": "k", "lower": -3, "upper": 2}
+WINDOW = {"on": "ts", "window": (4, 3), "where": "abs(left.x - right.x) <= 3"}
+BAND = {"on": "x", "within": 2, "time": "ts", "window": 5}
+
+KINDS: dict[str, Kind] = {
+    "interval-full": joined(IntervalJoin, how="full", **INTERVAL),
+    "interval-semi": joined(IntervalJoin, how="semi", **INTERVAL),
+    "interval-inner-unordered": joined(IntervalJoin, ordered=False, **INTERVAL),
+    "interval-without-columns": joined(IntervalJoin, columns=[], **INTERVAL),
+    "interval-data": joined(IntervalJoin, parallelism="data", how="anti", **INTERVAL),
+    "window-rows": joined(WindowJoin, on="ts", window=(rows(2), rows(3)), by="k", how="left"),
+    "band-full": joined(BandJoin, how="full", by="k", **BAND),
+    "band-rows": joined(BandJoin, **(BAND | {"window": rows(3)})),
+    "windows": aggregated(by=["k", "flag"], size=6, advance=4, aggs=FUNCTIONS),
+    "windows-uneven": aggregated(by="word", size=5, advance=3, offset=1, aggs=FUNCTIONS),
+    "windows-without-key": aggregated(size=4, aggs={"n": agg.count(), "m": agg.max("text")}),
+    "sessions": aggregated(by="k", session=3, aggs=FUNCTIONS),
+    "sessions-of-numbers": aggregated(
+        session=2, by="x", aggs={"n": agg.count(), "s": agg.sum("x")}, where="small > 1"
+    ),
+}
+KINDS |= {
+    f"window-{algorithm}": joined(WindowJoin, algorithm=algorithm, how="left", **WINDOW)
+    for algorithm in (
+        "scalejoin", "handshake", "low-latency-handshake", "cell", "three-step"
+    )
+}  # fmt: skip
+KINDS |= {
+    f"band-{algorithm}": joined(BandJoin, algorithm=algorithm, how="right", **BAND)
+    for algorithm in ("buckets", "pim-tree", "im-tree", "b-chain", "ibwj")
+}
+KINDS |= {
+    f"windows-{algorithm}": aggregated(
+        by="k", size=6, advance=4, aggs=FUNCTIONS, algorithm=algorithm
+    )
+    for algorithm in ("mq", "wiml")
+}
