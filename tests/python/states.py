@@ -6,7 +6,7 @@ something new, add a kind of a new name.
 
 import datetime as dt
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -96,14 +96,18 @@ class Kind:
         operator.poll()
         return operator
 
-    def go_on(self, operator: Operator) -> list[dict[str, object]]:
+    def rest(self, operator: Operator) -> Iterator[pa.RecordBatch]:
         """What comes out when the rest has been pushed, late rows last."""
         for number, times in enumerate(self.after):
             if number not in self.closed:
                 operator.sources[number].push(table(self.schemas[number], times))
             operator.sources[number].close()
-        found = [row for batch in operator for row in batch.to_pylist()]
-        return found + operator.late().to_pylist()
+        yield from operator
+        yield from operator.late().to_batches()
+
+    def go_on(self, operator: Operator) -> list[dict[str, object]]:
+        """The rows of that."""
+        return [row for batch in self.rest(operator) for row in batch.to_pylist()]
 
 
 def joined(make: Callable[..., Operator], *schemas: pa.Schema, **arguments: object) -> Kind:

@@ -5,6 +5,7 @@ must not end, nor run out of memory.
 """
 
 import json
+import os
 import random
 import resource
 import subprocess
@@ -97,7 +98,8 @@ def outcome(kind: Kind, snapshot: bytes) -> str:
         operator.poll()
         operator.stats()
         operator.snapshot()
-        kind.go_on(operator)
+        for batch in kind.rest(operator):
+            batch.validate(full=True)
     except TidegateError as error:
         return f"bug {error}" if "bug" in str(error) else "failed"
     return "accepted"
@@ -132,6 +134,7 @@ def test_damage_that_the_checksum_does_not_show(family):
     names = [name for name in KINDS if name.startswith(family)]
     child = subprocess.run(
         [sys.executable, __file__, *names],
+        env=os.environ | {"RUST_BACKTRACE": "0"},
         capture_output=True,
         text=True,
         timeout=290 * campaign.FACTOR,
@@ -150,7 +153,7 @@ def test_damage_that_the_checksum_does_not_show(family):
     assert child.returncode == 0, child.stderr[-3_000:]
 
 
-@pytest.mark.parametrize("depth", [30, 100, 200])
+@pytest.mark.parametrize("depth", [30, 60])
 def test_columns_nested_deep_come_back(depth):
     nested = pa.int64()
     value: object = 7
@@ -158,8 +161,7 @@ def test_columns_nested_deep_come_back(depth):
         nested = pa.list_(nested) if at % 2 else pa.struct([("a", nested)])
         value = [value] if at % 2 else {"a": value}
     rows = pa.table({"ts": [1, 2], "deep": pa.array([value, None], nested)})
-    # pyarrow takes in no columns that are nested deeper than 64: those are compared as bytes.
-    columns = ["ts", "deep"] if depth < 64 else ["ts"]
+    columns = ["ts", "deep"]
     arguments = {"on": "ts", "lower": 0, "upper": 5, "how": "left", "columns": columns}
     join = IntervalJoin(rows.schema, rows.schema, **arguments)
     join.left_sources[0].push(rows)

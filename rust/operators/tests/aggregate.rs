@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Column, Design, KeyOrder, Numbers, OnlineAggregate, OnlineSessions, OnlineWindows, Page, Stream, Values,
-    Window, Windows, aggregate, aggregate_sessions,
+    Aggregate, Bounds, Column, Design, KeyOrder, Numbers, OnlineAggregate, OnlineSessions, OnlineWindows, Page, Stream,
+    Values, Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::bits::BitSet;
@@ -171,7 +171,12 @@ fn go_online<O: OnlineWindows>(
                 pages(&mut online, &mut found);
                 let saved = online.save();
                 online = new();
-                assert!(online.restore(saved.clone()));
+                let bounds = Bounds {
+                    rows: places.len() as u64,
+                    chosen: places.len() as u32,
+                    next: rest.first().map(|next| next.0),
+                };
+                assert!(online.restore(saved.clone(), &bounds));
                 assert_eq!(online.save(), saved);
             }
         }
@@ -553,4 +558,42 @@ fn a_result_is_announced_before_it_is_made() {
     let announce = |rows: usize| if rows > 1000 { Err(Stopped) } else { Ok(()) };
     let found = aggregate(&streams, 1, &windows, &[], &driver, announce, |_| Ok(()));
     assert_eq!(found, Err(Stopped));
+}
+
+/// States that no rows can have brought about are refused, whatever is wrong with them.
+#[test]
+fn a_state_that_no_rows_have_is_refused() {
+    let (ts, keys) = ([0_i64, 7, 12, 25], [0_u32, 1, 0, 1]);
+    let driver = Driver::new(1, Stop::default());
+    let aggregates = [Aggregate::Count(vec![None]), Aggregate::First(vec![None])];
+    let new = || OnlineAggregate::new(Windows::new(10, 5, 0), 1, &aggregates, Design::default());
+    let mut online = new();
+    online.add(&[Stream { ts: &ts, keys: Some(&keys) }], 2, &[0], &aggregates, &driver).unwrap();
+    let saved = online.save();
+    let bounds = Bounds { rows: 4, chosen: 4, next: Some(25) };
+    assert!(new().restore(saved.clone(), &bounds));
+    assert!(saved.kept.len() > 1 && saved.open[0].is_some());
+    let damages: [fn(&mut tidegate_operators::aggregate::Saved); 11] = [
+        |saved| saved.closed = i64::MAX,
+        |saved| saved.closed = saved.kept[0].0,
+        |saved| saved.kept.swap(0, 1),
+        |saved| saved.kept[0].0 = i64::MIN,
+        |saved| saved.kept[0].1.clear(),
+        |saved| saved.kept[0].1 = vec![0, 0],
+        |saved| saved.open[0] = Some((i64::MAX, vec![0])),
+        |saved| saved.open.push(None),
+        |saved| saved.sessions.push((0, 0, 0)),
+        |saved| saved.words[0] = 5,
+        |saved| saved.words.truncate(3),
+    ];
+    for (number, damage) in damages.iter().enumerate() {
+        let mut damaged = saved.clone();
+        damage(&mut damaged);
+        assert!(!new().restore(damaged, &bounds), "damage {number}");
+    }
+    // The chosen row is the last but one of the words of a state.
+    let mut beyond = saved.clone();
+    let last = beyond.words.len() - 2;
+    beyond.words[last] = 4;
+    assert!(!new().restore(beyond, &bounds));
 }
