@@ -111,7 +111,7 @@ fn are_distinct(keys: &[u32]) -> bool {
 
 /// Whether rows within bounds can have brought about the states of these functions, as many of each.
 pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &Bounds) -> bool {
-    if lanes.is_empty() || words.len() % (lanes.len() * STATE_WORDS) != 0 {
+    if lanes.is_empty() || !words.len().is_multiple_of(lanes.len() * STATE_WORDS) {
         return words.is_empty();
     }
     let mut of_lanes = words.chunks((words.len() / lanes.len()).max(1)).zip(lanes);
