@@ -8,13 +8,14 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyString, PyType};
 use pyo3_arrow::PyTable;
 use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
-use tidegate::{Bound as Duration, Driver, MAX_THREADS, Stop, Table};
+use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
 use crate::expression::extract_row;
-use crate::input::{bound, check_distinct, count, names, schema, take};
+use crate::input::{bound, count, names, schema, take};
 use crate::interrupt;
 use crate::join::word;
+use crate::merge::check_distinct;
 
 /// Aggregate the rows of one or many inputs by key over windows of time.
 ///
@@ -45,9 +46,7 @@ pub(crate) fn aggregate<'py>(
     let query =
         Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
     let streams = inputs(streams)?;
-    for (at, stream) in streams.iter().enumerate() {
-        streams[..at].iter().try_for_each(|other| check_distinct(other, stream))?;
-    }
+    check_distinct(&streams)?;
     let names = stream_names(streams.len());
     let inputs = names.iter().zip(&streams).map(|(name, stream)| take(name, stream)).collect::<PyResult<Vec<_>>>()?;
     let stop = Stop::default();
@@ -147,9 +146,9 @@ impl Arguments<'_, '_> {
             (size, Some(gap)) => {
                 let given = [("size", size), ("advance", self.advance), ("offset", self.offset)];
                 if let Some((name, _)) = given.into_iter().find(|(_, given)| given.is_some()) {
-                    return Err(PyTypeError::new_err(format!(
+                    return Err(raise(Error::argument(format!(
                         "{name} and session go not together: sessions end where rows do; leave one out"
-                    )));
+                    ))));
                 }
                 Ok(Windows::Session(duration("session", gap)?))
             }

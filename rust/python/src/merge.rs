@@ -119,7 +119,7 @@ fn listed<'py>(streams: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> 
 }
 
 /// Refuses one stream in two places: it can be read once only.
-fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
+pub(crate) fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
     let mut seen = HashMap::new();
     for (number, stream) in streams.iter().enumerate() {
         if !stream.hasattr("__next__")? && !stream.hasattr("read_next_batch")? {

@@ -16,7 +16,7 @@ use crate::expression::{Expr, Predicate};
 use crate::gather::Gather;
 use crate::keys::{self, KeyColumn, Keys};
 use crate::schema::{OutputColumn, Shape};
-use crate::table::{Table, column};
+use crate::table::{Names, Table};
 use crate::{Error, Result};
 
 /// The most rows of a batch: 1 MiB for a column of 8 bytes.
@@ -66,8 +66,9 @@ pub(crate) struct JoinPlan {
 
 impl JoinOptions {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<JoinPlan> {
+        let (of_left, of_right) = (Names::new(left), Names::new(right));
         let key = |(l, r): &(String, String)| {
-            let (l, r) = (column("left", left, l, "by")?, column("right", right, r, "by")?);
+            let (l, r) = (of_left.column("left", l, "by")?, of_right.column("right", r, "by")?);
             KeyColumn::new(l, left.field(l), r, right.field(r))
         };
         let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;

@@ -1,6 +1,6 @@
 //! Which columns a join's result has, what they are called, and where they come from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
@@ -8,7 +8,7 @@ use tidegate_operators::matches::How;
 
 use crate::gather::{Column, Gather, Source};
 use crate::keys::KeyColumn;
-use crate::table::Table;
+use crate::table::{Names, Table};
 use crate::{Error, Result};
 
 /// What decides the columns of a result.
@@ -46,10 +46,9 @@ impl Shape<'_> {
             }
         }
         if let Some(wanted) = self.columns {
-            let pick = |(nth, name): (usize, &String)| match places.get(name) {
-                Some(_) if wanted[..nth].contains(name) => {
-                    Err(Error::argument(format!("columns names `{name}` twice")))
-                }
+            let mut seen = HashSet::with_capacity(wanted.len());
+            let mut pick = |name: &String| match places.get(name) {
+                Some(_) if !seen.insert(name.clone()) => Err(Error::argument(format!("columns names `{name}` twice"))),
                 Some(&at) => Ok(columns[at].clone()),
                 None => {
                     let mut names: Vec<_> = columns.iter().map(|(_, field)| format!("`{}`", field.name())).collect();
@@ -58,7 +57,7 @@ impl Shape<'_> {
                     Err(Error::schema(format!("columns: the result has no column `{name}`; it has {names}")))
                 }
             };
-            columns = wanted.iter().enumerate().map(pick).collect::<Result<_>>()?;
+            columns = wanted.iter().map(&mut pick).collect::<Result<_>>()?;
         }
         let (columns, fields): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         Ok((columns, Arc::new(Schema::new_with_metadata(fields, left.metadata().clone()))))
@@ -68,14 +67,18 @@ impl Shape<'_> {
         self.columns.is_none_or(|columns| columns.iter().any(|column| column == name))
     }
 
-    /// The key of one name on both sides that a left column is.
-    fn shared_key(&self, left: &Schema, right: &Schema, column: usize) -> Option<&KeyColumn> {
-        self.keys.iter().find(|key| key.left == column && left.field(key.left).name() == right.field(key.right).name())
+    /// The keys that have one name on both sides.
+    fn shared_keys(&self, left: &Schema, right: &Schema) -> impl Iterator<Item = &KeyColumn> {
+        self.keys.iter().filter(|key| left.field(key.left).name() == right.field(key.right).name())
     }
 
     fn left_columns(&self, left: &Schema, right: &Schema) -> Vec<(OutputColumn, FieldRef)> {
         let optional = self.how.keeps_right();
-        let column = |(at, field): (usize, &FieldRef)| match self.shared_key(left, right, at) {
+        let mut shared: HashMap<usize, &KeyColumn> = HashMap::new();
+        for key in self.shared_keys(left, right) {
+            shared.entry(key.left).or_insert(key);
+        }
+        let column = |(at, field): (usize, &FieldRef)| match shared.get(&at) {
             Some(key) if optional => {
                 let other = right.field(key.right);
                 let same = field.data_type() == other.data_type();
@@ -90,20 +93,17 @@ impl Shape<'_> {
     }
 
     fn right_columns(&self, left: &Schema, right: &Schema) -> Vec<(OutputColumn, FieldRef)> {
-        let shared = |column: usize| {
-            self.keys
-                .iter()
-                .any(|key| key.right == column && left.field(key.left).name() == right.field(key.right).name())
-        };
+        let shared: HashSet<usize> = self.shared_keys(left, right).map(|key| key.right).collect();
+        let names = Names::new(left);
         let column = |(at, field): (usize, &FieldRef)| {
             let mut field = nullable(field, self.how.keeps_left());
-            if left.fields().find(field.name()).is_some() {
+            if names.has(field.name()) {
                 let name = format!("{}{}", field.name(), self.suffix);
                 field = Arc::new(Field::clone(&field).with_name(name));
             }
             (OutputColumn::Right(at), field)
         };
-        right.fields().iter().enumerate().filter(|(at, _)| !shared(*at)).map(column).collect()
+        right.fields().iter().enumerate().filter(|(at, _)| !shared.contains(at)).map(column).collect()
     }
 }
 

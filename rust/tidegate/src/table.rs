@@ -1,5 +1,6 @@
 //! A table as it came in: record batches of one schema, checked.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -136,6 +137,35 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
             let known = if names.is_empty() { "it has no columns".into() } else { format!("it has {}", list(&names)) };
             Err(Error::schema(format!("{table}: there is no column `{name}`, which `{role}` names; {known}")))
         }
+    }
+}
+
+/// The columns of a schema by name, where many are looked up.
+pub(crate) struct Names<'a> {
+    schema: &'a Schema,
+    /// Where each is; none of those that are doubled.
+    places: HashMap<&'a str, Option<usize>>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(schema: &'a Schema) -> Self {
+        let mut places = HashMap::with_capacity(schema.fields().len());
+        for (at, field) in schema.fields().iter().enumerate() {
+            places.entry(field.name().as_str()).and_modify(|place| *place = None).or_insert(Some(at));
+        }
+        Names { schema, places }
+    }
+
+    /// As [`column`].
+    pub(crate) fn column(&self, table: &str, name: &str, role: &str) -> Result<usize> {
+        match self.places.get(name) {
+            Some(&Some(at)) => Ok(at),
+            _ => column(table, self.schema, name, role),
+        }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.places.contains_key(name)
     }
 }
 

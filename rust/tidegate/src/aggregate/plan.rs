@@ -1,5 +1,6 @@
 //! An aggregation whose names and types fit the schemas of all its tables.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -8,7 +9,7 @@ use tidegate_operators::aggregate::Windows;
 use super::{Aggregate, Aggregation, Design, Function};
 use crate::expression::{Predicate, Side};
 use crate::keys::{KeyColumn, common_type};
-use crate::table::column;
+use crate::table::{Names, column};
 use crate::time::{self, Unit};
 use crate::{Error, Result};
 
@@ -82,21 +83,24 @@ impl Plan {
         let unit = common_unit(tables, &fields)?;
         let span = span(query, unit)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut known = HashSet::new();
         let of_aggregates =
             query.aggregates.iter().filter_map(|aggregate| aggregate.column.as_deref().map(|name| (name, "aggs")));
         for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
-            if !names.iter().any(|(known, _)| *known == name) {
+            if known.insert(name) {
                 names.push((name, role));
             }
         }
-        let read = Arc::new(read_schema(tables, &names)?);
-        let by = query.by.iter().map(|name| key(&read, name)).collect::<Result<Vec<_>>>()?;
-        let table = |((name, schema), time): (&(String, &Schema), &usize)| {
+        let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
+        let read = Arc::new(read_schema(tables, &columns, &names)?);
+        let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
+        let by = query.by.iter().map(|name| key(&read, of_read[&**name])).collect::<Result<Vec<_>>>()?;
+        let table = |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
             let bind = |expr| Predicate::bind_row(expr, schema).map_err(|error| in_table(name, tables.len(), error));
             Ok(TablePlan {
                 time: *time,
                 rows: query.predicate.as_ref().map(bind).transpose()?,
-                read: names.iter().map(|(read, role)| column(name, schema, read, role)).collect::<Result<_>>()?,
+                read: names.iter().map(|(read, role)| columns.column(name, read, role)).collect::<Result<_>>()?,
                 predicates: query
                     .aggregates
                     .iter()
@@ -105,13 +109,13 @@ impl Plan {
             })
         };
         let output = |aggregate: &Aggregate| {
-            let column = aggregate.column.as_deref().map(|name| read.index_of(name)).transpose()?;
+            let column = aggregate.column.as_deref().map(|name| of_read[name]);
             let Aggregate { name, function, .. } = aggregate;
-            Ok(OutputPlan { name: name.clone(), function: *function, column })
+            OutputPlan { name: name.clone(), function: *function, column }
         };
-        let outputs = query.aggregates.iter().map(output).collect::<Result<Vec<_>>>()?;
-        let schema = schema(query, &window_type(&fields, unit), &read, &outputs)?;
-        let tables = tables.iter().zip(&times).map(table).collect::<Result<_>>()?;
+        let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
+        let schema = schema(&by, &window_type(&fields, unit), &read, &outputs)?;
+        let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(Plan { unit, span, read, by, outputs, tables, schema })
     }
 
@@ -238,11 +242,11 @@ fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
 }
 
 /// The columns that are read, in types that hold the values of all tables.
-fn read_schema(tables: &[(String, &Schema)], names: &[(&str, &str)]) -> Result<Schema> {
+fn read_schema(tables: &[(String, &Schema)], columns: &[Names<'_>], names: &[(&str, &str)]) -> Result<Schema> {
     let field = |&(name, role): &(&str, &str)| {
         let mut common: Option<Field> = None;
-        for (table, schema) in tables {
-            let field = schema.field(column(table, schema, name, role)?);
+        for ((table, schema), columns) in tables.iter().zip(columns) {
+            let field = schema.field(columns.column(table, name, role)?);
             common = Some(match common {
                 None => field.clone(),
                 Some(common) if common.data_type() == field.data_type() => {
@@ -268,9 +272,9 @@ fn read_schema(tables: &[(String, &Schema)], names: &[(&str, &str)]) -> Result<S
     Ok(Schema::new(names.iter().map(field).collect::<Result<Vec<_>>>()?))
 }
 
-fn key(read: &Schema, name: &str) -> Result<KeyColumn> {
-    let at = read.index_of(name)?;
+fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
     let field = read.field(at);
+    let name = field.name();
     KeyColumn::new(at, field, at, field).map_err(|_| {
         Error::schema(format!("by: column `{name}` is {}, which cannot be a key; cast it first", field.data_type()))
     })
@@ -293,12 +297,10 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     DataType::Timestamp(unit, zone)
 }
 
-fn schema(query: &Aggregation, window: &DataType, read: &Schema, outputs: &[OutputPlan]) -> Result<SchemaRef> {
+fn schema(by: &[KeyColumn], window: &DataType, read: &Schema, outputs: &[OutputPlan]) -> Result<SchemaRef> {
     let mut fields =
         vec![Field::new("window_start", window.clone(), false), Field::new("window_end", window.clone(), false)];
-    for name in &query.by {
-        fields.push(read.field_with_name(name)?.clone());
-    }
+    fields.extend(by.iter().map(|key| read.field(key.left).clone()));
     for output in outputs {
         let of = output.column.map(|at| read.field(at));
         let data_type = output_type(output, of)?;
@@ -306,8 +308,9 @@ fn schema(query: &Aggregation, window: &DataType, read: &Schema, outputs: &[Outp
         let nullable = !matches!(output.function, Function::Count);
         fields.push(Field::new(&output.name, data_type, nullable));
     }
-    for (at, field) in fields.iter().enumerate() {
-        if fields[..at].iter().any(|other| other.name() == field.name()) {
+    let mut names = HashSet::with_capacity(fields.len());
+    for field in &fields {
+        if !names.insert(field.name()) {
             return Err(Error::schema(format!(
                 "the result would have two columns `{}`; name the aggregate or the key otherwise",
                 field.name()

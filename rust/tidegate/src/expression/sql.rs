@@ -54,7 +54,7 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
 
 /// Reads a predicate whose columns are all `allowed`.
 fn parse(text: &str, example: &str, allowed: impl Fn(Side, &str) -> Result<(), String>) -> Result<Expr> {
-    let invalid = |reason: String| Error::argument(format!("where `{text}`: {reason}"));
+    let invalid = |reason: String| Error::argument(format!("where `{}`: {reason}", shown(text)));
     let tokens = tokens(text).map_err(invalid)?;
     if tokens.is_empty() {
         return Err(invalid(format!("the text is empty; expected a condition such as `{example}`")));
@@ -83,6 +83,15 @@ fn parse(text: &str, example: &str, allowed: impl Fn(Side, &str) -> Result<(), S
     Ok(expr)
 }
 
+/// A text as far as a message shows it.
+fn shown(text: &str) -> String {
+    const SHOWN: usize = 2000;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Plain SQL, with the parser's defaults.
 #[derive(Debug)]
 struct Where;
@@ -104,6 +113,11 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     let mut tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     for point in 1..tokens.len() {
         if tokens[point].token == Token::Period {
+            // The parser takes names of any length, in time that is the square of it.
+            if point >= 3 && tokens[point - 2].token == Token::Period {
+                let [side, name] = [point - 3, point - 1].map(|at| shown(&tokens[at].token.to_string()));
+                return Err(format!("`{side}.{name}.`: expected a side and a column, such as left.price"));
+            }
             quote(&mut tokens[point - 1].token);
             if let Some(next) = tokens.get_mut(point + 1) {
                 quote(&mut next.token);
