@@ -875,7 +875,8 @@ class IntervalJoin(StreamJoin):
     pieces, on the number of threads or on `parallelism`. The place of a pair is that of its later
     row in merged order, then of its earlier row. The place of a row without a pair is after all
     pairs of the last time at which one could have come: its own time or, if that is later, its time
-    plus `upper` (of a right row: minus `lower`).
+    plus `upper` (of a right row: minus `lower`), or one step before that if `closed` leaves the end
+    out.
 
     A join is an iterator of record batches, which waits for sources until all of them are closed;
     `poll` does not wait. Either may be called from several threads; each batch comes to one of
@@ -1600,8 +1601,12 @@ def band_join(
     Note:
         Null and NaN are close to nothing. Integers, decimals and times are compared exactly, also
         where a value and the distance leave the range of 64 bits. Floats are subtracted and
-        compared as IEEE 754 says: 0.3 and 0.2 are not within 0.1, and two equal infinities are not
-        close, since their difference is NaN.
+        compared as IEEE 754 says: 0.3 and 0.2 are within 0.1, 0.4 and 0.3 are not, and two equal
+        infinities are not close, since their difference is NaN.
+
+        Signed integers and unsigned ones are compared as int64, and decimals with as many decimal
+        places as the finer column has: a number that then does not fit 64 bits is refused, and so
+        are decimals that need more than 38 digits together.
 
         With several columns, the one in whose band the fewest pairs of a sample lie is indexed, and
         the others are checked pair by pair.

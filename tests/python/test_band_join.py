@@ -416,3 +416,27 @@ def test_right_rows_far_apart_with_columns_of_several_widths(how, chunks):
     for name in ("x", "a", "b", "c", "d"):
         got = found["x_right" if name == "x" else name].combine_chunks()
         assert got.equals(right[name].combine_chunks().take(rows))
+
+
+def test_floats_are_close_as_ieee_754_says():
+    left, right = pa.table({"x": [0.3, 0.4]}), pa.table({"x": [0.2, 0.3]})
+    found = tg.band_join(left, right, on="x", within=0.1).to_pylist()
+    assert found == [{"x": 0.3, "x_right": 0.2}, {"x": 0.3, "x_right": 0.3}]
+
+
+def test_unsigned_beside_signed_integers_that_do_not_fit():
+    low, high = pa.table({"x": [-1, 5]}), pa.table({"x": pa.array([5, 2**63], pa.uint64())})
+    text = r"right: column `x`.*row 1: 9223372036854775808 does not fit int64.*cast .* to uint64"
+    with pytest.raises(tg.TidegateError, match=text):
+        tg.band_join(low, high, on="x", within=1)
+    unsigned = low.slice(1).cast(high.schema)
+    assert tg.band_join(unsigned, high, on="x", within=1).num_rows == 1
+    assert tg.band_join(low, high.slice(0, 1), on="x", within=1).num_rows == 1
+
+
+def test_decimals_that_need_more_than_38_digits():
+    whole, fine = (pa.table({"x": pa.array([1], pa.decimal128(38, s))}) for s in (0, 10))
+    with pytest.raises(tg.SchemaError, match="more than 38 digits; cast one to fewer digits"):
+        tg.band_join(whole, fine, on="x", within=1)
+    narrow = whole.cast(pa.schema({"x": pa.decimal128(28, 0)}))
+    assert tg.band_join(narrow, fine, on="x", within=1).num_rows == 1

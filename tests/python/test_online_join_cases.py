@@ -347,3 +347,18 @@ def test_rows_that_come_long_after_the_watermark_are_kept_apart():
     right.push(rows(100, 50, 101, name="r"))
     assert finished(join) == [(100, 100), (100, 101)]
     assert join.late()["r"].to_pylist() == [50]
+
+
+@pytest.mark.parametrize(("closed", "times"), [("left", [4, 0, 5]), ("both", [4, 5, 0])])
+def test_a_row_alone_comes_after_the_pairs_of_its_last_matchable_time(closed, times):
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
+    with IntervalJoin(
+        schema, schema, on="ts", by="k", lower=0, upper=5, closed=closed, how="left"
+    ) as join:
+        left, right = join.sources
+        left.push(pa.table({"ts": [0, 4, 5], "k": [0, 1, 2]}, schema=schema))
+        right.push(pa.table({"ts": [4, 5], "k": [1, 2]}, schema=schema))
+        left.close()
+        right.close()
+        found = pa.Table.from_batches(list(join))
+    assert found["ts"].to_pylist() == times

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use tidegate_operators::band_join::{Band, NO_RANGE, float_code};
@@ -198,10 +198,14 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
         (l, r) if l.is_decimal() || r.is_decimal() => common_type(&as_decimal(l), &as_decimal(r)),
         _ => None,
     };
+    let are_decimal = as_decimal(l).is_decimal() && as_decimal(r).is_decimal();
     common.filter(|common| !matches!(common, DataType::Decimal256(..))).ok_or_else(|| {
+        let expected = match are_decimal {
+            true => "and to compare them exactly needs more than 38 digits; cast one to fewer digits",
+            false => "expected two numbers, or two dates or timestamps; cast one of them",
+        };
         Error::schema(format!(
-            "no band of these types: left `{}` is {}, right `{}` is {}, expected two numbers, or two dates or \
-             timestamps; cast one of them",
+            "no band of these types: left `{}` is {}, right `{}` is {}, {expected}",
             left.name(),
             left.data_type(),
             right.name(),
@@ -227,6 +231,9 @@ fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [Slot<i64>]
         DataType::Dictionary(_, values) => cast(chunk, values)?,
         _ => chunk.clone(),
     };
+    if let (DataType::UInt64, DataType::Int64) = (chunk.data_type(), common) {
+        check_int64(chunk.as_primitive(), first)?;
+    }
     let array = cast_with_options(&chunk, common, &strict)?;
     let mut missing: Vec<u32> = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Vec::new(),
@@ -258,6 +265,16 @@ fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [Slot<i64>]
         _ => drop(Slot::copy(out, &as_int64(&array).expect("a type stored as 64-bit integers"))),
     }
     Ok(missing)
+}
+
+/// Refuses numbers that have no code beside negative ones: together they are more than 64 bits can tell apart.
+fn check_int64(values: &PrimitiveArray<UInt64Type>, first: u32) -> Result<()> {
+    let beyond = (first..).zip(values).find(|(_, value)| value.is_some_and(|value| i64::try_from(value).is_err()));
+    let Some((row, Some(value))) = beyond else { return Ok(()) };
+    Err(Error::data(format!(
+        "row {row}: {value} does not fit int64, as which unsigned integers are compared with signed ones; cast the other \
+         side's column to uint64 if it has no negative numbers, or to float64"
+    )))
 }
 
 fn each<T: Copy>(values: &[T], out: &mut [Slot<i64>], code: impl Fn(T) -> i64) {
