@@ -22,7 +22,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test loom stress check format bench wheel clean
+.PHONY: help install demo test loom stress fuzz campaign check format bench wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ loom: ## Run the loom models: every interleaving of small cases of what threads 
 
 stress: ## Run the gates under more threads than cores, also under the sanitizers.
 	$(SCRIPTS)/stress.sh
+
+fuzz: ## Feed each fuzz target for T seconds: make fuzz T=60; only some: make fuzz T=600 TARGETS="join merge".
+	$(SCRIPTS)/fuzz.sh $(or $(T),60) $(TARGETS)
+
+campaign: $(DEVELOP) ## Attack for hours: fuzz targets, random tests that try far more, kills: make campaign HOURS=8.
+	$(SCRIPTS)/campaign.sh $(or $(HOURS),1)
 
 check: $(DEVELOP) ## Check format, lints, types and stubs; run no tests.
 	$(SCRIPTS)/format_rust.sh

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Attacks tidegate for so many hours: campaign.sh 2. Half of the time, fuzz targets; then the random tests, each trying
+# 10 times as much an hour as in a default run. What each part did is in target/campaign.
+set -euo pipefail
+
+hours=$1
+folder=${CARGO_TARGET_DIR:-target}/campaign
+mkdir -p "$folder"
+failed=0
+
+targets=$(find tests/fuzz/seeds -mindepth 1 -maxdepth 1 -type d | wc -l)
+seconds=$(awk -v hours="$hours" -v targets="$targets" 'BEGIN { printf "%d", hours * 1800 / targets + 1 }')
+.github/scripts/fuzz.sh "$seconds" 2>&1 | tee "$folder/fuzz.txt" || failed=1
+
+factor=$(awk -v hours="$hours" 'BEGIN { printf "%d", hours * 10 + 1 }')
+mapfile -t files < <(grep -lE 'import campaign|from hypothesis|from campaign' tests/python/test_*.py)
+CAMPAIGN=$factor .github/scripts/test_python.sh "${files[@]}" 2>&1 | tee "$folder/tests.txt" || failed=1
+
+exit "$failed"

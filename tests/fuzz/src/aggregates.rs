@@ -1,0 +1,332 @@
+//! Aggregations: all windows from all rows, the aggregation of tables, and that of streams have to agree.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{Array, ArrayRef, Decimal128Array, Int64Array, RecordBatch};
+use arrow_cast::cast;
+use arrow_ord::sort::{SortColumn, lexsort_to_indices};
+use arrow_schema::{DataType, SchemaRef, SortOptions};
+use arrow_select::take::take_record_batch;
+use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
+use tidegate::expression::parse_row_sql;
+use tidegate::incremental::{AggregateOptions, OnlineAggregation};
+use tidegate::{Driver, Result, Stop, Table};
+
+use crate::draw::Draw;
+use crate::joins::{late, used};
+use crate::oracle::Side;
+use crate::play::{self, Feed};
+use crate::rows::{Layout, Number, Rows, assert_same, batch_of, concat, pick};
+
+/// Windows in nanoseconds or steps.
+#[derive(Clone, Copy, Debug)]
+enum Span {
+    Sliding { size: i128, advance: i128, offset: i128 },
+    Session(i128),
+}
+
+/// An aggregation of streams that all have one layout.
+#[derive(Debug)]
+pub(crate) struct Query {
+    layout: Layout,
+    span: Span,
+    keys: usize,
+    aggregates: Vec<(Function, Option<&'static str>, Option<&'static str>)>,
+    condition: Option<&'static str>,
+}
+
+/// Conditions on single rows; [`holds`] says what they mean.
+const CONDITIONS: [&str; 3] = ["s = 'a'", "id % 3 != 1", "g IS NULL"];
+
+fn holds(condition: Option<&str>, all: &Side, row: usize) -> bool {
+    let batch = &all.rows.batch;
+    match condition {
+        None => true,
+        Some("s = 'a'") => {
+            let text = batch.column_by_name("s").expect("a column").as_string::<i32>();
+            text.is_valid(row) && text.value(row) == "a"
+        }
+        Some("g IS NULL") => all.rows.keys[row][1].is_none(),
+        Some(_) => batch.column_by_name("id").expect("a column").as_primitive::<UInt32Type>().value(row) % 3 != 1,
+    }
+}
+
+impl Query {
+    pub(crate) fn draw(draw: &mut Draw<'_>) -> Self {
+        let mut layout = Layout::draw(draw);
+        // Windows at the ends of time do not fit 64 bits, which is refused.
+        layout.is_extreme = false;
+        let tick = layout.tick();
+        let span = match draw.once_in(4) {
+            true => Span::Session(draw.signed(1, 6) * tick),
+            false => Span::Sliding {
+                size: draw.signed(1, 12) * tick,
+                advance: draw.signed(1, 8) * tick,
+                offset: draw.signed(-5, 9) * tick,
+            },
+        };
+        let condition = |draw: &mut Draw<'_>| draw.once_in(4).then(|| draw.pick(&CONDITIONS));
+        let aggregate = |draw: &mut Draw<'_>| {
+            let function = draw.pick(&Function::ALL);
+            let column = match function {
+                Function::Count => draw.pick(&[None, Some("x"), Some("s")]),
+                Function::Sum | Function::Mean | Function::Var | Function::Std => Some("x"),
+                _ => Some(draw.pick(&["x", "s"])),
+            };
+            (function, column, condition(draw))
+        };
+        let aggregates = (0..draw.number(0, 4)).map(|_| aggregate(draw)).collect();
+        Query { layout, span, keys: draw.number(0, 2) as usize, aggregates, condition: condition(draw) }
+    }
+
+    fn asked(&self, draw: &mut Draw<'_>) -> Aggregation {
+        let parse = |text: &str| parse_row_sql(text).expect("a condition of ours");
+        let bound = |length| self.layout.bound(length);
+        let designs = [
+            None,
+            Some(Design::Slices),
+            Some(Design::MultiQueue),
+            Some(Design::LockFreeMultiQueue),
+            Some(Design::MergedSingleConsumer),
+            Some(Design::MergedMultipleConsumer),
+            Some(Design::WindowMerged),
+        ];
+        let windows = match self.span {
+            Span::Session(gap) => Windows::Session(bound(gap)),
+            Span::Sliding { size, advance, offset } => {
+                Windows::Sliding { size: bound(size), advance: Some(bound(advance)), offset: bound(offset) }
+            }
+        };
+        let aggregate =
+            |(nth, (function, column, condition)): (usize, &(Function, Option<&str>, Option<&str>))| Aggregate {
+                name: format!("a{nth}"),
+                function: *function,
+                column: column.map(str::to_owned),
+                predicate: condition.map(parse),
+            };
+        Aggregation {
+            on: "ts".to_owned(),
+            algorithm: if matches!(windows, Windows::Session(_)) { None } else { draw.pick(&designs) },
+            windows,
+            by: ["k", "g"].iter().take(self.keys).map(ToString::to_string).collect(),
+            aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
+            predicate: self.condition.map(parse),
+            threads: draw.pick(&[1, 1, 2, 3]),
+            max_rows: None,
+        }
+    }
+
+    /// The rows of all sources, the number of sources, and how far rows may be out of order.
+    pub(crate) fn sources(&self, draw: &mut Draw<'_>) -> (Rows, usize, i128) {
+        let rows = match draw.pick(&[6, 0, 1, 14, 30, 3000]) {
+            3000 => self.layout.rows(&mut draw.seeded(), 0, 3000),
+            few => self.layout.rows(draw, 0, few),
+        };
+        (rows, draw.number(1, 3) as usize, draw.signed(0, 3) * self.layout.tick())
+    }
+
+    pub(crate) fn feeds(&self, rows: &Rows, sources: usize, lateness: i128, draw: &mut Draw<'_>) -> Vec<Feed> {
+        play::feeds(draw, rows, sources, lateness, (self.layout.steps()[0], self.layout.tick()))
+    }
+
+    pub(crate) fn stream(
+        &self,
+        schema: &SchemaRef,
+        sources: usize,
+        lateness: i128,
+        draw: &mut Draw<'_>,
+    ) -> Result<OnlineAggregation> {
+        let options = AggregateOptions { sources, lateness: self.layout.lateness(lateness), memory_limit: None };
+        OnlineAggregation::new(&self.asked(draw), schema.clone(), &options)
+    }
+}
+
+/// Draws an aggregation and sources, aggregates them in several ways and compares the results.
+pub(crate) fn aggregate(bytes: &[u8]) {
+    let mut draw = Draw::new(bytes);
+    let draw = &mut draw;
+    let query = Query::draw(draw);
+    let (rows, sources, lateness) = query.sources(draw);
+    let feeds = query.feeds(&rows, sources, lateness, draw);
+    let turns = play::turns(draw, &feeds);
+
+    let tables: Vec<RecordBatch> = feeds.iter().map(|feed| feed.rows.take(&feed.sort_out().0).batch).collect();
+    let whole = of_tables(&query, &tables, draw);
+    for _ in 0..2 {
+        assert_same(&of_tables(&query, &tables, draw), &whole, &query);
+    }
+    against_oracle(&query, &whole, &used(&feeds, 0));
+
+    let schema = rows.batch.schema();
+    let mut states = Vec::new();
+    for restores in [false, true] {
+        let mut make = || query.stream(&schema, sources, lateness, draw);
+        let found =
+            play::play(&feeds, &turns, restores, &mut make).unwrap_or_else(|error| panic!("{error:?}; {query:#?}"));
+        match query.span {
+            // Sessions come when they end.
+            Span::Session(_) => {
+                assert_same(&by_window(&found.rows, query.keys), &by_window(&whole, query.keys), &query)
+            }
+            Span::Sliding { .. } => assert_same(&found.rows, &whole, &query),
+        }
+        assert_eq!(found.late, late(&feeds), "{query:#?}");
+        states.push(found.states);
+    }
+    assert!(states[0] == states[1], "equal histories give equal bytes: {query:#?}");
+}
+
+fn of_tables(query: &Query, tables: &[RecordBatch], draw: &mut Draw<'_>) -> RecordBatch {
+    let asked = query.asked(draw);
+    let driver = Driver::new(asked.threads, Stop::default());
+    let names = stream_names(tables.len());
+    let table = |(name, batch): (String, &RecordBatch)| {
+        let cut = batch.num_rows() / 2;
+        let parts = vec![batch.slice(0, cut), batch.slice(cut, batch.num_rows() - cut)];
+        Table::new(name, batch.schema(), parts, &driver)
+    };
+    let schemas: Vec<SchemaRef> = tables.iter().map(RecordBatch::schema).collect();
+    let run = || -> Result<RecordBatch> {
+        let tables = names.into_iter().zip(tables).map(table).collect::<Result<_>>()?;
+        Ok(concat(&asked.schema(&schemas)?, &asked.run(tables, Stop::default())?))
+    };
+    run().unwrap_or_else(|error| panic!("{error:?}; {query:#?}"))
+}
+
+/// The rows by window, then key: those of sessions come by their ends.
+fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
+    let columns = [0].into_iter().chain(2..2 + keys);
+    let columns: Vec<SortColumn> = columns
+        .map(|at| SortColumn {
+            values: rows.column(at).clone(),
+            options: Some(SortOptions { descending: false, nulls_first: false }),
+        })
+        .collect();
+    take_record_batch(rows, &lexsort_to_indices(&columns, None).expect("columns that have an order")).expect("its rows")
+}
+
+/// A window of a key, and its rows in merged order.
+type Group = (i128, i128, Vec<usize>);
+
+/// Panics unless the windows, the keys and all exact aggregates are those that all rows of each window give.
+fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
+    let groups = groups(query, all);
+    let firsts = || groups.iter().map(|group| Some(group.2[0]));
+    let step = query.layout.steps()[0];
+    let times = |of: fn(&Group) -> i128| -> ArrayRef {
+        let values: Int64Array = groups.iter().map(|group| (of(group) / step) as i64).collect();
+        // Days are counted as such.
+        let narrow = if *found.column(0).data_type() == DataType::Date32 { DataType::Int32 } else { DataType::Int64 };
+        cast(&values, &narrow).and_then(|values| cast(&values, found.column(0).data_type())).expect("times")
+    };
+    let mut columns = vec![times(|group| group.0), times(|group| group.1)];
+    let mut places: Vec<usize> = vec![0, 1];
+    for (key, name) in ["k", "g"].into_iter().enumerate().take(query.keys) {
+        // Either zero may stand for both.
+        if !(key == 0 && found.column(2).data_type().is_floating()) {
+            columns.push(pick(all.rows.batch.column_by_name(name).expect("a key"), firsts()));
+            places.push(2 + key);
+        }
+    }
+    for (nth, (function, column, condition)) in query.aggregates.iter().enumerate() {
+        let values = |group: &Group| -> Vec<usize> {
+            group.2.iter().copied().filter(|&row| holds(*condition, all, row)).collect()
+        };
+        if let Some(wanted) = exact(*function, *column, &groups.iter().map(values).collect::<Vec<_>>(), all) {
+            columns.push(wanted);
+            places.push(2 + query.keys + nth);
+        }
+    }
+    let schema = found.schema();
+    let named = places.iter().zip(columns).map(|(&at, column)| (schema.field(at).name().clone(), column)).collect();
+    assert_same(&found.project(&places).expect("columns of the result"), &batch_of(named, groups.len()), query);
+}
+
+/// All windows with rows, in the order of the result.
+fn groups(query: &Query, all: &Side) -> Vec<Group> {
+    let mut order: Vec<usize> = (0..all.rows.len()).filter(|&row| holds(query.condition, all, row)).collect();
+    order.sort_by_key(|&row| all.places[row]);
+    // Nulls come last.
+    let key = |row: usize| [0, 1].map(|at| if at < query.keys { all.rows.keys[row][at].unwrap_or(u8::MAX) } else { 0 });
+    let mut groups: BTreeMap<(i128, [u8; 2]), Group> = BTreeMap::new();
+    let mut sessions: BTreeMap<[u8; 2], (i128, i128)> = BTreeMap::new();
+    for row in order {
+        let (ts, key) = (all.rows.ts[row], key(row));
+        let mut add = |start: i128, end: i128| {
+            let group = groups.entry((start, key)).or_insert((start, end, Vec::new()));
+            group.1 = end;
+            group.2.push(row);
+        };
+        match query.span {
+            Span::Session(gap) => {
+                let open = sessions.entry(key).or_insert((ts, ts + gap));
+                *open = if ts < open.1 { (open.0, ts + gap) } else { (ts, ts + gap) };
+                add(open.0, open.1);
+            }
+            Span::Sliding { size, advance, offset } => {
+                let mut start = (ts - offset).div_euclid(advance) * advance + offset;
+                while start + size > ts {
+                    add(start, start + size);
+                    start -= advance;
+                }
+            }
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// An aggregate of the rows of each window, unless the order of additions shows in it.
+fn exact(function: Function, column: Option<&str>, windows: &[Vec<usize>], all: &Side) -> Option<ArrayRef> {
+    let own = column.map(|name| all.rows.batch.column_by_name(name).expect("a column"));
+    let of_each =
+        |of: &dyn Fn(&[usize]) -> Option<usize>| own.map(|own| pick(own, windows.iter().map(|rows| of(rows))));
+    let valid = |rows: &[usize]| -> Vec<usize> {
+        rows.iter().copied().filter(|&row| own.is_none_or(|own| own.is_valid(row))).collect()
+    };
+    let is_less = |a: &usize, b: &usize| compare(own.expect("only a count has no column"), all, *a, *b);
+    match function {
+        Function::Count => {
+            Some(Arc::new(windows.iter().map(|rows| Some(valid(rows).len() as i64)).collect::<Int64Array>()))
+        }
+        Function::First => of_each(&|rows| rows.first().copied()),
+        Function::Last => of_each(&|rows| rows.last().copied()),
+        // Of equal values the first, which shows in nothing but the sign of a zero.
+        Function::Min => of_each(&|rows| valid(rows).into_iter().min_by(is_less)),
+        Function::Max => of_each(&|rows| valid(rows).into_iter().rev().max_by(is_less)),
+        Function::Sum => {
+            let sum = |rows: &Vec<usize>| -> Option<i128> {
+                let whole = |row: &usize| match all.rows.values[*row] {
+                    Some(Number::Whole(whole)) => Some(whole),
+                    _ => None,
+                };
+                let values: Vec<i128> = rows.iter().filter_map(whole).collect();
+                (!values.is_empty()).then(|| values.iter().sum())
+            };
+            match own.expect("a sum has a column").data_type() {
+                DataType::Float64 => None,
+                DataType::Decimal128(..) => {
+                    let sums = windows.iter().map(|rows| sum(rows).map(|sum| sum * 100)).collect::<Decimal128Array>();
+                    Some(Arc::new(sums.with_precision_and_scale(38, 2).expect("a scale of two")))
+                }
+                _ => Some(Arc::new(windows.iter().map(|rows| sum(rows).map(|sum| sum as i64)).collect::<Int64Array>())),
+            }
+        }
+        Function::Mean | Function::Var | Function::Std | Function::User(_) => None,
+    }
+}
+
+/// The order of values that minima and maxima go by: that of text by bytes, NaN above all, a negative zero below the other.
+fn compare(own: &ArrayRef, all: &Side, a: usize, b: usize) -> Ordering {
+    match own.data_type() {
+        DataType::Utf8 => own.as_string::<i32>().value(a).cmp(own.as_string::<i32>().value(b)),
+        _ => match (all.rows.values[a], all.rows.values[b]) {
+            (Some(Number::Float(a)), Some(Number::Float(b))) => a.total_cmp(&b),
+            (Some(Number::Whole(a)), Some(Number::Whole(b))) => a.cmp(&b),
+            _ => unreachable!("nulls are left out"),
+        },
+    }
+}

@@ -1,0 +1,32 @@
+//! Fuzz targets: functions that take any bytes and panic where tidegate is wrong.
+//!
+//! `make fuzz` feeds them with libFuzzer, which changes the bytes such that more of tidegate's code is reached. The seeds
+//! in `seeds/` are inputs that reached something, or that once showed a fault; `cargo test -p tidegate-fuzz` feeds these.
+
+#![deny(unsafe_code)]
+
+mod aggregates;
+mod draw;
+mod imports;
+mod joins;
+mod merges;
+mod oracle;
+mod play;
+mod query;
+mod rows;
+mod snapshots;
+mod texts;
+
+/// What is fed with bytes.
+pub type Target = fn(&[u8]);
+
+/// All targets, by name.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("join", joins::join),
+    ("aggregate", aggregates::aggregate),
+    ("merge", merges::merge),
+    ("snapshot", snapshots::snapshot),
+    ("import", imports::import),
+    ("where", texts::condition),
+    ("duration", texts::duration),
+];

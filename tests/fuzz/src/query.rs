@@ -1,0 +1,271 @@
+//! Joins as they are drawn: as tidegate is asked for them, and as a loop over all pairs decides them.
+
+use arrow_array::ArrayRef;
+use tidegate::expression::{Expr, Predicate, Side, parse_sql};
+use tidegate::incremental::{Parallelism, StreamJoin, StreamOptions};
+use tidegate::{
+    Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join, JoinOptions, Result,
+    Sliding, Stop, Table, Window, WindowJoin, Within,
+};
+
+use crate::draw::Draw;
+use crate::rows::{Layout, Number, Rows, pick};
+
+/// What decides whether two rows match, beside keys and the condition.
+#[derive(Clone, Debug)]
+pub(crate) enum Relation {
+    Interval { lower: Option<i128>, upper: Option<i128>, closed: Closed },
+    Window(Windows),
+    Band { below: Option<i128>, above: Option<i128>, windows: Option<Windows> },
+}
+
+/// How long rows of each side stay, in nanoseconds or steps, or for how many rows of their side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Windows {
+    Time(i128, i128),
+    Rows(usize, usize),
+}
+
+/// A join of two tables or streams.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    pub(crate) layout: Layout,
+    pub(crate) relation: Relation,
+    /// How many of the columns `k` and `g` must be equal.
+    pub(crate) keys: usize,
+    pub(crate) condition: Option<Expr>,
+    pub(crate) how: How,
+    /// Whether the result has the numbers of the rows only.
+    pub(crate) is_narrow: bool,
+}
+
+const EXTREMES: [i128; 7] = [-(1 << 63), -(1 << 63) + 1, -1, 0, 1, (1 << 63) - 2, (1 << 63) - 1];
+
+impl Query {
+    pub(crate) fn draw(draw: &mut Draw<'_>) -> Self {
+        let layout = Layout::draw(draw);
+        let relation = match draw.number(0, 4) {
+            0 | 1 => interval(&layout, draw),
+            2 => Relation::Window(windows(&layout, draw)),
+            other => {
+                let end = |draw: &mut Draw<'_>| (!draw.once_in(6)).then(|| draw.signed(0, 3));
+                let (below, above) = (end(draw), end(draw));
+                // A band without any end is refused.
+                let below = below.or((above.is_none()).then_some(1));
+                Relation::Band { below, above, windows: (other == 4).then(|| windows(&layout, draw)) }
+            }
+        };
+        let mut query = Query {
+            layout,
+            relation,
+            keys: draw.number(0, 2) as usize,
+            condition: None,
+            how: draw.pick(&[How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti]),
+            is_narrow: draw.once_in(4),
+        };
+        if draw.flip() {
+            let text = condition(draw, 3);
+            let rows = [0, 1].map(|side| query.layout.rows(draw, side, 0).batch.schema());
+            // Not all types go together.
+            query.condition =
+                parse_sql(&text).ok().filter(|condition| Predicate::bind(condition, &rows[0], &rows[1]).is_ok());
+        }
+        query
+    }
+
+    fn options(&self, threads: usize, batch_rows: Option<usize>) -> JoinOptions {
+        let names = ["k", "g"].iter().take(self.keys);
+        let columns = if self.how.pairs() { vec!["id", "id_right"] } else { vec!["id"] };
+        JoinOptions {
+            by: names.map(|name| (name.to_string(), name.to_string())).collect(),
+            predicate: self.condition.clone(),
+            how: self.how,
+            suffix: "_right".to_owned(),
+            columns: self.is_narrow.then(|| columns.into_iter().map(str::to_owned).collect()),
+            threads,
+            max_rows: None,
+            batch_rows,
+        }
+    }
+
+    fn sides(&self, windows: Windows) -> (Window, Window) {
+        match windows {
+            Windows::Time(left, right) => {
+                (Window::Time(self.layout.bound(left)), Window::Time(self.layout.bound(right)))
+            }
+            Windows::Rows(left, right) => (Window::Rows(left), Window::Rows(right)),
+        }
+    }
+
+    /// The join of two tables, by an algorithm that is drawn.
+    pub(crate) fn start(&self, left: &Table, right: &Table, threads: usize, draw: &mut Draw<'_>) -> Result<Join> {
+        let batch_rows = draw.once_in(3).then(|| draw.number(1, 9) as usize);
+        let options = self.options(threads, batch_rows);
+        match self.ask(draw, options, false) {
+            Asked::Interval(join, _) => join.start(left, right, Stop::default()),
+            Asked::Window(join) => join.start(left, right, Stop::default()),
+            Asked::Band(join) => join.start(left, right, Stop::default()),
+        }
+    }
+
+    /// The join of streams, by an algorithm that is drawn.
+    pub(crate) fn stream(&self, threads: usize, options: &StreamOptions, draw: &mut Draw<'_>) -> Result<StreamJoin> {
+        let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
+        match self.ask(draw, self.options(threads, None), true) {
+            Asked::Interval(join, parallelism) => StreamJoin::interval(&join, parallelism, left, right, options),
+            Asked::Window(join) => StreamJoin::window(&join, left, right, options),
+            Asked::Band(join) => StreamJoin::band(&join, left, right, options),
+        }
+    }
+
+    fn ask(&self, draw: &mut Draw<'_>, options: JoinOptions, online: bool) -> Asked {
+        let on = ("ts".to_owned(), "at".to_owned());
+        match &self.relation {
+            Relation::Interval { lower, upper, closed } => {
+                let [lower, upper] = [lower, upper].map(|end| end.map(|end| self.layout.bound(end)));
+                let all = [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
+                Asked::Interval(IntervalJoin { on, lower, upper, closed: *closed, options }, draw.pick(&all))
+            }
+            Relation::Window(windows) => {
+                let all = [
+                    None,
+                    Some(Algorithm::ScaleJoin),
+                    Some(Algorithm::Cell),
+                    Some(Algorithm::ThreeStep),
+                    Some(Algorithm::Handshake),
+                    Some(Algorithm::LowLatencyHandshake),
+                ];
+                Asked::Window(WindowJoin { on, window: self.sides(*windows), algorithm: draw.pick(&all), options })
+            }
+            Relation::Band { below, above, windows } => {
+                let [below, above] = [below, above].map(|end| end.map(|end| self.distance(end)));
+                let all = [
+                    BandAlgorithm::Auto,
+                    BandAlgorithm::Index(IndexKind::Buckets),
+                    BandAlgorithm::Index(IndexKind::PimTree),
+                    BandAlgorithm::Index(IndexKind::ImTree),
+                    BandAlgorithm::Index(IndexKind::BPlusTree),
+                    BandAlgorithm::Index(IndexKind::BChain),
+                    BandAlgorithm::Index(IndexKind::IbChain),
+                    BandAlgorithm::Index(IndexKind::RoundRobin(options.threads)),
+                    BandAlgorithm::Tasks { is_blocking: false },
+                    BandAlgorithm::Tasks { is_blocking: true },
+                    BandAlgorithm::Sort,
+                ];
+                let all = if online { &all[..all.len() - 1] } else { &all };
+                Asked::Band(BandJoin {
+                    on: vec![("x".to_owned(), "x".to_owned())],
+                    within: vec![Within { below, above }],
+                    sliding: windows.map(|windows| Sliding { time: on, window: self.sides(windows) }),
+                    algorithm: draw.pick(all),
+                    options,
+                })
+            }
+        }
+    }
+
+    /// A distance; that between floats is in tenths, where rounding shows.
+    fn distance(&self, distance: i128) -> Distance {
+        match self.layout.value.is_floating() {
+            true => Distance::Float(distance as f64 / 10.0),
+            false => Distance::Whole(distance),
+        }
+    }
+
+    /// Whether two rows have equal keys and, in a band join, values that are close.
+    pub(crate) fn are_equal(&self, left: &Rows, l: usize, right: &Rows, r: usize) -> bool {
+        let of_keys = (0..self.keys).all(|key| left.keys[l][key].is_some() && left.keys[l][key] == right.keys[r][key]);
+        let Relation::Band { below, above, .. } = self.relation else { return of_keys };
+        let close = match (left.values[l], right.values[r]) {
+            (Some(Number::Whole(l)), Some(Number::Whole(r))) => {
+                below.is_none_or(|below| l - r <= below) && above.is_none_or(|above| r - l <= above)
+            }
+            (Some(Number::Float(l)), Some(Number::Float(r))) => {
+                let within = |distance: f64, most: Option<i128>| {
+                    most.map_or(!distance.is_nan(), |most| distance <= most as f64 / 10.0)
+                };
+                within(l - r, below) && within(r - l, above)
+            }
+            _ => false,
+        };
+        of_keys && close
+    }
+
+    /// Which of these pairs meet the condition.
+    pub(crate) fn keep(&self, left: &Rows, right: &Rows, pairs: &[(usize, usize)]) -> Result<Vec<bool>> {
+        let Some(condition) = &self.condition else { return Ok(vec![true; pairs.len()]) };
+        let predicate = Predicate::bind(condition, &left.batch.schema(), &right.batch.schema())?;
+        let columns = |side: Side, rows: &Rows, places: &dyn Fn(&(usize, usize)) -> usize| -> Vec<ArrayRef> {
+            let column = |&at: &usize| pick(rows.batch.column(at), pairs.iter().map(|pair| Some(places(pair))));
+            predicate.columns(side).iter().map(column).collect()
+        };
+        let (of_left, of_right) =
+            (columns(Side::Left, left, &|pair| pair.0), columns(Side::Right, right, &|pair| pair.1));
+        Ok(predicate.evaluate(&of_left, &of_right, pairs.len())?.iter().collect())
+    }
+}
+
+/// A join as tidegate is asked for it.
+enum Asked {
+    Interval(IntervalJoin, Parallelism),
+    Window(WindowJoin),
+    Band(BandJoin),
+}
+
+fn interval(layout: &Layout, draw: &mut Draw<'_>) -> Relation {
+    let end = |draw: &mut Draw<'_>| {
+        // Also between two steps, where there are any.
+        let half = layout.tick() / 2;
+        let length = if layout.is_extreme { draw.pick(&EXTREMES) } else { draw.signed(-3, 4) * half.max(1) };
+        (!draw.once_in(8)).then_some(length)
+    };
+    let (mut lower, mut upper) = (end(draw), end(draw));
+    if let (Some(low), Some(high)) = (&mut lower, &mut upper)
+        && low > high
+    {
+        std::mem::swap(low, high);
+    }
+    let closed = draw.pick(&[Closed::Both, Closed::Left, Closed::Right, Closed::Neither]);
+    Relation::Interval { lower, upper, closed }
+}
+
+fn windows(layout: &Layout, draw: &mut Draw<'_>) -> Windows {
+    match draw.flip() {
+        true => Windows::Time(draw.signed(0, 4) * layout.tick(), draw.signed(0, 4) * layout.tick()),
+        false => Windows::Rows(draw.number(1, 5) as usize, draw.number(1, 5) as usize),
+    }
+}
+
+/// A condition, as SQL.
+fn condition(draw: &mut Draw<'_>, depth: u32) -> String {
+    const COMPARED: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
+    let side = |draw: &mut Draw<'_>| draw.pick(&["left", "right"]);
+    match draw.number(0, if depth > 0 { 9 } else { 6 }) {
+        0 | 1 => format!("{} {} {}", number(draw, 2), draw.pick(&COMPARED), number(draw, 2)),
+        2 => format!("{} BETWEEN {} AND {}", number(draw, 1), number(draw, 1), number(draw, 1)),
+        3 => format!("left.s {} right.s", draw.pick(&COMPARED)),
+        4 => format!(
+            "{}.s {}",
+            side(draw),
+            draw.pick(&["LIKE 'a%'", "= 'ab'", "IS NULL", "IN ('', 'b')", "REGEXP '^a'"])
+        ),
+        5 => format!("{}.g {}", side(draw), draw.pick(&["= TRUE", "IS NOT NULL", "!= left.g"])),
+        6 => format!("{}.x {}", side(draw), draw.pick(&["IS NULL", "IN (0, 1, 5)", "IS NOT NULL"])),
+        7 => format!("NOT ({})", condition(draw, depth - 1)),
+        8 => format!("({}) AND ({})", condition(draw, depth - 1), condition(draw, depth - 1)),
+        _ => format!("({}) OR ({})", condition(draw, depth - 1), condition(draw, depth - 1)),
+    }
+}
+
+fn number(draw: &mut Draw<'_>, depth: u32) -> String {
+    match draw.number(0, if depth > 0 { 7 } else { 3 }) {
+        0 => "left.x".to_owned(),
+        1 => "right.x".to_owned(),
+        2 => format!("{}.id", draw.pick(&["left", "right"])),
+        3 => draw.pick(&["0", "1", "-2", "0.3", "7"]).to_owned(),
+        4 => format!("({} + {})", number(draw, depth - 1), number(draw, depth - 1)),
+        5 => format!("({} - {})", number(draw, depth - 1), number(draw, depth - 1)),
+        6 => format!("abs({})", number(draw, depth - 1)),
+        _ => format!("({} {} {})", number(draw, depth - 1), draw.pick(&["*", "/", "%"]), number(draw, depth - 1)),
+    }
+}
