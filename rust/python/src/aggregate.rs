@@ -12,7 +12,7 @@ use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
 use crate::expression::extract_row;
-use crate::input::{bound, count, names, schema, take};
+use crate::input::{bound, count, names, read, schema};
 use crate::interrupt;
 use crate::join::word;
 use crate::merge::check_distinct;
@@ -48,11 +48,11 @@ pub(crate) fn aggregate<'py>(
     let streams = inputs(streams)?;
     check_distinct(&streams)?;
     let names = stream_names(streams.len());
-    let inputs = names.iter().zip(&streams).map(|(name, stream)| take(name, stream)).collect::<PyResult<Vec<_>>>()?;
     let stop = Stop::default();
+    let read =
+        names.iter().zip(&streams).map(|(name, stream)| read(name, stream, &stop)).collect::<PyResult<Vec<_>>>()?;
     let running = stop.clone();
     let (batches, schema) = interrupt::run(py, &stop, move || {
-        let read = inputs.into_iter().map(|input| input.read(&running)).collect::<tidegate::Result<Vec<_>>>()?;
         let schemas: Vec<SchemaRef> = read.iter().map(|(schema, _)| schema.clone()).collect();
         let schema = query.schema(&schemas)?;
         let driver = Driver::new(query.threads, running.clone());

@@ -83,8 +83,7 @@ impl Input {
         Ok(Batches { name, rows, schema, stop: Stop::default(), user_thread: None })
     }
 
-    /// Reads all of it.
-    pub(crate) fn read(self, stop: &Stop) -> tidegate::Result<(SchemaRef, Vec<RecordBatch>)> {
+    fn read(self, stop: &Stop) -> tidegate::Result<(SchemaRef, Vec<RecordBatch>)> {
         let mut batches = self.open()?;
         batches.stop = stop.clone();
         let mut read = Vec::new();
@@ -93,6 +92,20 @@ impl Input {
             check(stop)?;
         }
         Ok((batches.schema, read))
+    }
+}
+
+/// Takes over the data of an object and reads all of it, such that Ctrl-C ends the wait.
+///
+/// One object is read before the next is asked for its stream: an open result of DuckDB keeps its connection from giving
+/// another.
+pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
+    let input = take(name, ob)?;
+    let reading = stop.clone();
+    if input.waits {
+        interrupt::run(ob.py(), stop, move || input.read(&reading))
+    } else {
+        interrupt::detached(ob.py(), move || input.read(&reading))
     }
 }
 

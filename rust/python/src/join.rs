@@ -8,7 +8,7 @@ use pyo3_arrow::PyTable;
 use tidegate::{Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, Stop, Table};
 
 use crate::error::raise;
-use crate::input::{Input, check_distinct, count, name_pairs, names, take};
+use crate::input::{check_distinct, count, name_pairs, names, read};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::{expression, interrupt};
 
@@ -101,16 +101,13 @@ fn run<'py, T: Send + 'static>(
     work: impl FnOnce(&Table, &Table, Stop) -> tidegate::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     check_distinct(left, right)?;
-    let (left, right) = (take("left", left)?, take("right", right)?);
     let stop = Stop::default();
+    let (left, right) = (read("left", left, &stop)?, read("right", right, &stop)?);
     let running = stop.clone();
     interrupt::run(py, &stop, move || {
         let driver = Driver::new(threads, running.clone());
-        let checked = |name: &str, input: Input| {
-            let (schema, batches) = input.read(&running)?;
-            Table::new(name, schema, batches, &driver)
-        };
-        let (left, right) = (checked("left", left)?, checked("right", right)?);
+        let left = Table::new("left", left.0, left.1, &driver)?;
+        let right = Table::new("right", right.0, right.1, &driver)?;
         work(&left, &right, running)
     })
 }

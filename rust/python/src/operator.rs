@@ -12,9 +12,9 @@ use tidegate::incremental::{self, Memory, News, Polled, SourceStats, lock};
 use tidegate::{Error, Stop};
 
 use crate::error::raise;
+use crate::input;
 use crate::input::count;
 use crate::interrupt::{PATIENCE, detached};
-use crate::{input, interrupt};
 
 /// Refuses handles of a process that has forked: the child has neither their threads nor their locks.
 pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
@@ -49,15 +49,8 @@ impl Source {
     /// Add rows.
     fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
-        let input = input::take("data", data)?;
-        let stop = Stop::default();
         // All is read before the source is touched, so that a stream may use the source itself.
-        let (schema, batches) = if input.waits {
-            let reading = stop.clone();
-            interrupt::run(py, &stop, move || input.read(&reading))?
-        } else {
-            detached(py, move || input.read(&stop))?
-        };
+        let (schema, batches) = input::read("data", data, &Stop::default())?;
         detached(py, || lock(&self.source).push(&schema, batches))
     }
 
