@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -29,8 +29,12 @@ const FEW: usize = 1 << 11;
 pub struct Driver {
     threads: usize,
     stop: Stop,
+    /// Asks for a rest, see [`Driver::is_paused`].
+    pause: Stop,
     /// Threads that outlive a call.
     pool: Option<Arc<ThreadPool>>,
+    /// The thread that works in the background where no others last, from the first time on.
+    background: Arc<OnceLock<ThreadPool>>,
     /// Processors that this process may use.
     processors: usize,
 }
@@ -56,7 +60,8 @@ const NAP: Duration = Duration::from_micros(50);
 impl Driver {
     /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before each part.
     pub fn new(threads: usize, stop: Stop) -> Self {
-        Driver { threads: threads.clamp(1, MAX_THREADS), stop, pool: None, processors: 1 }
+        let threads = threads.clamp(1, MAX_THREADS);
+        Driver { threads, stop, pause: Stop::default(), pool: None, background: Arc::default(), processors: 1 }
     }
 
     /// A driver whose threads live as long as itself and its clones, each on a processor of its own if they are to be
@@ -124,7 +129,43 @@ impl Driver {
 
     /// This driver, for work on so many items; of the caller's thread alone where they are few.
     pub fn fit(&self, items: usize) -> Driver {
-        if items < FEW { Self::new(1, self.stop.clone()) } else { self.clone() }
+        if items < FEW { Driver { pause: self.pause.clone(), ..Self::new(1, self.stop.clone()) } } else { self.clone() }
+    }
+
+    /// This driver, for work that rests once `pause` is requested.
+    pub fn pausing(&self, pause: &Stop) -> Driver {
+        Driver { pause: pause.clone(), ..self.clone() }
+    }
+
+    /// Whether work that can go on later from where it is should come to a rest. Unlike a stop, this is no error: work that
+    /// cannot rest just goes on.
+    pub fn is_paused(&self) -> bool {
+        self.pause.is_requested() || self.stop.is_requested()
+    }
+
+    /// Calls `work` on another thread, one of those that last if there are any, and returns where its outcome arrives. For a
+    /// caller that has to notice other things while it waits, and may leave before the work has ended.
+    pub fn in_background<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
+        let (sender, receiver) = sync_channel(1);
+        let run = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(work));
+            // Nobody receives when the caller has left.
+            let _ = sender.send(outcome);
+        };
+        match (&self.pool, self.background.get()) {
+            (Some(pool), _) => pool.spawn(run),
+            (None, Some(thread)) => thread.spawn(run),
+            (None, None) => {
+                let made = ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "tidegate".into()).build();
+                let made = made.map_err(std::io::Error::other)?;
+                // Where two came at once, the other's thread is taken, and this one ends.
+                self.background.get_or_init(|| made).spawn(run);
+            }
+        }
+        Ok(receiver)
     }
 
     /// The number of threads.
@@ -353,6 +394,30 @@ mod tests {
         let (one, other) = driver.within(|| driver.both(wait, wait));
         assert_ne!(one, other, "each has a thread of its own");
         assert_eq!(Driver::new(2, Stop::default()).both(|| 1, || 2), (1, 2));
+    }
+
+    #[test]
+    fn work_in_the_background_has_a_thread_that_lasts() {
+        for driver in [Driver::lasting(2, Stop::default(), false).unwrap(), Driver::new(1, Stop::default())] {
+            let thread = || driver.in_background(|| std::thread::current().id()).unwrap().recv().unwrap().unwrap();
+            let threads: std::collections::HashSet<_> = (0..20).map(|_| thread()).collect();
+            assert!(threads.len() <= driver.threads(), "{threads:?}");
+            assert!(!threads.contains(&std::thread::current().id()));
+            let panicked = driver.in_background(|| panic!("the work failed")).unwrap().recv().unwrap();
+            assert!(panicked.is_err());
+        }
+    }
+
+    #[test]
+    fn a_pause_is_no_stop() {
+        let pause = Stop::default();
+        let driver = Driver::new(2, Stop::default()).pausing(&pause);
+        assert!(!driver.is_paused());
+        pause.request();
+        assert!(driver.is_paused() && driver.fit(1).is_paused());
+        assert_eq!(driver.map(vec![1, 2], |n| n), Ok(vec![1, 2]));
+        driver.stop().request();
+        assert!(driver.pausing(&Stop::default()).is_paused());
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Batches {
         match &mut self.rows {
             Open::Stream(stream) => stream.next_batch().map_err(|failure| error(&self.name, failure)),
             Open::Batch(batch) => Ok(batch.take()),
-            Open::Reader(batches, caller) => next(&**batches, *caller, || check(&self.stop)),
+            Open::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
         }
     }
 }

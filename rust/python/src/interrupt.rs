@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidegate::{Error, Result, Stop, in_background};
+use tidegate::{Driver, Error, Result, Stop, in_background, in_background_of};
 
 use crate::error::raise;
 
@@ -53,8 +53,23 @@ pub(crate) fn run<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
+    run_on(py, stop, None, work)
+}
+
+/// As [`run`], on one of the threads of a driver.
+pub(crate) fn run_on<T: Send + 'static>(
+    py: Python<'_>,
+    stop: &Stop,
+    driver: Option<&Driver>,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
     let alive = begin(stop);
-    let mut outcome = in_background(move || (work(), alive)).map_err(raise)?;
+    let work = move || (work(), alive);
+    let outcome = match driver {
+        Some(driver) => in_background_of(driver, work),
+        None => in_background(work),
+    };
+    let mut outcome = outcome.map_err(raise)?;
     loop {
         // The receiver moves through the closure, since it cannot be shared with the thread that waits.
         let (receiver, received) = py.detach(move || {

@@ -7,6 +7,7 @@ mod band_join;
 mod capsule;
 mod error;
 mod expression;
+mod handle;
 mod input;
 mod interrupt;
 mod interval_join;

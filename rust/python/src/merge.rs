@@ -1,7 +1,7 @@
 //! `merge`, `merge_batches` and the class `Merge`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
@@ -9,13 +9,14 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{self, Memory, MergeOptions, MergeStats, MergeStreams, News};
+use tidegate::incremental::{self, Memory, MergeOptions, MergeStats, MergeStreams};
 use tidegate::{Bound as Length, Error, MAX_THREADS, Next, Stop};
 
 use crate::error::raise;
+use crate::handle::Handle;
 use crate::input::{Input, UserThread, bound, count, schema, take};
-use crate::interrupt::{self, PATIENCE, detached};
-use crate::operator::{self, Source, check_process, source_stats};
+use crate::interrupt::{self, PATIENCE};
+use crate::operator::{self, Source, source_stats};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 
 /// Merge sorted streams into one.
@@ -191,17 +192,10 @@ fn stats_dict<'py>(py: Python<'py>, stats: &MergeStats) -> PyResult<Bound<'py, P
 /// Merge sources that are pushed to.
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Merge {
-    merge: Mutex<incremental::Merge>,
+    merge: Handle<incremental::Merge>,
     schema: SchemaRef,
-    news: Arc<News>,
+    sources: Vec<Source>,
     memory: Memory,
-    process: u32,
-}
-
-impl Merge {
-    fn lock(&self) -> MutexGuard<'_, incremental::Merge> {
-        self.merge.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[pymethods]
@@ -225,13 +219,9 @@ impl Merge {
         };
         let schema = self::schema("schema", schema)?;
         let merge = incremental::Merge::new(schema.clone(), &options).map_err(raise)?;
-        Ok(Merge {
-            news: merge.news(),
-            memory: merge.memory(),
-            merge: Mutex::new(merge),
-            schema,
-            process: std::process::id(),
-        })
+        let sources = merge.sources().iter().map(Source::new).collect();
+        let memory = merge.memory();
+        Ok(Merge { merge: Handle::new(merge.news(), merge, "merge"), schema, sources, memory })
     }
 
     /// The schema of the sources and of the merged rows.
@@ -242,9 +232,9 @@ impl Merge {
 
     /// The sources, by number.
     #[getter]
-    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        check_process(self.process, "merge")?;
-        Ok(py.detach(|| self.lock().sources().iter().map(Source::new).collect()))
+    fn sources(&self) -> PyResult<Vec<Source>> {
+        self.merge.check()?;
+        Ok(self.sources.clone())
     }
 
     /// Bytes that the operator may hold.
@@ -255,37 +245,28 @@ impl Merge {
 
     #[setter]
     fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-        check_process(self.process, "merge")?;
+        self.merge.check()?;
         operator::set_limit(&self.memory, limit)
     }
 
     /// Hand out the next rows that are ready, if there are any.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "merge")?;
-        operator::poll(py, || self.lock().poll())
+        self.merge.poll(py)
     }
 
     /// Return the late rows that were not returned yet.
     fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        check_process(self.process, "merge")?;
-        let (batches, schema) = detached(py, || {
-            let merge = self.lock();
-            merge.late().map(|batches| (batches, merge.late_schema()))
-        })?;
-        operator::table(py, batches, schema)
+        self.merge.late(py)
     }
 
     /// Return numbers that describe the merge so far.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        check_process(self.process, "merge")?;
-        stats_dict(py, &py.detach(|| self.lock().stats()))
+        stats_dict(py, &self.merge.briefly(py, |merge| Ok(merge.stats()))?)
     }
 
     /// Drop what is held; sources and polls fail from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_process(self.process, "merge")?;
-        py.detach(|| self.lock().close());
-        Ok(())
+        self.merge.close(py, incremental::Merge::close)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -293,8 +274,7 @@ impl Merge {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "merge")?;
-        operator::next(py, &self.news, || self.lock().poll())
+        self.merge.next(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -1,33 +1,26 @@
 //! The class `Aggregate`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{AggregateOptions, Memory, News, OnlineAggregation};
+use tidegate::Stop;
+use tidegate::incremental::{AggregateOptions, Memory, OnlineAggregation};
 
 use crate::aggregate::Arguments;
 use crate::error::raise;
+use crate::handle::Handle;
 use crate::input::{bound, count, schema};
-use crate::interrupt::detached;
-use crate::operator::{self, Source, bytes, check_process, source_stats};
+use crate::operator::{self, Source, bytes, source_stats};
 
 /// Aggregate rows as they come.
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Aggregate {
-    aggregation: Mutex<OnlineAggregation>,
+    aggregation: Handle<OnlineAggregation>,
     schema: SchemaRef,
-    news: Arc<News>,
+    sources: Vec<Source>,
     memory: Memory,
-    process: u32,
-}
-
-impl Aggregate {
-    fn lock(&self) -> MutexGuard<'_, OnlineAggregation> {
-        self.aggregation.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[pymethods]
@@ -65,11 +58,10 @@ impl Aggregate {
         let schema = self::schema("schema", schema)?;
         let aggregation = OnlineAggregation::new(&query, schema, &options).map_err(raise)?;
         Ok(Aggregate {
-            news: aggregation.news(),
             memory: aggregation.memory(),
             schema: aggregation.schema().clone(),
-            aggregation: Mutex::new(aggregation),
-            process: std::process::id(),
+            sources: aggregation.sources().iter().map(Source::new).collect(),
+            aggregation: Handle::new(aggregation.news(), aggregation, "aggregation"),
         })
     }
 
@@ -81,9 +73,9 @@ impl Aggregate {
 
     /// The sources, by number.
     #[getter]
-    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        check_process(self.process, "aggregation")?;
-        Ok(py.detach(|| self.lock().sources().iter().map(Source::new).collect()))
+    fn sources(&self) -> PyResult<Vec<Source>> {
+        self.aggregation.check()?;
+        Ok(self.sources.clone())
     }
 
     /// Bytes that the operator may hold.
@@ -94,30 +86,23 @@ impl Aggregate {
 
     #[setter]
     fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-        check_process(self.process, "aggregation")?;
+        self.aggregation.check()?;
         operator::set_limit(&self.memory, limit)
     }
 
     /// Hand out the next results that are final, if there are any.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "aggregation")?;
-        operator::poll(py, || self.lock().poll())
+        self.aggregation.poll(py)
     }
 
     /// Return the late rows that were not returned yet.
     fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        check_process(self.process, "aggregation")?;
-        let (batches, schema) = detached(py, || {
-            let aggregation = self.lock();
-            aggregation.late().map(|batches| (batches, aggregation.late_schema()))
-        })?;
-        operator::table(py, batches, schema)
+        self.aggregation.late(py)
     }
 
     /// Return numbers that describe the aggregation so far.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        check_process(self.process, "aggregation")?;
-        let stats = py.detach(|| self.lock().stats());
+        let stats = self.aggregation.briefly(py, |aggregation| Ok(aggregation.stats()))?;
         let dict = PyDict::new(py);
         let sources = source_stats(py, &stats.sources, &dict)?;
         dict.set_item("rows_out", stats.rows_out)?;
@@ -134,28 +119,25 @@ impl Aggregate {
 
     /// Say what the aggregation does, as `tidegate.explain` would.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        check_process(self.process, "aggregation")?;
-        Ok(py.detach(|| self.lock().explain()))
+        self.aggregation.briefly(py, |aggregation| Ok(aggregation.explain()))
     }
 
     /// Return the state as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        check_process(self.process, "aggregation")?;
-        let snapshot = detached(py, || self.lock().snapshot())?;
+        let snapshot = |aggregation: &mut OnlineAggregation, stop: &Stop| aggregation.snapshot(stop);
+        let snapshot = self.aggregation.at_length(py, &Stop::default(), snapshot)?;
         bytes(py, &snapshot)
     }
 
     /// Go on from a snapshot.
-    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
-        check_process(self.process, "aggregation")?;
-        detached(py, || self.lock().restore(snapshot))
+    fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
+        let restore = move |aggregation: &mut OnlineAggregation, stop: &Stop| aggregation.restore(&snapshot, stop);
+        self.aggregation.at_length(py, &Stop::default(), restore)
     }
 
     /// Drop what is held; sources and polls fail from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_process(self.process, "aggregation")?;
-        py.detach(|| self.lock().close());
-        Ok(())
+        self.aggregation.close(py, OnlineAggregation::close)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -163,8 +145,7 @@ impl Aggregate {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "aggregation")?;
-        operator::next(py, &self.news, || self.lock().poll())
+        self.aggregation.next(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -1,40 +1,60 @@
-//! What the classes of all incremental operators share: sources, waiting, and numbers for people.
+//! What the classes of all incremental operators share: sources, and numbers for people.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, SchemaRef};
+use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyType};
-use pyo3_arrow::{PyField, PyRecordBatch};
-use tidegate::incremental::{self, Memory, News, Polled, SourceStats, lock};
+use pyo3_arrow::PyField;
+use tidegate::incremental::{self, Memory, SourceStats, lock};
 use tidegate::{Error, Stop};
 
 use crate::error::raise;
-use crate::input;
+use crate::handle::{check_process, hold};
 use crate::input::count;
-use crate::interrupt::{PATIENCE, detached};
+use crate::interrupt::detached;
+use crate::{input, interrupt};
 
-/// Refuses handles of a process that has forked: the child has neither their threads nor their locks.
-pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
-    if made_in == std::process::id() {
-        return Ok(());
-    }
-    Err(raise(Error::closed(format!("this {what} was made before the process forked; make one in the child"))))
-}
+/// Rows that a source puts in order within a moment.
+const FEW_ROWS: usize = 1 << 17;
 
 /// Feed rows into an operator.
 #[pyclass(frozen, module = "tidegate")]
+#[derive(Clone)]
 pub(crate) struct Source {
     source: Arc<Mutex<incremental::Source>>,
     number: u16,
+    time_field: Field,
     process: u32,
 }
 
 impl Source {
     pub(crate) fn new(source: &Arc<Mutex<incremental::Source>>) -> Self {
-        Source { source: source.clone(), number: lock(source).number(), process: std::process::id() }
+        let (number, time_field) = {
+            let source = lock(source);
+            (source.number(), source.time_field().clone())
+        };
+        Source { source: source.clone(), number, time_field, process: std::process::id() }
+    }
+
+    /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in order, those that the
+    /// source holds back and so many more.
+    fn feed(
+        &self,
+        py: Python<'_>,
+        rows: usize,
+        work: impl FnOnce(&mut incremental::Source, &Stop) -> tidegate::Result<()> + Send + 'static,
+    ) -> PyResult<()> {
+        let mut source = hold(py, &self.source)?;
+        let stop = Stop::default();
+        if source.rows_held() + rows < FEW_ROWS {
+            return detached(py, move || work(&mut source, &stop));
+        }
+        let asked = stop.clone();
+        interrupt::run(py, &stop, move || work(&mut source, &asked))
     }
 }
 
@@ -51,22 +71,24 @@ impl Source {
         check_process(self.process, "source")?;
         // All is read before the source is touched, so that a stream may use the source itself.
         let (schema, batches) = input::read("data", data, &Stop::default())?;
-        detached(py, || lock(&self.source).push(&schema, batches))
+        let count = batches.iter().map(RecordBatch::num_rows).sum();
+        self.feed(py, count, move |source, stop| source.push(&schema, batches, stop))
     }
 
     /// Promise that no later row is before a time.
     fn advance(&self, py: Python<'_>, ts: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
-        let field = py.detach(|| lock(&self.source).time_field().clone());
-        let ts = time(ts, &field)?;
-        detached(py, || lock(&self.source).advance(ts))
+        let ts = time(ts, &self.time_field)?;
+        self.feed(py, 0, move |source, _| source.advance(ts))
     }
 
     /// Promise that there are no more rows.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_process(self.process, "source")?;
-        py.detach(|| lock(&self.source).close());
-        Ok(())
+        self.feed(py, 0, |source, _| {
+            source.close();
+            Ok(())
+        })
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -146,34 +168,6 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
         _ => pyarrow.call_method1("scalar", (ob,))?,
     };
     scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
-}
-
-/// Hands out the next batch of an operator, and waits until there is one, or the end.
-pub(crate) fn next<'py>(
-    py: Python<'py>,
-    news: &News,
-    poll: impl Fn() -> tidegate::Result<Polled> + Sync,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    loop {
-        let seen = news.count();
-        match detached(py, &poll)? {
-            Polled::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
-            Polled::End => return Ok(None),
-            Polled::NotYet => py.detach(|| news.wait(seen, PATIENCE)),
-        }
-        py.check_signals()?;
-    }
-}
-
-/// Hands out the next batch of an operator, if it is there.
-pub(crate) fn poll<'py>(
-    py: Python<'py>,
-    poll: impl FnOnce() -> tidegate::Result<Polled> + Send,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match detached(py, poll)? {
-        Polled::Batch(batch) => PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
-        Polled::NotYet | Polled::End => Ok(None),
-    }
 }
 
 /// Changes how much an operator may hold.

@@ -1,7 +1,8 @@
 //! The reader of a result's batches.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch, StructArray};
@@ -45,13 +46,54 @@ pub(crate) trait BatchStream: Send + Sync {
 }
 
 /// A stream that a reader and whoever reads on share.
-pub(crate) type SharedStream = Arc<dyn BatchStream>;
+pub(crate) type SharedStream = Arc<Stream>;
+
+/// Batches that are made, behind those that were handed out and did not arrive.
+pub(crate) struct Stream {
+    batches: Box<dyn BatchStream>,
+    returned: Mutex<Vec<RecordBatch>>,
+}
+
+impl Deref for Stream {
+    type Target = dyn BatchStream;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.batches
+    }
+}
+
+impl Stream {
+    fn returned(&self) -> MutexGuard<'_, Vec<RecordBatch>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next batch, if it comes within `patience`.
+    pub(crate) fn next_within(&self, patience: Duration) -> tidegate::Result<Next> {
+        let returned = self.returned().pop();
+        returned.map_or_else(|| self.batches.next_within(patience), |batch| Ok(Next::Batch(batch)))
+    }
+
+    /// Hands out a batch, or keeps it for the next read where that fails: it may run Python code, in which a signal
+    /// handler raises.
+    fn hand_out<'py>(&self, py: Python<'py>, batch: RecordBatch) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
+        if handed_out.is_err() {
+            self.returned().push(batch);
+        }
+        handed_out.map(Some)
+    }
+
+    fn close(&self) {
+        self.returned().clear();
+        self.batches.close();
+    }
+}
 
 /// Lives while threads hold inputs.
 pub(crate) type Held = Weak<dyn Any + Send + Sync>;
 
 /// A stream, what lives while threads of it hold inputs, and the process that these threads belong to.
-type Open = (u32, Weak<dyn BatchStream>, Held);
+type Open = (u32, Weak<Stream>, Held);
 
 /// Streams that may have threads.
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
@@ -65,11 +107,11 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
-    let readers: Vec<(Weak<dyn BatchStream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
+    let readers: Vec<(Weak<Stream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
     let calls = end_calls();
     py.detach(|| readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close()));
     // A stream whose reader is not gone lives with it, too.
-    let own = |reader: &Weak<dyn BatchStream>| usize::from(reader.strong_count() > 0);
+    let own = |reader: &Weak<Stream>| usize::from(reader.strong_count() > 0);
     let is_at_work = || {
         let mut readers = readers.iter();
         readers.any(|(reader, held)| held.strong_count() > own(reader))
@@ -96,7 +138,8 @@ pub(crate) struct BatchReader {
 
 impl BatchReader {
     pub(crate) fn new(batches: impl BatchStream + 'static, schema: SchemaRef, made_by: &'static str) -> Self {
-        let (batches, process): (SharedStream, _) = (Arc::new(batches), std::process::id());
+        let stream = Stream { batches: Box::new(batches), returned: Mutex::default() };
+        let (batches, process) = (Arc::new(stream), std::process::id());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(.., held)| held.strong_count() > 0);
         open.push((process, Arc::downgrade(&batches), batches.held()));
@@ -141,7 +184,7 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
 
 /// Waits for the next batch as long as it takes, without the GIL, for the thread `caller`. Looks at `go_on` meanwhile.
 pub(crate) fn next(
-    batches: &dyn BatchStream,
+    batches: &Stream,
     caller: u64,
     go_on: impl Fn() -> tidegate::Result<()>,
 ) -> tidegate::Result<Option<RecordBatch>> {
@@ -155,7 +198,7 @@ pub(crate) fn next(
         if batches.user_thread().is_some() {
             // There is no Python any more where this gives nothing, and so nobody who waits.
             let checked = Python::try_attach(|py| {
-                check_wait(py, batches, caller).map_err(|error| Error::argument(error.value(py).to_string()))
+                check_wait(py, &**batches, caller).map_err(|error| Error::argument(error.value(py).to_string()))
             });
             checked.unwrap_or(Ok(()))?;
         }
@@ -192,13 +235,15 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         loop {
+            // A signal that has come is told before a batch is taken, and not while it is handed out.
+            py.check_signals()?;
             match detached(py, || self.batches.next_within(PATIENCE))? {
-                Next::Batch(batch) => return PyRecordBatch::new(batch).into_pyarrow(py).map(Some),
+                Next::Batch(batch) => return self.batches.hand_out(py, batch),
                 Next::End => return Ok(None),
-                Next::NotYet => py.check_signals()?,
+                Next::NotYet => {}
             }
             if self.batches.user_thread().is_some() {
-                check_wait(py, &*self.batches, this_thread(py)?)?;
+                check_wait(py, &**self.batches, this_thread(py)?)?;
             }
         }
     }
@@ -227,7 +272,7 @@ impl BatchReader {
         let reader = self.batches.clone();
         let batches = std::iter::from_fn(move || {
             // The consumer is C code, which a panic must not reach.
-            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&*reader)));
+            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&reader)));
             let batch = batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
             let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
             Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
@@ -240,7 +285,7 @@ impl BatchReader {
 }
 
 /// The next batch for C code, which may hold the GIL: it is let go where threads may need it to make the batch.
-fn next_for_c(batches: &dyn BatchStream) -> tidegate::Result<Option<RecordBatch>> {
+fn next_for_c(batches: &Stream) -> tidegate::Result<Option<RecordBatch>> {
     let go_on = || Ok(());
     if !batches.needs_gil() {
         return next(batches, 0, go_on);

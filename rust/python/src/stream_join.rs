@@ -1,52 +1,37 @@
 //! The class `StreamJoin`: what the classes of incremental joins share, which is all but how they are made.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::Bound as Duration;
-use tidegate::incremental::{self, Figure, Memory, News, StreamOptions};
+use tidegate::incremental::{self, Figure, Memory, StreamOptions};
+use tidegate::{Bound as Duration, Stop};
 
-use crate::error::raise;
+use crate::handle::Handle;
 use crate::input::{bound, count};
-use crate::interrupt::detached;
-use crate::operator::{self, Source, bytes, check_process, source_stats};
+use crate::operator::{self, Source, bytes, source_stats};
 
 /// Join the rows of sources.
 #[pyclass(frozen, subclass, module = "tidegate")]
 pub(crate) struct StreamJoin {
-    join: Mutex<incremental::StreamJoin>,
+    join: Handle<incremental::StreamJoin>,
     schema: SchemaRef,
-    news: Arc<News>,
+    sources: Vec<Source>,
+    left_sources: usize,
     memory: Memory,
-    process: u32,
 }
 
 impl StreamJoin {
     pub(crate) fn new(join: incremental::StreamJoin) -> Self {
         StreamJoin {
-            news: join.news(),
             memory: join.memory(),
             schema: join.schema().clone(),
-            join: Mutex::new(join),
-            process: std::process::id(),
+            sources: join.sources().iter().map(Source::new).collect(),
+            left_sources: join.left_sources(),
+            join: Handle::new(join.news(), join, "join"),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, incremental::StreamJoin> {
-        self.join.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sources_in(&self, py: Python<'_>, pick: impl Fn(usize, usize) -> bool + Sync) -> PyResult<Vec<Source>> {
-        check_process(self.process, "join")?;
-        Ok(py.detach(|| {
-            let join = self.lock();
-            let sources = join.sources().iter().enumerate();
-            sources.filter(|(at, _)| pick(*at, join.left_sources())).map(|(_, source)| Source::new(source)).collect()
-        }))
     }
 }
 
@@ -108,20 +93,23 @@ impl StreamJoin {
 
     /// The sources, left ones first.
     #[getter]
-    fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.sources_in(py, |_, _| true)
+    fn sources(&self) -> PyResult<Vec<Source>> {
+        self.join.check()?;
+        Ok(self.sources.clone())
     }
 
     /// The sources of the left side.
     #[getter]
-    fn left_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.sources_in(py, |at, left| at < left)
+    fn left_sources(&self) -> PyResult<Vec<Source>> {
+        self.join.check()?;
+        Ok(self.sources[..self.left_sources].to_vec())
     }
 
     /// The sources of the right side.
     #[getter]
-    fn right_sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        self.sources_in(py, |at, left| at >= left)
+    fn right_sources(&self) -> PyResult<Vec<Source>> {
+        self.join.check()?;
+        Ok(self.sources[self.left_sources..].to_vec())
     }
 
     /// Bytes that the operator may hold.
@@ -132,27 +120,23 @@ impl StreamJoin {
 
     #[setter]
     fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-        check_process(self.process, "join")?;
+        self.join.check()?;
         operator::set_limit(&self.memory, limit)
     }
 
     /// Hand out the next results that are final, if there are any.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "join")?;
-        operator::poll(py, || self.lock().poll())
+        self.join.poll(py)
     }
 
     /// Return the late rows that were not returned yet.
     fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        check_process(self.process, "join")?;
-        let (batches, schema) = py.detach(|| self.lock().late()).map_err(raise)?;
-        operator::table(py, batches, schema)
+        self.join.late(py)
     }
 
     /// Return numbers that describe the join so far.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        check_process(self.process, "join")?;
-        let stats = py.detach(|| self.lock().stats());
+        let stats = self.join.briefly(py, |join| Ok(join.stats()))?;
         let dict = PyDict::new(py);
         let sources = source_stats(py, &stats.sources, &dict)?;
         dict.set_item("rows_out", stats.rows_out)?;
@@ -175,28 +159,23 @@ impl StreamJoin {
 
     /// Say what the join does, as `tidegate.explain` would.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        check_process(self.process, "join")?;
-        Ok(py.detach(|| self.lock().explain()))
+        self.join.briefly(py, |join| Ok(join.explain()))
     }
 
     /// Return the state as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        check_process(self.process, "join")?;
-        let snapshot = detached(py, || self.lock().snapshot())?;
+        let snapshot = self.join.at_length(py, &Stop::default(), |join, stop| join.snapshot(stop))?;
         bytes(py, &snapshot)
     }
 
     /// Go on from a snapshot.
-    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
-        check_process(self.process, "join")?;
-        detached(py, || self.lock().restore(snapshot))
+    fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
+        self.join.at_length(py, &Stop::default(), move |join, stop| join.restore(&snapshot, stop))
     }
 
     /// Drop what is held; sources and polls fail from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        check_process(self.process, "join")?;
-        py.detach(|| self.lock().close());
-        Ok(())
+        self.join.close(py, incremental::StreamJoin::close)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -204,8 +183,7 @@ impl StreamJoin {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        check_process(self.process, "join")?;
-        operator::next(py, &self.news, || self.lock().poll())
+        self.join.next(py)
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

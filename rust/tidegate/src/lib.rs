@@ -24,7 +24,7 @@ mod table;
 mod time;
 mod window_join;
 
-pub use background::in_background;
+pub use background::{in_background, in_background_of};
 pub use band_join::{BandAlgorithm, BandJoin, Distance, Sliding, Within};
 pub use batches::{Batches, Next};
 pub use duration::parse_duration;

@@ -1,14 +1,15 @@
 //! Streams as they are drawn: what each source is fed and promises, and in which turns; and operators that are fed so.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
 use arrow_schema::SchemaRef;
-use tidegate::Result;
-use tidegate::incremental::{Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
+use parking_lot::Mutex;
+use tidegate::incremental::{self, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
+use tidegate::{Result, Stop};
 
 use crate::draw::Draw;
 use crate::rows::{Rows, concat};
@@ -185,7 +186,8 @@ pub(crate) fn happen(operator: &impl Operator, feed: &Feed, turn: &Turn) -> Resu
     let mut source = lock(&operator.sources()[turn.source]);
     match &turn.event {
         Event::Push(rows) => {
-            source.push(&feed.rows.batch.schema(), vec![feed.rows.batch.slice(rows.start, rows.len())])
+            let rows = feed.rows.batch.slice(rows.start, rows.len());
+            source.push(&feed.rows.batch.schema(), vec![rows], &Stop::default())
         }
         Event::Promise(ts) => source.advance((ts / feed.step) as i64),
         Event::Close => {
@@ -222,7 +224,7 @@ impl Operator for StreamJoin {
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        self.poll()
+        incremental::Operator::poll(self)
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
@@ -230,15 +232,15 @@ impl Operator for StreamJoin {
             let sides = batch.column(0).as_string::<i32>();
             numbers(batch, 1, |row| if sides.value(row) == "left" { 0 } else { self.left_sources() })
         };
-        Ok(self.late()?.0.iter().flat_map(of_batch).collect())
+        Ok(incremental::Operator::late(self)?.0.iter().flat_map(of_batch).collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {
-        self.snapshot().map(Some)
+        self.snapshot(&Stop::default()).map(Some)
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
-        self.restore(snapshot)
+        self.restore(snapshot, &Stop::default())
     }
 }
 
@@ -252,19 +254,19 @@ impl Operator for OnlineAggregation {
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        self.poll()
+        incremental::Operator::poll(self)
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(self.late()?.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
+        Ok(incremental::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {
-        self.snapshot().map(Some)
+        self.snapshot(&Stop::default()).map(Some)
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
-        self.restore(snapshot)
+        self.restore(snapshot, &Stop::default())
     }
 }
 
@@ -278,11 +280,11 @@ impl Operator for Merge {
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        self.poll()
+        incremental::Operator::poll(self)
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(self.late()?.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
+        Ok(incremental::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {

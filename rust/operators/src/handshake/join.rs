@@ -164,8 +164,8 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.epoch.through = false;
     }
 
-    /// Finds the next results of the epoch: all that can be given so far, or so many that they should be taken. In the
-    /// original algorithm results of an epoch may also come in later ones.
+    /// Finds the next results of the epoch: all that can be given so far, or so many that they should be taken, or those
+    /// before a pause. In the original algorithm results of an epoch may also come in later ones.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;
@@ -177,6 +177,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     /// As [`advance`](Self::advance), and leaves the results to [`take`](Self::take).
     pub(super) fn find(&mut self, driver: &Driver) -> Result<(), Stopped> {
         let alone = Driver::new(1, driver.stop());
+        let pausing = driver;
         let driver = if self.work() < SMALL_WORK { &alone } else { driver };
         let Chain { feed, nodes, collector } = &mut self.chain;
         let (epoch, found, pace) = (&mut self.epoch, &mut self.found, &mut self.pace);
@@ -192,7 +193,7 @@ impl<P: Predicate> HandshakeJoin<P> {
                 collector.rest(upto, found);
             }
             epoch.through = through;
-            match through || found.len() >= MOST_RESULTS {
+            match through || found.len() >= MOST_RESULTS || pausing.is_paused() {
                 true => Turn::Finished,
                 false if fed => Turn::Worked,
                 false => Turn::Waiting,
@@ -203,7 +204,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         tasks.extend(steps.iter_mut().map(|step| step as &mut (dyn FnMut() -> Turn + Send)));
         driver.take_turns(tasks)?;
         self.given = self.given.max(upto);
-        Ok(())
+        driver.check()
     }
 
     /// Takes the results that were found, in order if the join is ordered.

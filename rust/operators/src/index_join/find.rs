@@ -8,6 +8,7 @@ use tidegate_structures::wide::{Work, wide};
 use super::epoch::Epoch;
 use super::log::Log;
 use super::{IndexJoin, SIDES};
+use crate::driver::Driver;
 use crate::incremental::{Filter, Side};
 use crate::matches::{SHORT, sort_short};
 
@@ -79,13 +80,19 @@ impl Candidates {
 }
 
 impl<I: WindowIndex> IndexJoin<I> {
-    /// Looks for the matches of rows of the epoch, or as many of them as have the most matches that should be taken at once.
-    pub(super) fn look<E>(&self, rows: Range<usize>, filter: Option<&Filter<'_, E>>) -> Result<Found, E> {
+    /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches that should be taken at
+    /// once, or as come before a pause.
+    pub(super) fn look<E>(
+        &self,
+        rows: Range<usize>,
+        filter: Option<&Filter<'_, E>>,
+        driver: &Driver,
+    ) -> Result<Found, E> {
         let mut found = Found { rows: rows.start..rows.start, ..Found::default() };
         found.ends.reserve(rows.len());
         let mut together = FIRST_ROWS;
         let mut candidates = [Candidates::default(), Candidates::default()];
-        while found.rows.end < rows.end && found.numbers.len() < MOST_MATCHES {
+        while found.rows.end < rows.end && found.numbers.len() < MOST_MATCHES && !driver.is_paused() {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
             found.rows.end = some.end;
             let before = found.numbers.len();

@@ -291,7 +291,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         TaskRow { side: side as usize, other: self.other(side), number, key, probe }
     }
 
-    /// Finds the results of as many rows of the epoch as the threads come to. After an error the join is of no more use.
+    /// Finds the results of as many rows of the epoch as the threads come to, which may be none if the driver is to pause.
+    /// After an error the join is of no more use.
     pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
         let from = self.next;
         match self.tasks.is_some() {
@@ -306,7 +307,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     fn look_ahead<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<(), Failed<E>> {
         self.found.clear();
         let mut matches = 0;
-        while matches < find::MOST_MATCHES && !self.is_done() {
+        while matches < find::MOST_MATCHES && !self.is_done() && !driver.is_paused() {
             // 1. Some rows enter the indexes: few, if they are many beside those that are there.
             if self.next == self.entered {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
@@ -316,7 +317,8 @@ impl<I: WindowIndex> IndexJoin<I> {
             // 2. They look for others, in pieces that no number of threads shows in.
             let pieces: Vec<Range<usize>> =
                 (self.next..self.entered).step_by(PIECE).map(|from| from..self.entered.min(from + PIECE)).collect();
-            let looked = driver.map(pieces, |rows| (rows.end, self.look(rows, filter))).map_err(Failed::Stopped)?;
+            let looked =
+                driver.map(pieces, |rows| (rows.end, self.look(rows, filter, driver))).map_err(Failed::Stopped)?;
             // 3. Results are taken up to the first row that was not looked for, since its piece has matches enough.
             for (end, found) in looked {
                 let found = found.map_err(Failed::Filter)?;
@@ -333,7 +335,7 @@ impl<I: WindowIndex> IndexJoin<I> {
                 self.leave();
             }
         }
-        Ok(())
+        driver.check().map_err(Failed::Stopped)
     }
 
     /// Rows that were looked for last, cut where they have some pairs.

@@ -172,7 +172,7 @@ impl OnlineJoin {
         (self.epoch.ts, self.epoch.sides) = (ts, sides);
     }
 
-    /// Finds the results of as many rows of the epoch as the replicas come to.
+    /// Finds the results of as many rows of the epoch as the replicas come to, which may be none if the driver is to pause.
     pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
         // 1. The replicas look at rows.
         let (rows, from) = (self.epoch.len(), self.next);
@@ -181,7 +181,7 @@ impl OnlineJoin {
             self.replicas.iter_mut().enumerate().filter(|(_, replica)| replica.next() < rows).collect();
         let run = |(me, replica): (usize, &mut Replica)| {
             replica.drop_before(from);
-            replica.run(me as u16, &shared, MOST_PAIRS, filter)
+            replica.run(me as u16, &shared, MOST_PAIRS, filter, driver)
         };
         let ran = if rows - from < SMALL_EPOCH && filter.is_none() {
             behind.into_iter().map(run).collect()

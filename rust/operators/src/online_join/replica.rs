@@ -6,6 +6,7 @@ use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};
 use super::epoch::Epoch;
 use super::log::Log;
+use crate::driver::Driver;
 use crate::incremental::{Filter, Reach, Side};
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
@@ -59,6 +60,7 @@ struct Look<'a, E> {
     shared: &'a Shared<'a>,
     most: usize,
     filter: Option<&'a Filter<'a, E>>,
+    driver: &'a Driver,
 }
 
 impl<E> Work for Look<'_, E> {
@@ -66,7 +68,7 @@ impl<E> Work for Look<'_, E> {
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        self.replica.look_at_rows(self.me, self.shared, self.most, self.filter)
+        self.replica.look_at_rows(self.me, self.shared, self.most, self.filter, self.driver)
     }
 }
 
@@ -100,15 +102,17 @@ impl Replica {
         self.mine.truncate(at);
     }
 
-    /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found.
+    /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found, or the driver is to pause
+    /// while a filter drops most of them.
     pub(super) fn run<E>(
         &mut self,
         me: u16,
         shared: &Shared<'_>,
         most: usize,
         filter: Option<&Filter<'_, E>>,
+        driver: &Driver,
     ) -> Result<(), E> {
-        wide(Look { replica: self, me, shared, most, filter })
+        wide(Look { replica: self, me, shared, most, filter, driver })
     }
 
     #[inline(always)]
@@ -118,6 +122,7 @@ impl Replica {
         shared: &Shared<'_>,
         most: usize,
         filter: Option<&Filter<'_, E>>,
+        driver: &Driver,
     ) -> Result<(), E> {
         let Shared { epoch, reach, assignment, logs } = *shared;
         if self.is_new {
@@ -158,6 +163,9 @@ impl Replica {
             {
                 self.filter(epoch, filter, unfiltered_rows, unfiltered)?;
                 (unfiltered_rows, unfiltered) = (self.rows.len(), self.pairs.len());
+                if driver.is_paused() {
+                    break;
+                }
             }
         }
         (self.oldest, self.reached) = (oldest.map(|mark| mark.number()), reached.map(|mark| mark.number()));

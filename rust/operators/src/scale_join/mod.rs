@@ -66,6 +66,9 @@ const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
 const GROWTH: u64 = 16;
 
+/// Pairs that are compared in one step, at most: a fraction of a second, after which a call may be ended.
+const STEP_PAIRS: u64 = if cfg!(test) { 500 } else { 1 << 28 };
+
 /// Rows compared in one step, at most: there is memory for each.
 const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 14 };
 
@@ -320,7 +323,8 @@ impl SlidingJoin for ScaleJoin {
         let mut together = Found::merge(found, rows.len());
         // So many of the next ones would leave as many pairs as there is room for, were they like these.
         let each = pairs / (together.pairs() as u64 + 1);
-        self.budget = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
+        let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
+        self.budget = room.min(STEP_PAIRS);
         if let Some(filter) = filter {
             together = self.filter(together, rows.clone(), firsts, driver, filter)?;
         }

@@ -84,6 +84,7 @@ pub fn pairs<E: Send>(
         };
         let keep: Option<&Filter<'_, E>> = if filter.is_some() { Some(&keep) } else { None };
         while !join.is_done() {
+            driver.check().map_err(Failed::Stopped)?;
             let [left, right] = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
             let found = join.advance(driver, keep)?;
             pairs.left.extend(found.left.iter().map(|place| rows_of(Side::Left, left + place)));

@@ -169,7 +169,7 @@ mod tests {
 
     use super::super::{Aggregate, Aggregation, Design, Windows};
     use super::*;
-    use crate::incremental::{AggregateOptions, OnlineAggregation, Polled, lock};
+    use crate::incremental::{AggregateOptions, OnlineAggregation, Operator, Polled, lock};
     use crate::table::Table;
     use crate::time::Bound;
     use crate::{Driver, Result};
@@ -263,13 +263,13 @@ mod tests {
         for cut in 0..4 {
             for (source, batch) in online.sources().to_vec().iter().zip(sources()) {
                 if cut < batch.num_rows() {
-                    lock(source).push(&batch.schema(), vec![batch.slice(cut, 1)])?;
+                    lock(source).push(&batch.schema(), vec![batch.slice(cut, 1)], &Stop::default())?;
                 }
             }
             poll(&mut online)?;
-            let snapshot = online.snapshot()?;
+            let snapshot = online.snapshot(&Stop::default())?;
             online = made()?;
-            online.restore(&snapshot)?;
+            online.restore(&snapshot, &Stop::default())?;
         }
         online.sources().iter().for_each(|source| lock(source).close());
         poll(&mut online)?;

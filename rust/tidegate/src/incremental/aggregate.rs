@@ -1,10 +1,11 @@
 //! Aggregates over sliding windows of sources that are pushed to.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
+use parking_lot::Mutex;
 use tidegate_operators::aggregate::{Bounds, OnlineAggregate, OnlineSessions, OnlineWindows, Page};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
@@ -12,7 +13,6 @@ use tidegate_structures::memory;
 use tidegate_structures::pages::Pages;
 use tidegate_sync::Stop;
 
-use super::Polled;
 use super::aggregate_state::describe;
 use super::chosen::Rows;
 use super::explanation::Explanation;
@@ -25,6 +25,7 @@ use super::news::News;
 use super::ordered::OrderedColumns;
 use super::ready::{Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
+use super::{Operator, Step};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
 use crate::aggregate::plan::{Plan, Span, design};
@@ -37,6 +38,10 @@ use crate::{Error, Result};
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
 const EPOCH_ROWS: usize = 1 << 18;
+
+/// Rows, and bytes of state, of which the work is not done at once: it takes some milliseconds.
+const MANY_ROWS: usize = 1 << 15;
+const MUCH_STATE: usize = 1 << 24;
 
 /// Bytes of a state that is not worth making anew.
 const LEAST_COMPACTED: usize = 1 << 16;
@@ -79,6 +84,8 @@ pub struct OnlineAggregation {
     algorithm: Design,
     /// Rows taken from the gate and not aggregated yet.
     pending: Vec<Planned<SourceRun>>,
+    /// How their reading ended.
+    rest: Rest,
     pub(super) ready: VecDeque<RecordBatch>,
     /// What the state has been charged.
     pub(super) charge: Option<Charge>,
@@ -158,6 +165,7 @@ impl OnlineAggregation {
             ordered,
             windows,
             pending: Vec::new(),
+            rest: Rest::More,
             ready: VecDeque::new(),
             charge: None,
             driver: lasting(query.threads, false)?,
@@ -197,29 +205,8 @@ impl OnlineAggregation {
         self.intake.shared.news.clone()
     }
 
-    /// Hands out the next results that are final.
-    pub fn poll(&mut self) -> Result<Polled> {
-        loop {
-            if let Some(batch) = self.ready.pop_front() {
-                self.rows_out += batch.num_rows() as u64;
-                return Ok(Polled::Batch(batch));
-            }
-            match self.step()? {
-                Step::Went => {}
-                Step::NotYet => return Ok(Polled::NotYet),
-                Step::End => return Ok(Polled::End),
-            }
-        }
-    }
-
-    /// Aggregates all that is ready, and keeps the results for later polls.
-    pub(super) fn catch_up(&mut self) -> Result<()> {
-        while let Step::Went = self.step()? {}
-        Ok(())
-    }
-
     /// Goes one step on. What fails once stays so, but for memory that is short: rows would be missing in what follows.
-    fn step(&mut self) -> Result<Step> {
+    fn step_on(&mut self) -> Result<Step> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -238,12 +225,8 @@ impl OnlineAggregation {
         }
         self.latency.settle();
         // 2. The next epoch is what is ready now.
-        let mut rest = Rest::More;
-        if self.pending.is_empty()
-            && let Some(reader) = self.intake.reader()
-        {
-            (self.pending, rest) = plan(reader, EPOCH_ROWS);
-        }
+        self.look_ahead();
+        let rest = self.rest;
         if !self.pending.is_empty() {
             let rows: usize = self.pending.iter().map(Planned::len).sum();
             let driver = self.driver.fit(rows);
@@ -263,6 +246,15 @@ impl OnlineAggregation {
             self.compact()?;
         }
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    /// Takes what is ready now from the gate, unless there is something already.
+    fn look_ahead(&mut self) {
+        if self.pending.is_empty()
+            && let Some(reader) = self.intake.reader()
+        {
+            (self.pending, self.rest) = plan(reader, EPOCH_ROWS);
+        }
     }
 
     /// Adds the rows that are pending.
@@ -397,17 +389,6 @@ impl OnlineAggregation {
         Ok(true)
     }
 
-    /// The schema of late rows.
-    pub fn late_schema(&self) -> SchemaRef {
-        late_schema(&self.stream)
-    }
-
-    /// The late rows that were not taken yet, by source and position, each with its source, its position and the
-    /// watermark that it came below.
-    pub fn late(&self) -> Result<Vec<RecordBatch>> {
-        self.intake.shared.late.batches(&self.stream)
-    }
-
     /// Numbers that describe the aggregation so far.
     pub fn stats(&self) -> AggregateStats {
         AggregateStats {
@@ -456,11 +437,42 @@ fn online(
     }
 }
 
-/// How far a step went.
-enum Step {
-    Went,
-    NotYet,
-    End,
+impl Operator for OnlineAggregation {
+    fn driver(&self) -> Driver {
+        self.driver.clone()
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<RecordBatch> {
+        &mut self.ready
+    }
+
+    fn rows_out(&mut self) -> &mut u64 {
+        &mut self.rows_out
+    }
+
+    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        Ok((self.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
+    }
+
+    fn forget_late(&mut self, batches: usize) {
+        self.intake.shared.late.forget(batches);
+    }
+
+    fn is_long(&mut self) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        self.look_ahead();
+        self.pending.iter().map(Planned::len).sum::<usize>() > MANY_ROWS || self.state_bytes() > MUCH_STATE
+    }
+
+    fn pause_by(&mut self, pause: &Stop) {
+        self.driver = self.driver.pausing(pause);
+    }
+
+    fn step(&mut self) -> Result<Step> {
+        self.step_on()
+    }
 }
 
 /// For each aggregate that chooses a row, its column among those to choose from, and the schema of these.

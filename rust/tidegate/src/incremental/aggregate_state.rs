@@ -9,8 +9,10 @@ use std::fmt::Write;
 
 use arrow_schema::Schema;
 use tidegate_operators::aggregate::{Bounds, Saved};
-use tidegate_operators::driver::Driver;
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_sync::Stop;
 
+use super::Operator;
 use super::aggregate::{AggregateOptions, OnlineAggregation, state_bytes};
 use super::chosen::Rows;
 use super::groups::Groups;
@@ -42,9 +44,10 @@ pub(super) fn describe(query: &Aggregation, schema: &Schema, options: &Aggregate
 
 impl OnlineAggregation {
     /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had happened. All that is ready
-    /// is aggregated first; its results are in the snapshot until they are polled.
-    pub fn snapshot(&mut self) -> Result<Vec<u8>> {
-        self.catch_up()?;
+    /// is aggregated first; its results are in the snapshot until they are polled. When `pause` is requested this fails, and
+    /// a later call goes on.
+    pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
+        self.catch_up(pause)?;
         let mut writer = Writer::new(&self.query);
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
@@ -100,9 +103,9 @@ impl OnlineAggregation {
         Ok(writer.finish())
     }
 
-    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When this fails, the
-    /// aggregation is as it was before.
-    pub fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
+    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When this fails, or when `stop`
+    /// is requested before all is read, the aggregation is as it was before.
+    pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -134,6 +137,9 @@ impl OnlineAggregation {
         let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&self.plan.schema));
         let ready = ready.collect::<Result<VecDeque<_>>>()?;
         reader.finish()?;
+        if stop.is_requested() {
+            return Err(Stopped.into());
+        }
         // 2. There is room for all.
         let bytes = state_bytes(&*windows, &groups, &ordered, &rows);
         let charges = self.intake.charge(&intake, bytes)?;

@@ -148,6 +148,13 @@ impl Engine for BandEngine {
         self.join.epoch_rows()
     }
 
+    fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
+        // Without a condition, all candidates of a single column are results.
+        let all_match = !has_condition && self.order.len() == 1;
+        let others = if all_match { 1 } else { rows + self.rows(Side::Left) + self.rows(Side::Right) };
+        rows as u64 * others as u64
+    }
+
     fn is_done(&self) -> bool {
         self.join.is_done()
     }

@@ -1,8 +1,9 @@
 //! The sources of an operator, and the gate through which their rows come.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidegate_structures::gate::{BlockGate, BlockReader};
 
 use super::late::{LateRows, RestoredLate};
@@ -135,6 +136,6 @@ impl Intake {
         // What is in the gate goes with its reader.
         self.reader = None;
         self.sources.iter().for_each(|source| lock(source).abandon());
-        self.shared.late.take();
+        self.shared.late.clear();
     }
 }

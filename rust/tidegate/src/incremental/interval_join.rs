@@ -85,6 +85,12 @@ impl Engine for IntervalEngine {
         self.join.epoch_rows()
     }
 
+    fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
+        // Without a condition, all candidates are results.
+        let others = if has_condition { rows + self.rows(Side::Left) + self.rows(Side::Right) } else { 1 };
+        rows as u64 * others as u64
+    }
+
     fn is_done(&self) -> bool {
         self.join.is_done()
     }

@@ -65,25 +65,23 @@ impl RestoredLate {
 
 /// The late rows of an operator.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LateRows(Arc<Mutex<Vec<Late>>>);
+pub(super) struct LateRows(Arc<Mutex<Vec<Arc<Late>>>>);
 
 impl LateRows {
-    fn lock(&self) -> MutexGuard<'_, Vec<Late>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Late>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, late: Late) {
-        self.lock().push(late);
+        self.lock().push(Arc::new(late));
     }
 
     /// Writes those that were not taken.
     pub(super) fn write(&self, writer: &mut Writer) -> Result<()> {
-        let mut late: Vec<&Late> = Vec::new();
-        let kept = self.lock();
-        late.extend(kept.iter());
-        late.sort_by_key(|late| late.source);
+        let late = self.kept();
         writer.number(late.len() as u64);
-        for Late { source, rows, positions, watermarks, .. } in late {
+        for late in &late {
+            let Late { source, rows, positions, watermarks, .. } = &**late;
             writer.number(u64::from(*source));
             writer.table(rows)?;
             positions.iter().for_each(|&position| writer.number(position));
@@ -92,30 +90,40 @@ impl LateRows {
         Ok(())
     }
 
-    /// All that have come since they were last taken, by source and in each as they came: the order in which sources
-    /// were fed does not show.
-    pub(super) fn take(&self) -> Vec<Late> {
-        let mut late = std::mem::take(&mut *self.lock());
+    /// All that have come and were not forgotten, by source and in each as they came: the order in which sources were fed
+    /// does not show.
+    pub(super) fn kept(&self) -> Vec<Arc<Late>> {
+        let mut late = self.lock().clone();
         late.sort_by_key(|late| late.source);
         late
     }
 
-    /// As [`take`](Self::take), of an operator of which all sources are as `stream`: each row with its source, its
-    /// position and the watermark that it came below.
+    /// Forgets those of the first so many pushes.
+    pub(super) fn forget(&self, pushes: usize) {
+        self.lock().drain(..pushes);
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for each push: each row with
+    /// its source, its position and the watermark that it came below.
     pub(super) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
         let schema = late_schema(stream);
-        let batch = |late: Late| {
+        let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
-            let watermarks = cast(&Int64Array::from(late.watermarks), schema.field(2).data_type())?;
+            let watermarks = cast(&Int64Array::from(late.watermarks.clone()), schema.field(2).data_type())?;
             let mut columns: Vec<ArrayRef> = vec![
                 Arc::new(UInt16Array::from(vec![late.source; rows])),
-                Arc::new(UInt64Array::from(late.positions)),
+                Arc::new(UInt64Array::from(late.positions.clone())),
                 watermarks,
             ];
             columns.extend(late.rows.columns().iter().cloned());
             Ok(RecordBatch::try_new(schema.clone(), columns)?)
         };
-        self.take().into_iter().map(batch).collect()
+        self.kept().iter().map(batch).collect()
     }
 }
 

@@ -1,24 +1,26 @@
 //! Many sources as one stream in merged order.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::SchemaRef;
+use parking_lot::Mutex;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{BlockReader, Filler, Planned};
 use tidegate_structures::memory;
+use tidegate_sync::Stop;
 
-use super::Polled;
 use super::intake::Intake;
 use super::late::late_schema;
 use super::memory::Memory;
 use super::news::News;
 use super::ready::{Ready, Rest, plan};
 use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream, gather_timed};
+use super::{Operator, Step};
 use crate::background::lasting;
 use crate::table::column;
 use crate::time::{self, Bound, Unit};
@@ -117,41 +119,9 @@ impl Merge {
         self.intake.shared.memory.clone()
     }
 
-    /// Hands out the next rows that are ready.
-    pub fn poll(&mut self) -> Result<Polled> {
-        let Some(reader) = self.intake.reader() else { return Err(Error::closed("the merge is closed")) };
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        if self.ready.is_empty() {
-            memory::ready()?;
-            let planning = Planning::new(reader);
-            if planning.blocks.is_empty() {
-                return Ok(if planning.rest == Rest::End { Polled::End } else { Polled::NotYet });
-            }
-            // The rows have left the gate: what fails now would be missing in what follows.
-            let made = Error::catch_unwound(|| make(&self.stream, planning, &self.driver)).flatten();
-            self.ready = made.map_err(|error| self.failed.insert(error.of_operator()).clone())?;
-        }
-        let batch = self.ready.pop_front().expect("rows are ready");
-        self.rows_out += batch.num_rows() as u64;
-        Ok(Polled::Batch(batch))
-    }
-
-    /// The schema of late rows.
-    pub fn late_schema(&self) -> SchemaRef {
-        late_schema(&self.stream)
-    }
-
-    /// The late rows that were not taken yet, by source and position, each with its source, its position and the
-    /// watermark that it came below.
-    pub fn late(&self) -> Result<Vec<RecordBatch>> {
-        self.intake.shared.late.batches(&self.stream)
-    }
-
     /// The number, the time and the missed watermark of the first late row, the times as they are written.
     pub(super) fn first_late(&self) -> Option<(u64, String, String)> {
-        let late = self.late().ok()?;
+        let (late, _) = self.late().ok()?;
         let first = late.first()?;
         let written = |column: usize| array_value_to_string(first.column(column), 0).ok();
         let position = first.column(1).as_primitive::<UInt64Type>().value(0);
@@ -178,6 +148,53 @@ impl Merge {
     pub fn close(&mut self) {
         self.intake.close();
         self.ready.clear();
+    }
+}
+
+impl Operator for Merge {
+    fn driver(&self) -> Driver {
+        self.driver.clone()
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<RecordBatch> {
+        &mut self.ready
+    }
+
+    fn rows_out(&mut self) -> &mut u64 {
+        &mut self.rows_out
+    }
+
+    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        Ok((self.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
+    }
+
+    fn forget_late(&mut self, batches: usize) {
+        self.intake.shared.late.forget(batches);
+    }
+
+    fn is_long(&mut self) -> bool {
+        // A step makes a few batches, whatever there is.
+        false
+    }
+
+    fn pause_by(&mut self, pause: &Stop) {
+        self.driver = self.driver.pausing(pause);
+    }
+
+    fn step(&mut self) -> Result<Step> {
+        let Some(reader) = self.intake.reader() else { return Err(Error::closed("the merge is closed")) };
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        memory::ready()?;
+        let planning = Planning::new(reader);
+        if planning.blocks.is_empty() {
+            return Ok(if planning.rest == Rest::End { Step::End } else { Step::NotYet });
+        }
+        // The rows have left the gate: what fails now would be missing in what follows.
+        let made = Error::catch_unwound(|| make(&self.stream, planning, &self.driver)).flatten();
+        self.ready = made.map_err(|error| self.failed.insert(error.of_operator()).clone())?;
+        Ok(Step::Went)
     }
 }
 
@@ -210,7 +227,7 @@ impl<'a> Planning<'a> {
 fn make(stream: &Stream, planning: Planning<'_>, driver: &Driver) -> Result<VecDeque<RecordBatch>> {
     let threads = if planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
     let planning = Mutex::new(planning);
-    let next = || planning.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || planning.lock().next();
     let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
         std::iter::from_fn(next).map(|(number, blocks)| (number, batch(stream, blocks, filler))).collect::<Vec<_>>()
     })?;

@@ -26,6 +26,7 @@ mod latency;
 mod memory;
 mod merge;
 mod news;
+mod operator;
 mod ordered;
 mod plain;
 mod ready;
@@ -41,26 +42,14 @@ pub use join::{Figure, StreamJoin, StreamJoinStats, StreamOptions};
 pub use memory::Memory;
 pub use merge::{Merge, MergeOptions, MergeStats};
 pub use news::News;
+pub use operator::{Operator, Polled, Step};
 pub use source::{Source, SourceStats};
 pub use streams::{MergeStreams, Reader};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use arrow_array::RecordBatch;
+use parking_lot::{Mutex, MutexGuard};
 pub use tidegate_operators::online_join::Parallelism;
-
-/// What a poll finds.
-#[derive(Debug)]
-pub enum Polled {
-    /// Rows that are final.
-    Batch(RecordBatch),
-    /// Nothing is final that was not handed out; there may be more later.
-    NotYet,
-    /// All sources have closed and everything was handed out.
-    End,
-}
 
 /// A source, which stays whole if a call panics.
 pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
-    source.lock().unwrap_or_else(PoisonError::into_inner)
+    source.lock()
 }

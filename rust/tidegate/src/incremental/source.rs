@@ -9,7 +9,7 @@ use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
-use tidegate_operators::driver::Driver;
+use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Rejected, Run};
 use tidegate_structures::memory;
@@ -186,8 +186,13 @@ impl Source {
         Error::closed(format!("{} is closed: rows cannot follow its end; make a new operator for more", self.name))
     }
 
-    /// Adds rows. All of them are taken, or none when this fails.
-    pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>) -> Result<()> {
+    /// Rows that wait until their source can bring none before them.
+    pub fn rows_held(&self) -> usize {
+        self.reorder.rows()
+    }
+
+    /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested before the first is taken.
+    pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
         if self.gate.is_none() {
             return Err(self.closed());
         }
@@ -198,14 +203,16 @@ impl Source {
             .map(|batch| RecordBatch::try_new(self.stream.schema.clone(), batch.columns().to_vec()))
             .collect::<Result<_, _>>()
             .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
-        let table =
-            Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, Stop::default()))?;
+        let table = Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, stop.clone()))?;
         let mut first = self.rows_in;
         let mut times = Vec::with_capacity(table.batches().len());
         for batch in table.batches() {
             let column = batch.column(self.stream.on);
             times.push(time::chunk_times(&self.name, self.time_field(), column, self.stream.unit, first)?);
             first += batch.num_rows() as u64;
+        }
+        if stop.is_requested() {
+            return Err(Stopped.into());
         }
         // 2. Nor is memory taken beyond the limit.
         let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * self.shared.row_bytes;

@@ -12,10 +12,11 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use tidegate_structures::gate::MAX_SOURCES;
+use tidegate_sync::Stop;
 
 use super::merge::{Merge, MergeOptions, MergeStats};
 use super::source::columns;
-use super::{Polled, lock};
+use super::{Operator, Polled, lock};
 use crate::background::in_background;
 use crate::batches::Next;
 use crate::time::Bound;
@@ -320,7 +321,7 @@ impl State {
             source.close();
             return Ok(None);
         };
-        source.push(schema, vec![batch])?;
+        source.push(schema, vec![batch], &Stop::default())?;
         let stats = source.stats();
         drop(source);
         if stats.rows_late > 0 {

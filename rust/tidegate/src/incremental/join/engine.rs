@@ -24,6 +24,11 @@ pub(in crate::incremental) trait Engine: Debug + Send + Sync {
     /// The rows of the epoch.
     fn epoch_rows(&self) -> usize;
 
+    /// Pairs that may be compared for so many rows until some results are given, at most.
+    fn comparisons_for(&self, rows: usize, _has_condition: bool) -> u64 {
+        rows as u64 * (rows + self.rows(Side::Left) + self.rows(Side::Right)) as u64
+    }
+
     /// Whether the results of all rows of the epoch have been given.
     fn is_done(&self) -> bool;
 

@@ -42,18 +42,19 @@ impl StreamJoin {
         }
     }
 
-    /// The late rows that were not taken yet, by source and position; the columns of the other side are null.
-    pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+    /// The late rows that were not forgotten, by source and position, a batch for each push; the columns of the other side
+    /// are null.
+    pub(super) fn late_batches(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (columns, schema) = self.late_columns()?;
-        let batch = |late: Late| {
+        let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
             let is_left = usize::from(late.source) < self.left_sources;
             let (side, before) = if is_left { ("left", 0) } else { ("right", self.left_sources as u16) };
             let mut arrays: Vec<ArrayRef> = vec![
                 Arc::new(StringArray::from(vec![side; rows])),
                 Arc::new(UInt16Array::from(vec![late.source - before; rows])),
-                Arc::new(UInt64Array::from(late.positions)),
-                cast(&Int64Array::from(late.watermarks), schema.field(3).data_type())?,
+                Arc::new(UInt64Array::from(late.positions.clone())),
+                cast(&Int64Array::from(late.watermarks.clone()), schema.field(3).data_type())?,
             ];
             for (column, field) in columns.iter().zip(&schema.fields()[4..]) {
                 let own = match *column {
@@ -68,7 +69,7 @@ impl StreamJoin {
             }
             Ok(RecordBatch::try_new(schema.clone(), arrays)?)
         };
-        let batches = self.intake.shared.late.take().into_iter().map(batch).collect::<Result<_>>()?;
+        let batches = self.intake.shared.late.kept().iter().map(batch).collect::<Result<_>>()?;
         Ok((batches, schema))
     }
 }

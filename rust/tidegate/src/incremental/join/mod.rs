@@ -13,25 +13,27 @@ mod state;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parking_lot::Mutex;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::matches::How;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory;
+use tidegate_sync::Stop;
 
-use super::Polled;
 use super::explanation::Explanation;
 use super::intake::Intake;
 use super::latency::Latency;
 use super::memory::Memory;
 use super::news::News;
 use super::ready::{ReadyRun, ReadyRuns, Rest, plan};
-use super::source::{ROW_BYTES, Source, SourceStats, Stream, gather_batch};
+use super::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream, gather_batch};
 use super::store::Store;
+use super::{Operator, Step};
 use crate::background::lasting;
 use crate::gather::concat_rows;
 use crate::interleave::{NO_PLACE, Place};
@@ -45,6 +47,9 @@ use maker::{Maker, cuts, long_columns};
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
 const EPOCH_ROWS: usize = 1 << 17;
+
+/// Pairs that may be compared, or rows that may come out, in work that is done at once: some milliseconds' worth.
+const LITTLE: u64 = 1 << 20;
 
 /// What an incremental join is asked for, beside the query.
 #[derive(Clone, Debug)]
@@ -90,8 +95,15 @@ pub struct StreamJoin {
     intake: Intake,
     stores: [Store; 2],
     engine: Box<dyn Engine>,
+    /// Rows taken from the gate that are the next epoch, and how their reading ended.
+    pending: Vec<Planned<SourceRun>>,
+    rest: Rest,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
+    /// Whether the engine gives what it holds back, to be filled again then.
+    releasing: bool,
+    /// The watermark up to which rows have been settled without any that followed.
+    settled: Option<i64>,
     ready: VecDeque<RecordBatch>,
     driver: Driver,
     latency: Latency,
@@ -162,7 +174,11 @@ impl StreamJoin {
             intake: Intake::new(streams, memory, ROW_BYTES + engine.row_bytes())?,
             stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
             engine,
+            pending: Vec::new(),
+            rest: Rest::NotYet,
             epoch: None,
+            releasing: false,
+            settled: None,
             ready: VecDeque::new(),
             driver: lasting(*threads, options.pin)?,
             latency: Latency::default(),
@@ -201,29 +217,8 @@ impl StreamJoin {
         self.intake.shared.news.clone()
     }
 
-    /// Hands out the next results that are final.
-    pub fn poll(&mut self) -> Result<Polled> {
-        loop {
-            if let Some(batch) = self.ready.pop_front() {
-                self.rows_out += batch.num_rows() as u64;
-                return Ok(Polled::Batch(batch));
-            }
-            match self.step()? {
-                Step::NotYet if self.ready.is_empty() => return Ok(Polled::NotYet),
-                Step::End if self.ready.is_empty() => return Ok(Polled::End),
-                Step::Went | Step::NotYet | Step::End => {}
-            }
-        }
-    }
-
-    /// Joins all that is ready, and keeps the results for later polls.
-    fn catch_up(&mut self) -> Result<()> {
-        while let Step::Went = self.step()? {}
-        Ok(())
-    }
-
     /// Goes one step on. What fails once stays so: rows would be missing in what follows.
-    fn step(&mut self) -> Result<Step> {
+    fn step_on(&mut self) -> Result<Step> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -242,14 +237,22 @@ impl StreamJoin {
 
     fn try_step(&mut self) -> Result<Step> {
         // 1. An epoch is joined until all of its results are made.
-        if self.epoch.is_some() {
+        if self.is_joining() {
             self.within(self.engine.epoch_rows(), Self::go_on)?;
             return Ok(Step::Went);
         }
+        if std::mem::take(&mut self.releasing) {
+            self.settle(self.intake.watermark())?;
+            let [left, right] = [self.stores[0].rows()?, self.stores[1].rows()?];
+            self.engine.refill([&left, &right])?;
+            return Ok(Step::Went);
+        }
         // 2. The next epoch is what is ready now.
-        let (blocks, rest) = self.intake.reader().map_or((Vec::new(), Rest::End), |reader| plan(reader, EPOCH_ROWS));
+        self.look_ahead();
+        let blocks = std::mem::take(&mut self.pending);
         if !blocks.is_empty() {
             let rows = blocks.iter().map(Planned::len).sum();
+            self.settled = None;
             self.within(rows, |join| {
                 let ready = ReadyRuns::new(&blocks, &join.driver.fit(rows))?;
                 drop(blocks);
@@ -259,25 +262,42 @@ impl StreamJoin {
             return Ok(Step::Went);
         }
         // 3. At the end, what was held back.
-        if rest == Rest::End && self.engine.holds_back() {
-            self.flush()?;
+        if self.rest == Rest::End && self.engine.holds_back() {
+            self.engine.flush();
+            return Ok(Step::Went);
         }
         // 4. Rows that only results held back are kept for, where a source finds no room.
-        if rest == Rest::NotYet && self.engine.holds_back() && self.intake.shared.memory.take_refused() {
-            self.release()?;
+        let memory = &self.intake.shared.memory;
+        if self.rest == Rest::NotYet && self.engine.holds_back() && memory.take_refused() {
+            self.release();
+            return Ok(Step::Went);
         }
-        // 5. Promises alone may settle that rows remain without a match.
-        self.settle(if rest == Rest::End { None } else { self.intake.watermark() })?;
-        Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
+        // 5. Promises alone may settle that rows remain without a match, and little memory that stores are made smaller.
+        let now = if self.rest == Rest::End { None } else { self.intake.watermark() };
+        if now.is_none() || now != self.settled || memory.is_short() {
+            self.settle(now)?;
+            self.settled = now;
+        }
+        Ok(if self.rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
-    /// Gives the results that the engine holds back.
-    fn flush(&mut self) -> Result<()> {
+    /// Has the engine give what it holds back in the next steps, and go on as if it had not.
+    pub(super) fn release(&mut self) {
         self.engine.flush();
-        while !self.engine.is_done() {
-            self.advance()?;
+        self.releasing = true;
+    }
+
+    /// Whether an epoch, or what the engine held back, is being joined.
+    fn is_joining(&self) -> bool {
+        self.epoch.is_some() || !self.engine.is_done()
+    }
+
+    /// Takes what is ready now from the gate, unless there is something already.
+    fn look_ahead(&mut self) {
+        if self.pending.is_empty() {
+            (self.pending, self.rest) =
+                self.intake.reader().map_or((Vec::new(), Rest::End), |reader| plan(reader, EPOCH_ROWS));
         }
-        Ok(())
     }
 
     /// Does the work of so many rows: on the caller's thread, or on one of those that last, near the others.
@@ -398,6 +418,7 @@ impl StreamJoin {
     pub fn close(&mut self) {
         self.failed = Some(Error::closed("the join is closed"));
         self.intake.close();
+        self.pending.clear();
         self.ready.clear();
         self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
     }
@@ -408,11 +429,53 @@ fn first(engine: &dyn Engine) -> [u64; 2] {
     [engine.first(Side::Left), engine.first(Side::Right)]
 }
 
-/// How far a step went; it may have made results whatever it says.
-enum Step {
-    Went,
-    NotYet,
-    End,
+impl Operator for StreamJoin {
+    fn driver(&self) -> Driver {
+        self.driver.clone()
+    }
+
+    fn ready(&mut self) -> &mut VecDeque<RecordBatch> {
+        &mut self.ready
+    }
+
+    fn rows_out(&mut self) -> &mut u64 {
+        &mut self.rows_out
+    }
+
+    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        self.late_batches()
+    }
+
+    fn forget_late(&mut self, batches: usize) {
+        self.intake.shared.late.forget(batches);
+    }
+
+    fn is_long(&mut self) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        let kept = (self.engine.rows(Side::Left) + self.engine.rows(Side::Right)) as u64;
+        let is_flushing = self.epoch.is_none() && (self.is_joining() || self.releasing);
+        let rows = if self.is_joining() || self.releasing {
+            self.engine.epoch_rows()
+        } else {
+            self.look_ahead();
+            self.pending.iter().map(Planned::len).sum()
+        };
+        // All rows that are kept may come out without a match; those held back have not met all others.
+        let settles = self.how != How::Inner && (rows > 0 || self.settled != self.intake.watermark());
+        let flushes = is_flushing || (self.engine.holds_back() && rows == 0);
+        let rows = if flushes { kept as usize } else { rows };
+        (settles && kept > LITTLE) || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
+    }
+
+    fn pause_by(&mut self, pause: &Stop) {
+        self.driver = self.driver.pausing(pause);
+    }
+
+    fn step(&mut self) -> Result<Step> {
+        self.step_on()
+    }
 }
 
 /// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of both sides.

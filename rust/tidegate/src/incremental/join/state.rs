@@ -11,11 +11,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use arrow_select::concat::concat_batches;
+use tidegate_operators::driver::Stopped;
 use tidegate_operators::incremental::Side;
+use tidegate_sync::Stop;
 
 use super::engine::RestoredRows;
 use super::maker::BATCH_ROWS;
 use super::{Query, StreamJoin, StreamOptions, first};
+use crate::incremental::Operator;
 use crate::incremental::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::incremental::source::{batch_bytes, columns};
 use crate::join::JoinOptions;
@@ -45,10 +48,21 @@ pub(super) fn describe(query: &Query<'_>, left: &Schema, right: &Schema, options
 
 impl StreamJoin {
     /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had happened. All that is ready
-    /// is joined first; its results are in the snapshot until they are polled.
-    pub fn snapshot(&mut self) -> Result<Vec<u8>> {
-        self.catch_up()?;
-        self.whole(Self::release)?;
+    /// is joined first; its results are in the snapshot until they are polled. When `pause` is requested this fails, and a
+    /// later call goes on.
+    pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
+        self.catch_up(pause)?;
+        // What the engine holds back may depend on threads.
+        if self.engine.holds_back() {
+            self.release();
+        }
+        // Rows that have come since are none of this snapshot's.
+        while self.is_joining() || self.releasing {
+            if pause.is_requested() {
+                return Err(Stopped.into());
+            }
+            self.step()?;
+        }
         let mut writer = Writer::new(&self.query);
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
@@ -59,17 +73,6 @@ impl StreamJoin {
         writer.number(self.ready.len() as u64);
         self.ready.iter().try_for_each(|batch| writer.table(batch))?;
         Ok(writer.finish())
-    }
-
-    /// Gives what the engine holds back, since what that is may depend on threads.
-    pub(super) fn release(&mut self) -> Result<()> {
-        if self.engine.holds_back() {
-            self.flush()?;
-            self.settle(self.intake.watermark())?;
-            let [left, right] = [self.stores[0].rows()?, self.stores[1].rows()?];
-            self.engine.refill([&left, &right])?;
-        }
-        Ok(())
     }
 
     /// The results that were not handed out, cut such that it depends on nothing but their number: threads show in where
@@ -91,8 +94,8 @@ impl StreamJoin {
     }
 
     /// Goes on from a snapshot of the same query; this join must not have been used. When this fails, the join is as it was
-    /// before, or closed.
-    pub fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
+    /// before, or closed; it is as it was when `stop` is requested before all is read.
+    pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -116,6 +119,9 @@ impl StreamJoin {
             return Err(damaged("results are longer than they are made"));
         }
         reader.finish()?;
+        if stop.is_requested() {
+            return Err(Stopped.into());
+        }
         // 2. There is room for all.
         let bytes = |rows: &RestoredRows| batch_bytes(&rows.batch) + rows.ts.len() * self.intake.shared.row_bytes;
         let bytes = rows.each_ref().map(bytes);

@@ -8,10 +8,12 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::matches::How;
+use tidegate_sync::Stop;
 
 use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
 use super::{Query, StreamJoin, StreamOptions};
 use crate::Result;
+use crate::incremental::Operator;
 use crate::incremental::explanation::Explanation;
 use crate::join::JoinOptions;
 use crate::time::Unit;
@@ -107,11 +109,11 @@ fn join() -> StreamJoin {
 #[test]
 fn a_panic_is_an_error_and_stays_one() {
     let mut join = join();
-    let schema = join.sources()[0].lock().expect("a source").schema().clone();
+    let schema = join.sources()[0].lock().schema().clone();
     let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).expect("rows");
     for source in join.sources() {
-        let mut source = source.lock().expect("a source");
-        source.push(&schema, vec![rows.clone()]).expect("rows in order");
+        let mut source = source.lock();
+        source.push(&schema, vec![rows.clone()], &Stop::default()).expect("rows in order");
         source.close();
     }
     let first = join.poll().expect_err("the engine is broken");
@@ -123,25 +125,25 @@ fn a_panic_is_an_error_and_stays_one() {
 
 #[test]
 fn a_join_whose_restore_failed_half_way_is_closed() {
-    let snapshot = join().snapshot().expect("no rows");
+    let snapshot = join().snapshot(&Stop::default()).expect("no rows");
     let mut other = join();
-    let error = other.restore(&snapshot).expect_err("the engine is broken");
+    let error = other.restore(&snapshot, &Stop::default()).expect_err("the engine is broken");
     assert!(error.is_bug(), "{error}");
     assert!(other.poll().expect_err("it is closed").is_closed());
-    assert!(other.restore(&snapshot).expect_err("it is closed").is_closed());
+    assert!(other.restore(&snapshot, &Stop::default()).expect_err("it is closed").is_closed());
     assert_eq!(other.memory().held(), 0);
 }
 
 #[test]
 fn a_join_that_refused_a_snapshot_is_as_it_was() {
-    let mut snapshot = join().snapshot().expect("no rows");
+    let mut snapshot = join().snapshot(&Stop::default()).expect("no rows");
     let content = snapshot.len() - 4;
     // The number of results that were not handed out.
     snapshot[content - 1] = 0xff;
     let checksum = crc32fast::hash(&snapshot[..content]);
     snapshot[content..].copy_from_slice(&checksum.to_le_bytes());
     let mut other = join();
-    let error = other.restore(&snapshot).expect_err("no snapshot has as many results");
+    let error = other.restore(&snapshot, &Stop::default()).expect_err("no snapshot has as many results");
     assert!(error.is_state(), "{error}");
     assert!(matches!(other.poll(), Ok(crate::incremental::Polled::NotYet)));
 }

@@ -1,0 +1,179 @@
+//! What Python holds of an incremental operator: who may use it when, and how Ctrl-C ends a call.
+//!
+//! A call waits for its turn and then works on its own thread, if that is a matter of milliseconds, or lets one of the
+//! operator's threads work and looks for signals meanwhile. When a signal handler raises, the call asks the work to
+//! rest, and ends at once. The work goes on to the end of its step or to where it can rest, whichever comes first, and
+//! keeps what it has found: nothing is lost, and the next call goes on from there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use pyo3::prelude::*;
+use pyo3_arrow::{PyRecordBatch, PyTable};
+use tidegate::incremental::{News, Operator, Polled};
+use tidegate::{Driver, Error, Result, Stop};
+
+use crate::error::raise;
+use crate::interrupt::{PATIENCE, run_on};
+
+/// Something that one call at a time may use.
+pub(crate) type Guard<T> = ArcMutexGuard<RawMutex, T>;
+
+/// Waits for its turn to use something, looking for signals meanwhile.
+pub(crate) fn hold<T: Send + 'static>(py: Python<'_>, shared: &Arc<Mutex<T>>) -> PyResult<Guard<T>> {
+    loop {
+        if let Some(guard) = py.detach(|| shared.try_lock_arc_for(PATIENCE)) {
+            return Ok(guard);
+        }
+        py.check_signals()?;
+    }
+}
+
+/// Calls `work` with something on this thread, without the GIL, once it is its turn. For work of milliseconds.
+pub(crate) fn briefly<T: Send + 'static, R: Send>(
+    py: Python<'_>,
+    shared: &Arc<Mutex<T>>,
+    work: impl FnOnce(&mut T) -> Result<R> + Send,
+) -> PyResult<R> {
+    let mut work = Some(work);
+    loop {
+        let done = py.detach(|| {
+            let mut guard = shared.try_lock_for(PATIENCE)?;
+            let work = work.take().expect("it is called once");
+            Some(catch_unwind(AssertUnwindSafe(|| work(&mut guard))))
+        });
+        if let Some(outcome) = done {
+            return outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise);
+        }
+        py.check_signals()?;
+    }
+}
+
+/// An operator as the objects of its class hold it.
+pub(crate) struct Handle<T> {
+    operator: Arc<Mutex<T>>,
+    driver: Driver,
+    news: Arc<News>,
+    /// What a poll that works is asked to rest by.
+    polling: Mutex<Stop>,
+    process: u32,
+    /// What the operator is called.
+    what: &'static str,
+}
+
+impl<T: Operator + Send + 'static> Handle<T> {
+    pub(crate) fn new(news: Arc<News>, operator: T, what: &'static str) -> Self {
+        let driver = operator.driver();
+        let operator = Arc::new(Mutex::new(operator));
+        Handle { operator, driver, news, polling: Mutex::default(), process: std::process::id(), what }
+    }
+
+    /// Refuses an operator of a process that has forked: the child has neither its threads nor its locks.
+    pub(crate) fn check(&self) -> PyResult<()> {
+        check_process(self.process, self.what)
+    }
+
+    /// Calls `work` with the operator on this thread. For work of milliseconds.
+    pub(crate) fn briefly<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut T) -> Result<R> + Send,
+    ) -> PyResult<R> {
+        self.check()?;
+        briefly(py, &self.operator, work)
+    }
+
+    /// Calls `work` with the operator on one of its threads. It should end early once the stop is requested that it is
+    /// given, and leave the operator as it was or such that it can go on.
+    pub(crate) fn at_length<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        stop: &Stop,
+        work: impl FnOnce(&mut T, &Stop) -> Result<R> + Send + 'static,
+    ) -> PyResult<R> {
+        self.check()?;
+        // Before a thread is taken: those that wait for each other's work must not wait for their turn, too.
+        let mut guard = hold(py, &self.operator)?;
+        let asked = stop.clone();
+        run_on(py, stop, Some(&self.driver), move || work(&mut guard, &asked))
+    }
+
+    fn find(&self, py: Python<'_>) -> PyResult<Polled> {
+        loop {
+            // A signal that has come is told before a batch is taken, and not while it is handed out.
+            py.check_signals()?;
+            if let Some(polled) = self.briefly(py, |operator| operator.poll_shortly())? {
+                return Ok(polled);
+            }
+            let pause = Stop::default();
+            *self.polling.lock() = pause.clone();
+            if let Some(polled) = self.at_length(py, &pause, |operator, pause| operator.work(pause))? {
+                return Ok(polled);
+            }
+        }
+    }
+
+    /// Hands out a batch, or takes it back where that fails: it may run Python code, in which a signal handler raises. A
+    /// signal that has come meanwhile is told here, and not once the batch is nobody's.
+    fn hand_out<'py>(&self, py: Python<'py>, batch: RecordBatch) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
+        let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
+        if handed_out.is_err() {
+            py.detach(|| self.operator.lock().take_back(batch));
+        }
+        handed_out.map(Some)
+    }
+
+    /// Hands out the next batch, if it is there.
+    pub(crate) fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.find(py)? {
+            Polled::Batch(batch) => self.hand_out(py, batch),
+            Polled::NotYet | Polled::End => Ok(None),
+        }
+    }
+
+    /// Hands out the next batch, and waits until there is one, or the end.
+    pub(crate) fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            let seen = self.news.count();
+            match self.find(py)? {
+                Polled::Batch(batch) => return self.hand_out(py, batch),
+                Polled::End => return Ok(None),
+                Polled::NotYet => py.detach(|| self.news.wait(seen, PATIENCE)),
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Hands out the late rows, which are forgotten once they have arrived.
+    pub(crate) fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.check()?;
+        let guard = hold(py, &self.operator)?;
+        let stop = Stop::default();
+        let work = move || guard.late().map(|late| (guard, late));
+        let (mut guard, (batches, schema)) = run_on(py, &stop, Some(&self.driver), work)?;
+        let count = batches.len();
+        let late = PyTable::try_new(batches, schema)?.into_pyarrow(py)?;
+        guard.forget_late(count);
+        Ok(late)
+    }
+
+    /// Drops what is held. A poll of another thread rests first.
+    pub(crate) fn close(&self, py: Python<'_>, close: impl FnOnce(&mut T) + Send) -> PyResult<()> {
+        self.polling.lock().request();
+        self.briefly(py, |operator| {
+            close(operator);
+            Ok(())
+        })
+    }
+}
+
+/// Refuses handles of a process that has forked: the child has neither their threads nor their locks.
+pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
+    if made_in == std::process::id() {
+        return Ok(());
+    }
+    Err(raise(Error::closed(format!("this {what} was made before the process forked; make one in the child"))))
+}
