@@ -33,7 +33,7 @@ pub(super) fn plain_type(data_type: &DataType) -> DataType {
 }
 
 /// The types of the children of an array.
-fn children(data_type: &DataType) -> Vec<&DataType> {
+pub(super) fn children(data_type: &DataType) -> Vec<&DataType> {
     match data_type {
         DataType::List(item)
         | DataType::LargeList(item)

@@ -13,11 +13,11 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::read_record_batch;
 use arrow_ipc::writer::StreamWriter;
 use arrow_ipc::{Message, MetadataVersion, root_as_message};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take;
 use tidegate_structures::memory::{self, OutOfMemory};
 
-use super::plain::{from_plain, plain_type, to_plain};
+use super::plain::{children, from_plain, plain_type, to_plain};
 use super::source::batch_bytes;
 use crate::Result;
 
@@ -61,9 +61,9 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
     if rest != [&CONTINUES[..], &[0; 4]].concat() {
         return Err("it does not end with its rows".to_owned());
     }
-    check(&message, body.len())?;
-    let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     let (plain, none) = (plain_schema(schema), HashMap::new());
+    check(&message, body.len(), &plain)?;
+    let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     let rows = read_record_batch(&Buffer::from(body), rows, plain, &none, None, &message.version())
         .map_err(|error| error.to_string())?;
     let columns = rows.columns().iter().zip(schema.fields());
@@ -79,8 +79,8 @@ fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
     length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| "it ends early".to_owned())
 }
 
-/// Whether a record batch is as [`write`] writes them, and its buffers lie within its body.
-fn check(message: &Message<'_>, body: usize) -> Result<(), String> {
+/// Whether a record batch is as [`write`] writes those of a schema, and its buffers lie within its body.
+fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
     let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
         return Err("it is compressed, or of another version of Arrow".to_owned());
@@ -94,6 +94,9 @@ fn check(message: &Message<'_>, body: usize) -> Result<(), String> {
         return Err("a buffer ends beyond its rows".to_owned());
     }
     let nodes = rows.nodes().ok_or("it has no columns")?;
+    if nodes.len() != schema.fields().iter().map(|field| nodes_of(field.data_type())).sum() {
+        return Err("it has other columns".to_owned());
+    }
     // Nulls and runs take no bytes of their own.
     let most = i64::from(i32::MAX).saturating_add(8 * body as i64);
     let is_length = |length: i64, nulls: i64| (0..=most).contains(&length) && (0..=length).contains(&nulls);
@@ -105,6 +108,11 @@ fn check(message: &Message<'_>, body: usize) -> Result<(), String> {
         return Err("a column of views has no such number of buffers".to_owned());
     }
     Ok(())
+}
+
+/// How many columns a message describes for one of this type, which has others in it.
+fn nodes_of(data_type: &DataType) -> usize {
+    1 + children(data_type).into_iter().map(nodes_of).sum::<usize>()
 }
 
 /// The schema without dictionaries.
