@@ -14,6 +14,7 @@ use loom::thread;
 use tidegate_operators::driver::Turn;
 use tidegate_operators::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate, Window};
 use tidegate_operators::incremental::Side;
+use tidegate_sync::explore;
 
 /// Rows without values.
 #[derive(Debug, Default)]
@@ -54,9 +55,7 @@ impl Predicate for Any {
 
 /// Feeds a chain one row a side, and a punctuation, and steps node 0 here and the other on a thread of its own.
 fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(move || {
+    explore(Some(2), move || {
         let window = Window::Rows { left: 2, right: 2 };
         let mut chain = Chain::new(std::sync::Arc::new(Any), window, algorithm, nodes, true);
         let over = Arc::new(AtomicBool::new(false));

@@ -13,13 +13,7 @@ use loom::thread;
 use tidegate_operators::driver::Turn;
 use tidegate_operators::index_join::{TaskJoin, TaskOptions, TaskRow, Worker};
 use tidegate_structures::index::{Probe, SharedPimTree};
-use tidegate_sync::Prefix;
-
-fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
-}
+use tidegate_sync::{Prefix, explore};
 
 fn probe(low: i64, high: i64, upto: u32) -> Probe {
     Probe { low, high, from: 0, to: upto }
@@ -44,7 +38,7 @@ fn two_subindexes() -> SharedPimTree {
 /// Rows enter on both sides of the border between two subindexes while a search goes over it.
 #[test]
 fn loom_insert_and_search_across_a_subindex_boundary() {
-    check(3, || {
+    explore(Some(3), || {
         let tree = Arc::new(two_subindexes());
         let inserter = thread::spawn({
             let tree = tree.clone();
@@ -66,7 +60,7 @@ fn loom_insert_and_search_across_a_subindex_boundary() {
 /// others from the window.
 #[test]
 fn loom_rows_before_the_edge_are_in_the_index() {
-    check(3, || {
+    explore(Some(3), || {
         let tree = Arc::new(SharedPimTree::default());
         let indexed = Arc::new(Prefix::new(2));
         let threads: Vec<_> = (0..2)
@@ -88,7 +82,7 @@ fn loom_rows_before_the_edge_are_in_the_index() {
 
 /// Lets two threads do the tasks of some rows of one stream, all of them with one key: each row matches all before it.
 fn model(rows: u32, before: u32, options: TaskOptions) {
-    check(2, move || {
+    explore(Some(2), move || {
         let row = |number: u32| TaskRow { side: 0, other: 0, number, key: Some(7), probe: probe(7, 7, number) };
         let mut join = TaskJoin::new(1, options);
         // Some are there already, so that an index is nearly full.

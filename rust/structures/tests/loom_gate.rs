@@ -17,6 +17,7 @@ use loom::thread;
 use tidegate_structures::gate::{
     BlockGate, BlockReader, BlockSource, Next, Reader, Rejected, ScaleGate, SharedReader, Source,
 };
+use tidegate_sync::explore;
 
 /// A payload that counts those alive.
 struct Counted(Arc<AtomicUsize>);
@@ -34,11 +35,9 @@ impl Drop for Counted {
     }
 }
 
-/// Runs `model`; every payload that it makes must be dropped at its end.
+/// Explores `model`; every payload that it makes must be dropped at its end.
 fn check(preemptions: usize, model: impl Fn(&Arc<AtomicUsize>) + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(move || {
+    explore(Some(preemptions), move || {
         let alive = Arc::new(AtomicUsize::new(0));
         model(&alive);
         assert_eq!(alive.load(Ordering::Relaxed), 0, "payloads alive after the gate is gone");

@@ -10,6 +10,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use tidegate_structures::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
+use tidegate_sync::explore;
 
 /// A window that counts its updates, and those alive.
 struct Window {
@@ -32,14 +33,12 @@ fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     (start, windows)
 }
 
-/// Runs `model` with a hive; every window that it makes must be dropped at its end.
+/// Explores `model` with a hive; every window that it makes must be dropped at its end.
 fn check<F, R>(preemptions: usize, writers: usize, model: F)
 where
     F: Fn(Vec<Writer>, Reader) -> R + Send + Sync + 'static,
 {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(move || {
+    explore(Some(preemptions), move || {
         let alive = Arc::new(AtomicUsize::new(0));
         let made = alive.clone();
         let new = move || {

@@ -5,6 +5,8 @@
 pub mod atomic;
 mod budget;
 mod counter;
+#[cfg(loom)]
+mod explore;
 mod high_water;
 mod lock;
 mod once_link;
@@ -19,6 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub use budget::{Budget, Charge, Exceeded};
 pub use counter::Counter;
 pub use crossbeam_utils::{Backoff, CachePadded};
+#[cfg(loom)]
+pub use explore::explore;
 pub use high_water::HighWater;
 pub use lock::Lock;
 pub use once_link::OnceLink;

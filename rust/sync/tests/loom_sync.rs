@@ -8,7 +8,7 @@
 
 use loom::thread;
 use tidegate_sync::atomic::{Arc, RaceCell};
-use tidegate_sync::{HighWater, OnceLink, Stack, TryLock, ring};
+use tidegate_sync::{HighWater, OnceLink, Stack, TryLock, explore, ring};
 
 /// A number behind a checked cell, and an `Arc` that loom sees leak.
 struct Cell {
@@ -37,7 +37,7 @@ impl Cell {
 
 #[test]
 fn loom_once_link_one_wins_and_all_see_it() {
-    loom::model(|| {
+    explore(None, || {
         let link = Arc::new(OnceLink::default());
         let setters: Vec<_> = [1, 2]
             .into_iter()
@@ -60,7 +60,7 @@ fn loom_once_link_one_wins_and_all_see_it() {
 
 #[test]
 fn loom_once_link_value_outlives_the_link_for_who_has_it() {
-    loom::model(|| {
+    explore(None, || {
         let link = OnceLink::default();
         link.set(Arc::new(Cell::new(7))).ok().expect("the link is empty");
         let link = Arc::new(link);
@@ -79,7 +79,7 @@ fn loom_once_link_value_outlives_the_link_for_who_has_it() {
 
 #[test]
 fn loom_stack_takes_all_that_was_pushed() {
-    loom::model(|| {
+    explore(None, || {
         let stack = Arc::new(Stack::default());
         let pushers: Vec<_> = [1, 2]
             .into_iter()
@@ -100,7 +100,7 @@ fn loom_stack_takes_all_that_was_pushed() {
 
 #[test]
 fn loom_try_lock_lets_one_in() {
-    loom::model(|| {
+    explore(None, || {
         let lock = Arc::new(TryLock::new(Cell::new(0)));
         let add = |lock: &TryLock<Cell>| {
             // SAFETY: the lock lets one thread in.
@@ -118,7 +118,7 @@ fn loom_try_lock_lets_one_in() {
 
 #[test]
 fn loom_ring_gives_each_value_once_and_in_order() {
-    loom::model(|| {
+    explore(None, || {
         let (mut sender, mut receiver) = ring(2);
         let feeding = thread::spawn(move || {
             for number in 1..=4 {
@@ -145,7 +145,7 @@ fn loom_ring_gives_each_value_once_and_in_order() {
 
 #[test]
 fn loom_ring_outlived_by_either_end() {
-    loom::model(|| {
+    explore(None, || {
         let (mut sender, mut receiver) = ring(2);
         let feeding = thread::spawn(move || {
             assert!(sender.send(Cell::new(1)).is_ok());
@@ -160,7 +160,7 @@ fn loom_ring_outlived_by_either_end() {
 
 #[test]
 fn loom_high_water_shows_what_was_done_before() {
-    loom::model(|| {
+    explore(None, || {
         let shared = Arc::new((HighWater::default(), Cell::new(0)));
         let raiser = {
             let shared = shared.clone();
