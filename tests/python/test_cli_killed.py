@@ -50,6 +50,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def content(state: Path) -> bytes:
+    """The bytes of a state, none where there is no such file."""
+    return state.read_bytes() if state.exists() else b""
+
+
 @pytest.mark.parametrize(
     ("query", "out"),
     [*(("join", out) for out in OUTPUTS), ("aggregate", "out.csv"), ("aggregate", "out/")],
@@ -58,28 +63,32 @@ def test_each_row_comes_once(folder, processes, query, out):
     draw = campaign.rng(f"kills of {query} {out}")
     growing = Growing(folder)
     arguments = command(query, out, "--quiet")
+    state = folder / "state"
     wrote = 0
     for _ in range(KILLS):
-        before = (folder / "state").read_bytes() if (folder / "state").exists() else b""
-        process = processes.Process(target=follow_here, args=(str(folder), arguments))
+        before = content(state)
+        process = processes.Process(target=follow_here, args=(str(folder), arguments), daemon=True)
         process.start()
-        # From before the first step of a run to some dozens of checkpoints.
-        end = time.monotonic() + draw.choice([0.05, 0.2, 0.5, 1]) * draw.random()
-        is_known = draw.random() < 0.7
+        # Most runs are killed some time after their first checkpoint, some as soon as they begin.
+        begins = draw.random() < 0.7
+        after = draw.choice([0.05, 0.2, 0.5, 1]) * draw.random()
+        end = time.monotonic() + (PATIENCE if begins else after)
         # A run that goes on reads all batches again, for their dictionaries.
         steps = 60
-        while time.monotonic() < end or (is_known and not (folder / "state").exists()):
+        while time.monotonic() < end:
             assert process.is_alive()
+            if begins and content(state) != before:
+                begins, end = False, time.monotonic() + after
             if steps:
                 steps -= 1
                 growing.grow(draw.choice([1, 5, 20]))
             time.sleep(0.001)
+        assert not begins, "no checkpoint was written"
         process.kill()
         process.join(PATIENCE)
         assert process.exitcode == -9
         process.close()
-        after = (folder / "state").read_bytes() if (folder / "state").exists() else b""
-        wrote += before != after
+        wrote += content(state) != before
     growing.grow(50)
     growing.end()
     result = run(*arguments)
@@ -88,5 +97,4 @@ def test_each_row_comes_once(folder, processes, query, out):
     parts = {f"out/{path.name}" for path in (folder / "out").glob("part-*.parquet")}
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert found == {*INPUTS, out.rstrip("/"), *parts}
-    # Not all were killed before they wrote anything.
-    assert wrote > KILLS // 5
+    assert wrote > KILLS // 5, "nearly all were killed before they wrote anything"

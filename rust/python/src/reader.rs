@@ -74,9 +74,10 @@ impl Stream {
     }
 
     /// Hands out a batch, or keeps it for the next read where that fails: it may run Python code, in which a signal
-    /// handler raises.
+    /// handler raises. A signal that has come meanwhile is told here, and not once the batch is nobody's.
     fn hand_out<'py>(&self, py: Python<'py>, batch: RecordBatch) -> PyResult<Option<Bound<'py, PyAny>>> {
         let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
+        let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
             self.returned().push(batch);
         }
