@@ -18,7 +18,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -100,10 +100,20 @@ class _Flushing:
 # Outputs that a state knows
 
 
+@dataclass(frozen=True)
+class Parts:
+    """How many parts a folder has, and by what they and the folder are known again."""
+
+    parts: int
+    sizes: str
+    device: int
+    inode: int
+
+
 class Live(Batches, Protocol):
     """An output of which a state says how much of it counts."""
 
-    def prepare(self) -> dict[str, Any]:
+    def prepare(self) -> Mark | Parts:
         """Make all that was written last, and tell how it is known again."""
 
     def publish(self) -> None:
@@ -124,7 +134,7 @@ class Target:
 
 
 @contextmanager
-def live_output(target: Target, known: dict[str, Any] | None) -> Iterator[Live]:
+def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
     """Begin an output, or go on with the one that a state knows.
 
     Raises:
@@ -132,9 +142,12 @@ def live_output(target: Target, known: dict[str, Any] | None) -> Iterator[Live]:
         TidegateError: There is such a file already, or it cannot be written.
     """
     path, layout = target.path, target.layout
+    if known is not None and isinstance(known, Parts) != (layout is Format.PARQUET):
+        message = f"{path}: the state is of an output of another kind; {ANEW}"
+        raise StateError(message)
     with naming(str(path), f"cannot be written as {layout}"):
         if layout is Format.PARQUET:
-            parts = LiveParts(target, known)
+            parts = LiveParts(target, known if isinstance(known, Parts) else None)
             try:
                 yield parts
             except BaseException:
@@ -146,7 +159,7 @@ def live_output(target: Target, known: dict[str, Any] | None) -> Iterator[Live]:
             raise StateError(message)
         with path.open("r+b" if path.exists() else "x+b") as file:
             try:
-                yield LiveFile(file, target, known)
+                yield LiveFile(file, target, known if isinstance(known, Mark) else None)
                 file.flush()
             except BaseException:
                 send_to_nowhere(file)
@@ -156,7 +169,7 @@ def live_output(target: Target, known: dict[str, Any] | None) -> Iterator[Live]:
 class LiveFile:
     """CSV or an Arrow stream, which goes on behind what a state counts."""
 
-    def __init__(self, file: IO[bytes], target: Target, known: dict[str, Any] | None) -> None:
+    def __init__(self, file: IO[bytes], target: Target, known: Mark | None) -> None:
         self._file = file
         self._folder = target.path.resolve().parent
         beginning = _beginning(target.layout, target.schema)
@@ -167,11 +180,10 @@ class LiveFile:
             file.write(beginning)
             edges.add(beginning)
         else:
-            mark = Mark(**known)
-            _check_mark(target.path, file.fileno(), mark, beginning)
-            file.truncate(mark.position)
-            file.seek(mark.position)
-            edges = Edges.of(file.fileno(), mark.position)
+            _check_mark(target.path, file.fileno(), known, beginning)
+            file.truncate(known.position)
+            file.seek(known.position)
+            edges = Edges.of(file.fileno(), known.position)
         # A writer writes a beginning of its own, and there is one already.
         self._body = _Body(file, edges, beginning)
         self._writer = _writer(
@@ -183,12 +195,12 @@ class LiveFile:
         self._writer.write_batch(batch)
         self._file.flush()
 
-    def prepare(self) -> dict[str, Any]:
+    def prepare(self) -> Mark:
         """Make all that was written last, and tell how it is known again."""
         _sync(self._file)
         sync_folder(self._folder)
         found, edges = os.fstat(self._file.fileno()), self._body.edges
-        return asdict(Mark(edges.position, found.st_dev, found.st_ino, edges.digest()))
+        return Mark(edges.position, found.st_dev, found.st_ino, edges.digest())
 
     def publish(self) -> None:
         """Do nothing: all has a name."""
@@ -274,7 +286,7 @@ class LiveParts:
 
     _NAME = re.compile(r"part-(\d{9})\.parquet|\.part-\d{9}\.parquet\.tmp")
 
-    def __init__(self, target: Target, known: dict[str, Any] | None) -> None:
+    def __init__(self, target: Target, known: Parts | None) -> None:
         self._folder = folder = target.path
         self._schema = target.schema
         self._sizes: list[int] = []
@@ -297,26 +309,24 @@ class LiveParts:
         for name in found:
             (self._folder / name).unlink()
 
-    def _go_on(self, known: dict[str, Any]) -> None:
+    def _go_on(self, known: Parts) -> None:
         if not self._folder.is_dir():
             message = f"{self._folder}: the state is of this folder, and it is gone; {ANEW}"
             raise StateError(message)
-        if known["parts"]:
+        if known.parts:
             # The last one, if the run was killed before it had its name.
             with suppress(FileNotFoundError):
-                self._show(known["parts"])
-        for number in range(1, known["parts"] + 1):
-            with suppress(FileNotFoundError):
-                self._sizes.append(self._part(number).stat().st_size)
-        if self._digest() != known["sizes"]:
+                self._show(known.parts)
+        own = {path.name for path in map(self._part, self._numbers(known)) if path.exists()}
+        self._sizes += [(self._folder / name).stat().st_size for name in sorted(own)]
+        if self._digest() != known.sizes:
             message = (
-                f"{self._folder}: the state is of {known['parts']:,} parts, and they are not all "
+                f"{self._folder}: the state is of {known.parts:,} parts, and they are not all "
                 f"there as they were written; put them back, or {ANEW}"
             )
             raise StateError(message)
-        own = {self._part(number).name for number in range(1, known["parts"] + 1)}
         found = self._folder.stat()
-        is_same = (found.st_dev, found.st_ino) == (known["device"], known["inode"])
+        is_same = (found.st_dev, found.st_ino) == (known.device, known.inode)
         for name in [path.name for path in self._folder.iterdir()]:
             if self._NAME.fullmatch(name) and name not in own:
                 if not is_same:
@@ -326,6 +336,10 @@ class LiveParts:
                     )
                     raise StateError(message)
                 (self._folder / name).unlink()
+
+    def _numbers(self, known: Parts) -> range:
+        """Tell the numbers of the parts that a state counts, or of more than there are."""
+        return range(1, min(known.parts, len(list(self._folder.iterdir())) + 1) + 1)
 
     def _part(self, number: int) -> Path:
         return self._folder / f"part-{number:09}.parquet"
@@ -348,7 +362,7 @@ class LiveParts:
             self._writer = open_writer(self._file, path.name, Format.PARQUET, self._schema)
         self._writer.write_batch(batch)
 
-    def prepare(self) -> dict[str, Any]:
+    def prepare(self) -> Parts:
         """Make the part last, and tell how all parts are known again."""
         if self._file is not None and self._writer is not None:
             self._writer.close()
@@ -357,12 +371,7 @@ class LiveParts:
             self._sizes.append(self._unnamed(len(self._sizes) + 1).stat().st_size)
         sync_folder(self._folder)
         found = self._folder.stat()
-        return {
-            "parts": len(self._sizes),
-            "sizes": self._digest(),
-            "device": found.st_dev,
-            "inode": found.st_ino,
-        }
+        return Parts(len(self._sizes), self._digest(), found.st_dev, found.st_ino)
 
     def publish(self) -> None:
         """Give the part its name."""

@@ -41,7 +41,7 @@ def make(folder: Path, query: str, out: str) -> None:
     assert saved is not None
     if not out.endswith("/"):
         # As a kill leaves it: without an end mark.
-        os.truncate(out, saved.output["position"])
+        os.truncate(out, saved.output.position)
     rows = wanted(folder, query, out)
     (folder / "wanted").write_bytes(rows if isinstance(rows, bytes) else repr(rows).encode())
 

@@ -65,12 +65,12 @@ def test_each_row_comes_once(folder, processes, query, out):
     arguments = command(query, out, "--quiet")
     state = folder / "state"
     wrote = 0
-    for _ in range(KILLS):
+    for number in range(KILLS):
         before = content(state)
         process = processes.Process(target=follow_here, args=(str(folder), arguments), daemon=True)
         process.start()
         # Most runs are killed some time after their first checkpoint, some as soon as they begin.
-        begins = draw.random() < 0.7
+        begins = number % 3 < 2
         after = draw.choice([0.05, 0.2, 0.5, 1]) * draw.random()
         end = time.monotonic() + (PATIENCE if begins else after)
         # A run that goes on reads all batches again, for their dictionaries.
@@ -97,4 +97,4 @@ def test_each_row_comes_once(folder, processes, query, out):
     parts = {f"out/{path.name}" for path in (folder / "out").glob("part-*.parquet")}
     found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert found == {*INPUTS, out.rstrip("/"), *parts}
-    assert wrote > KILLS // 5, "nearly all were killed before they wrote anything"
+    assert wrote >= KILLS * 2 // 3, "runs that wrote something"

@@ -144,7 +144,7 @@ def test_a_crash_at_any_step_leaves_what_a_run_goes_on_with(folder, query, out):
         crashes.restore(left)
         saved, parts = Saved.load("state"), [*(folder / "out").glob("part-*.parquet")]
         # Others see a part once it counts.
-        assert len(parts) <= (saved.output["parts"] if parts else 0)
+        assert len(parts) <= (saved.output.parts if parts else 0)
         result = run(*command(query, out))
         assert result.exit_code == 0, (left.keys(), result.output)
         assert rows_of(folder, out) == right, left.keys()
@@ -191,7 +191,7 @@ def test_signals_write_a_last_checkpoint(folder, started, number):
     assert [place.mark.position for place in saved.places] == [
         (folder / name).stat().st_size for name in INPUTS
     ]
-    assert saved.output["position"] == (folder / "out.csv").stat().st_size
+    assert saved.output.position == (folder / "out.csv").stat().st_size
     assert names(folder) == {"out.csv", "state"}
 
 
@@ -566,7 +566,9 @@ def test_a_checkpoint_waits_for_pushes_and_their_places(folder):
     operator.calls.clear()
     output = Output("out.csv", Format.CSV, force=False)
     kept = Kept(Keeping("state", 10), "join", (), output, None)
-    live = SimpleNamespace(prepare=dict, publish=lambda: operator.calls.append("publish"))
+    live = SimpleNamespace(
+        prepare=lambda: end.mark, publish=lambda: operator.calls.append("publish")
+    )
     checkpoints = Checkpoints(kept, operator, [feeder], live)
     writing = threading.Thread(target=checkpoints.write)
     with feeder.pushing:

@@ -33,10 +33,10 @@ follows, and then the operator's snapshot.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import pyarrow as pa
 
@@ -45,9 +45,12 @@ from tidegate.cli.tables import Input
 from tidegate.files import Format, naming, replaced_whole
 from tidegate.followers import Place
 from tidegate.growing import ANEW, Mark
+from tidegate.live import Parts
 
 MAGIC = b"tidegate-state"
 VERSION = b"1"
+
+T = TypeVar("T", Mark, Parts)
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,17 @@ class Saved:
     places: tuple[Place, ...]
     layout: Format
     columns: pa.Schema
-    output: dict[str, Any]
+    output: Mark | Parts
     snapshot: bytes
+
+    _KINDS: ClassVar = {
+        "what": str,
+        "inputs": list,
+        "places": list,
+        "layout": str,
+        "columns": str,
+        "output": dict,
+    }
 
     @classmethod
     def load(cls, state: str) -> "Saved | None":
@@ -91,17 +103,19 @@ class Saved:
             raise StateError(message)
         about, _, snapshot = rest.partition(b"\n")
         try:
-            known = json.loads(about)
+            known = _fields(json.loads(about), cls._KINDS)
+            layout = Format(known["layout"])
             return cls(
-                str(known["what"]),
-                tuple(_input(given) for given in known["inputs"]),
-                tuple(_place(given) for given in known["places"]),
-                Format(known["layout"]),
+                known["what"],
+                tuple(map(_input, known["inputs"])),
+                tuple(map(_place, known["places"])),
+                layout,
                 _schema(known["columns"]),
-                dict(known["output"]),
+                _output(layout, known["output"]),
                 snapshot,
             )
-        except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        # Arrow tells of a schema that is damaged by an `OSError`.
+        except (ValueError, OSError, RecursionError, pa.ArrowException) as error:
             message = f"{state}: is no state as this version writes them ({error}); {ANEW}"
             raise StateError(message) from error
 
@@ -137,7 +151,7 @@ class Saved:
             "places": [_text(place) for place in self.places],
             "layout": self.layout,
             "columns": _hex(self.columns),
-            "output": self.output,
+            "output": asdict(self.output),
         }
         rest = json.dumps(about).encode() + b"\n" + self.snapshot
         first = b" ".join([MAGIC, VERSION, _digest(rest).encode()])
@@ -187,13 +201,43 @@ def _schema(given: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(given)))
 
 
-def _input(given: dict[str, Any]) -> Input:
-    return Input(given["name"], Format(given["layout"]), tuple(given["csv_nulls"]))
+def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Check that JSON gave just these fields, each of its kind; whole numbers are not negative.
+
+    Raises:
+        ValueError: It gave others.
+    """
+    if not isinstance(given, dict) or given.keys() != kinds.keys():
+        message = f"expected the fields {', '.join(kinds)}"
+        raise ValueError(message)
+    for name, kind in kinds.items():
+        value: object = given[name]
+        if type(value) is not kind or (isinstance(value, int) and value < 0):
+            message = f"{name} is {value!r:.80}"
+            raise ValueError(message)
+    return given
+
+
+def _made(kind: type[T], given: object) -> T:
+    """Make one of a data class of texts and whole numbers from what JSON gave."""
+    return kind(**_fields(given, get_type_hints(kind)))
+
+
+def _output(layout: Format, given: object) -> Mark | Parts:
+    return _made(Parts, given) if layout is Format.PARQUET else _made(Mark, given)
+
+
+def _input(given: object) -> Input:
+    known = _fields(given, {"name": str, "layout": str, "csv_nulls": list})
+    for text in known["csv_nulls"]:
+        _fields({"csv_nulls": text}, {"csv_nulls": str})
+    return Input(known["name"], Format(known["layout"]), tuple(known["csv_nulls"]))
 
 
 def _text(place: Place) -> dict[str, Any]:
     return {"mark": asdict(place.mark), "schema": _hex(place.schema), "lines": place.lines}
 
 
-def _place(given: dict[str, Any]) -> Place:
-    return Place(Mark(**given["mark"]), _schema(given["schema"]), given["lines"])
+def _place(given: object) -> Place:
+    known = _fields(given, {"mark": dict, "schema": str, "lines": int})
+    return Place(_made(Mark, known["mark"]), _schema(known["schema"]), known["lines"])

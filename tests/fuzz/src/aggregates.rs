@@ -19,7 +19,7 @@ use tidegate::{Driver, Result, Stop, Table};
 use crate::draw::Draw;
 use crate::joins::{late, used};
 use crate::oracle::Side;
-use crate::play::{self, Feed};
+use crate::play::{self, Feed, Way};
 use crate::rows::{Layout, Number, Rows, assert_same, batch_of, concat, pick};
 
 /// Windows in nanoseconds or steps.
@@ -163,10 +163,10 @@ pub(crate) fn aggregate(bytes: &[u8]) {
 
     let schema = rows.batch.schema();
     let mut states = Vec::new();
-    for restores in [false, true] {
+    for way in Way::all(draw) {
         let mut make = || query.stream(&schema, sources, lateness, draw);
-        let found =
-            play::play(&feeds, &turns, restores, &mut make).unwrap_or_else(|error| panic!("{error:?}; {query:#?}"));
+        let found = play::play(&feeds, &turns, way, &mut make);
+        let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {query:#?}"));
         match query.span {
             // Sessions come when they end.
             Span::Session(_) => {

@@ -4,7 +4,7 @@ use tidegate::incremental::{Merge, MergeOptions};
 
 use crate::draw::Draw;
 use crate::joins::{late, used};
-use crate::play;
+use crate::play::{self, Way};
 use crate::rows::{Layout, assert_same};
 
 /// Draws sources and compares their merge with a sort.
@@ -32,8 +32,10 @@ pub(crate) fn merge(bytes: &[u8]) {
         memory_limit: None,
         threads: draw.pick(&[1, 2, 3]),
     };
-    let found = play::play(&feeds, &turns, false, &mut || Merge::new(rows.batch.schema(), &options));
-    let found = found.unwrap_or_else(|error| panic!("{error:?}; {options:?}"));
-    assert_same(&found.rows, &wanted, &options);
-    assert_eq!(found.late, late(&feeds));
+    for way in Way::all(draw) {
+        let found = play::play(&feeds, &turns, way, &mut || Merge::new(rows.batch.schema(), &options));
+        let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {options:?}"));
+        assert_same(&found.rows, &wanted, &options);
+        assert_eq!(found.late, late(&feeds), "{way:?}; {options:?}");
+    }
 }

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
-use tidegate::incremental::{self, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
+use tidegate::incremental::{self, Memory, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
 use tidegate::{Result, Stop};
 
 use crate::draw::Draw;
@@ -131,12 +132,34 @@ pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
 pub(crate) trait Operator {
     fn schema(&self) -> SchemaRef;
     fn sources(&self) -> &[Arc<Mutex<Source>>];
+    fn memory(&self) -> Memory;
     fn poll(&mut self) -> Result<Polled>;
     /// Late rows: their sources and positions.
     fn late(&self) -> Result<Vec<(usize, u64)>>;
     /// The state, where there is one to save.
     fn save(&mut self) -> Result<Option<Vec<u8>>>;
     fn restore(&mut self, snapshot: &[u8]) -> Result<()>;
+}
+
+/// How an operator is fed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In turns, by one thread.
+    Turns,
+    /// Likewise; at a cut, another operator goes on from the state.
+    Restoring,
+    /// Likewise, under a memory limit. Rows that are refused are pushed again once results have been taken, and where that
+    /// does not help, the limit is raised.
+    Limited(usize),
+    /// Each source by a thread of its own, while results are taken.
+    AtOnce,
+}
+
+impl Way {
+    /// Every way; what is drawn is drawn.
+    pub(crate) fn all(draw: &mut Draw<'_>) -> [Way; 4] {
+        [Way::Turns, Way::Restoring, Way::Limited(draw.pick(&[0, 1, 500, 2_000, 20_000, 200_000])), Way::AtOnce]
+    }
 }
 
 /// What an operator gave.
@@ -148,32 +171,20 @@ pub(crate) struct Played {
     pub(crate) states: Vec<(usize, Vec<u8>)>,
 }
 
-/// Feeds an operator in turns. At a cut, another one goes on from its state if `restores` says so.
+/// Feeds an operator.
 pub(crate) fn play<O: Operator>(
     feeds: &[Feed],
     turns: &[Turn],
-    restores: bool,
+    way: Way,
     make: &mut dyn FnMut() -> Result<O>,
 ) -> Result<Played> {
     let mut operator = make()?;
-    let schema = operator.schema();
     let (mut batches, mut states) = (Vec::new(), Vec::new());
-    for turn in turns {
-        happen(&operator, &feeds[turn.source], turn)?;
-        if turn.polls {
-            drain(&mut operator, &mut batches)?;
-        }
-        if turn.is_cut
-            && let Some(state) = operator.save()?
-        {
-            if restores {
-                operator = make()?;
-                operator.restore(&state)?;
-            }
-            states.push((batches.iter().map(RecordBatch::num_rows).sum(), state));
-        }
+    match way {
+        Way::AtOnce => at_once(&mut operator, feeds, &mut batches)?,
+        way => in_turns(&mut operator, feeds, turns, way, make, &mut batches, &mut states)?,
     }
-    assert!(matches!(drain(&mut operator, &mut batches)?, Polled::End), "all sources are closed");
+    let schema = operator.schema();
     let late = operator.late()?;
     let stats: Vec<SourceStats> = operator.sources().iter().map(|source| lock(source).stats()).collect();
     let rows_in: u64 = stats.iter().map(|source| source.rows_in).sum();
@@ -182,9 +193,88 @@ pub(crate) fn play<O: Operator>(
     Ok(Played { rows: concat(&schema, &batches), late, states })
 }
 
+fn in_turns<O: Operator>(
+    operator: &mut O,
+    feeds: &[Feed],
+    turns: &[Turn],
+    way: Way,
+    make: &mut dyn FnMut() -> Result<O>,
+    batches: &mut Vec<RecordBatch>,
+    states: &mut Vec<(usize, Vec<u8>)>,
+) -> Result<()> {
+    if let Way::Limited(bytes) = way {
+        operator.memory().set_limit(Some(bytes));
+    }
+    for turn in turns {
+        let feed = &feeds[turn.source];
+        relieved(operator, batches, |operator| happen(operator, feed, turn))?;
+        if turn.polls {
+            drain(operator, batches)?;
+        }
+        if turn.is_cut
+            && let Some(state) = relieved(operator, batches, O::save)?
+        {
+            if way == Way::Restoring {
+                *operator = make()?;
+                operator.restore(&state)?;
+            }
+            states.push((batches.iter().map(RecordBatch::num_rows).sum(), state));
+        }
+    }
+    assert!(matches!(drain(operator, batches)?, Polled::End), "all sources are closed");
+    Ok(())
+}
+
+/// Does something for which memory may be refused: then results are taken, and if that does not help, the limit is raised.
+fn relieved<O: Operator, T>(
+    operator: &mut O,
+    batches: &mut Vec<RecordBatch>,
+    mut work: impl FnMut(&mut O) -> Result<T>,
+) -> Result<T> {
+    let memory = operator.memory();
+    for attempt in 0..100 {
+        match work(operator) {
+            Err(error) if error.is_memory() => {
+                let limit = memory.limit().expect("memory is refused only where there is a limit");
+                match attempt % 2 {
+                    0 => drop(drain(operator, batches)?),
+                    _ => memory.set_limit(Some(2 * limit + 64)),
+                }
+            }
+            done => return done,
+        }
+    }
+    panic!("refused although the limit is {:?}", memory.limit());
+}
+
+/// Feeds each source on a thread of its own.
+fn at_once(operator: &mut impl Operator, feeds: &[Feed], batches: &mut Vec<RecordBatch>) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(50);
+    let sources = operator.sources().to_vec();
+    std::thread::scope(|scope| {
+        for (source, feed) in sources.iter().zip(feeds) {
+            scope.spawn(|| {
+                for event in &feed.history {
+                    happens(source, feed, event).expect("rows that a source takes in turns");
+                }
+            });
+        }
+        let begun = Instant::now();
+        while !matches!(drain(operator, batches)?, Polled::End) {
+            assert!(begun.elapsed() < PATIENCE, "the operator does not end");
+            std::thread::yield_now();
+        }
+        Ok(())
+    })
+}
+
 pub(crate) fn happen(operator: &impl Operator, feed: &Feed, turn: &Turn) -> Result<()> {
-    let mut source = lock(&operator.sources()[turn.source]);
-    match &turn.event {
+    happens(&operator.sources()[turn.source], feed, &turn.event)
+}
+
+fn happens(source: &Mutex<Source>, feed: &Feed, event: &Event) -> Result<()> {
+    let mut source = lock(source);
+    match event {
         Event::Push(rows) => {
             let rows = feed.rows.batch.slice(rows.start, rows.len());
             source.push(&feed.rows.batch.schema(), vec![rows], &Stop::default())
@@ -197,12 +287,16 @@ pub(crate) fn happen(operator: &impl Operator, feed: &Feed, turn: &Turn) -> Resu
     }
 }
 
-/// Takes all results that there are.
+/// Takes all results that there are. Where a state has outgrown a limit, the limit is raised.
 pub(crate) fn drain(operator: &mut impl Operator, batches: &mut Vec<RecordBatch>) -> Result<Polled> {
     loop {
-        match operator.poll()? {
-            Polled::Batch(batch) => batches.push(batch),
-            last => return Ok(last),
+        match operator.poll() {
+            Ok(Polled::Batch(batch)) => batches.push(batch),
+            Err(error) if error.is_memory() => {
+                let memory = operator.memory();
+                memory.set_limit(memory.limit().map(|limit| 2 * limit + 64));
+            }
+            last => return last,
         }
     }
 }
@@ -221,6 +315,10 @@ impl Operator for StreamJoin {
 
     fn sources(&self) -> &[Arc<Mutex<Source>>] {
         self.sources()
+    }
+
+    fn memory(&self) -> Memory {
+        self.memory()
     }
 
     fn poll(&mut self) -> Result<Polled> {
@@ -253,6 +351,10 @@ impl Operator for OnlineAggregation {
         self.sources()
     }
 
+    fn memory(&self) -> Memory {
+        self.memory()
+    }
+
     fn poll(&mut self) -> Result<Polled> {
         incremental::Operator::poll(self)
     }
@@ -277,6 +379,10 @@ impl Operator for Merge {
 
     fn sources(&self) -> &[Arc<Mutex<Source>>] {
         self.sources()
+    }
+
+    fn memory(&self) -> Memory {
+        self.memory()
     }
 
     fn poll(&mut self) -> Result<Polled> {
