@@ -7,8 +7,8 @@ use std::array;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tidegate_structures::bitmaps::{BUCKETS, Bitmaps};
-use tidegate_structures::scan::{Instructions, Lane, Span, instructions, scan, scan_two_by};
+use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
+use tidegate_structures::simd::scan::{Instructions, Lane, Span, instructions, scan, scan_two_by};
 
 /// Rows of the window.
 const ROWS: usize = 8192;

@@ -3,7 +3,7 @@
 
 use tidegate_operators::handshake::{Bands, Column, Kind, Numbers};
 use tidegate_operators::incremental::Side;
-use tidegate_structures::scan::Span;
+use tidegate_structures::simd::scan::Span;
 
 /// How far matching values are apart.
 const BAND: i32 = 10;

@@ -13,7 +13,7 @@
 //! is that of the sort and a merge, and memory 8 bytes a row.
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
 use crate::interval_join::{Groups, Reach, Side, sweep};

@@ -1,6 +1,6 @@
 //! Rows in time order.
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
 use crate::interval_join::{Groups, Side};

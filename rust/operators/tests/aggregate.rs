@@ -14,7 +14,7 @@ use tidegate_operators::aggregate::{
     Values, Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_structures::bits::BitSet;
+use tidegate_structures::memory::bits::BitSet;
 use tidegate_sync::Stop;
 use user::{Rises, Spread};
 

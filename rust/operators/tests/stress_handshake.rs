@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_operators::driver::{Driver, Turn};
 use tidegate_operators::handshake::{Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers, Window};
 use tidegate_operators::incremental::Side;
-use tidegate_structures::scan::Span;
+use tidegate_structures::simd::scan::Span;
 use tidegate_sync::Stop;
 
 const ROWS: usize = 40_000;

@@ -13,7 +13,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
 use tidegate_operators::interval_join::{Closed, Interval};
 use tidegate_structures::memory;
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use crate::table::Table;
 use crate::{Error, Result};

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use tidegate_structures::bits::BitSet;
-use tidegate_structures::gather::prefetch;
 use tidegate_structures::memory;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::gather::prefetch;
 
 use super::Stream;
 use super::cells::{Part, SliceCells, slice_runs};

@@ -4,8 +4,8 @@
 use std::any::Any;
 use std::ops::Range;
 
-use tidegate_structures::bits::BitSet;
 use tidegate_structures::memory;
+use tidegate_structures::memory::bits::BitSet;
 
 use super::cells::{Belongs, NOWHERE, Part, Partials};
 use super::dense::prefetch_range;

@@ -1,6 +1,6 @@
 //! The two states of each key that make a window: what is left of one block, and what has come of the next.
 
-use tidegate_structures::pages::Slot;
+use tidegate_structures::memory::pages::Slot;
 
 use super::functions::Function;
 

@@ -38,8 +38,8 @@ mod stored;
 mod user;
 mod windows;
 
-use tidegate_structures::bits::BitSet;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
 use fold::{Added, Choice, Counted, Fold, PartStates};

@@ -9,7 +9,7 @@ use super::{Aggregate, Mask, OutputColumn, Page, Stream, Window, fold};
 use crate::driver::{Driver, Stopped};
 use crate::order::time_order;
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 /// Rows of a page of results.
 pub(super) const PAGE_ROWS: usize = 1 << 18;

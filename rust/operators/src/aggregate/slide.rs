@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::{Pages, Unwritten};
+use tidegate_structures::memory::pages::{Pages, Unwritten};
 
 use super::cells::{Part, SliceCells};
 use super::fold::States;

@@ -16,9 +16,9 @@
 
 mod band;
 
-use tidegate_structures::gather::{Store, gather};
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::ranges;
+use tidegate_structures::memory::gather::{Store, gather};
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
 
 pub use band::{Band, NO_RANGE, float_code};
 use band::{Floats, Steps};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::scan::{Lane, Span, scan, scan_two};
+use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two};
 
 use super::predicate::{Columns, Kind, Lookup, Pair, Predicate};
 

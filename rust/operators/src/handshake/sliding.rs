@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::ops::{Not, Range};
 use std::sync::Arc;
 
-use tidegate_structures::scan::{Lane, Span};
+use tidegate_structures::simd::scan::{Lane, Span};
 use tidegate_sync::Stop;
 
 use super::bands::{Bands, Column, Numbers};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tidegate_structures::index::{Probe, WindowIndex};
-use tidegate_structures::wide::{Work, wide};
+use tidegate_structures::simd::wide::{Work, wide};
 
 use super::epoch::Epoch;
 use super::log::Log;

@@ -4,10 +4,10 @@
 //! A value's place is then between that of its stretch and that of the next one. For rows in no order this is faster than
 //! sorting them: lookups of several rows wait for memory together.
 
-use tidegate_structures::gather::prefetch;
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::ranges;
-use tidegate_structures::wide::{Work, wide};
+use tidegate_structures::memory::gather::prefetch;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
+use tidegate_structures::simd::wide::{Work, wide};
 
 use super::Reach;
 use crate::driver::{Driver, PART_ROWS, Stopped};

@@ -3,8 +3,10 @@
 use std::ops::Deref;
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::{Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers};
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::{
+    Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers,
+};
 
 use super::Side;
 use super::sort::{sort_groups, sort_rows};

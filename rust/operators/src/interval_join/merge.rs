@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
 
 use super::{Reach, Side};
 use crate::driver::{Driver, PART_ROWS, Stopped};

@@ -41,7 +41,7 @@ pub(crate) use interval::Reach;
 pub use interval::{Closed, Interval};
 pub(crate) use sort::sort_groups;
 pub(crate) use sweep::{gallop, sweep};
-pub use tidegate_structures::partition::NO_KEY;
+pub use tidegate_structures::memory::partition::NO_KEY;
 
 /// The columns of one side that decide who matches whom.
 #[derive(Clone, Copy, Debug)]

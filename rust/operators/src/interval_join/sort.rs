@@ -4,8 +4,8 @@
 //! far more rows than others is partitioned again, in its own range. So times may be distributed in any way.
 
 use tidegate_structures::memory;
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::{ranges, split_buckets};
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::group::{are_sorted, partition};
 use crate::driver::{Driver, PART_ROWS, Stopped};

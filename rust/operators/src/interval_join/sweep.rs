@@ -1,7 +1,7 @@
 //! Finds the run of right rows that matches each left row.
 
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::NO_KEY;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::NO_KEY;
 
 use super::directory::Directory;
 use super::group::{Groups, are_sorted};

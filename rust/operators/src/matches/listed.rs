@@ -1,7 +1,7 @@
 //! Matches from pairs in any order.
 
-use tidegate_structures::pages::Pages;
-use tidegate_structures::partition::{ranges, split_buckets};
+use tidegate_structures::memory::pages::Pages;
+use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};

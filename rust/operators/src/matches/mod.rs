@@ -16,8 +16,8 @@ mod scan;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use tidegate_structures::bits::BitSet;
-use tidegate_structures::pages::{Pages, Slot};
+pub use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use crate::driver::{Driver, Stopped};
 pub use how::How;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::select::select_within;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::select::select_within;
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use tidegate_structures::gather::prefetch;
 use tidegate_structures::memory;
-use tidegate_structures::partition::ranges;
+use tidegate_structures::memory::gather::prefetch;
+use tidegate_structures::memory::partition::ranges;
 
 use super::{How, Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};

@@ -1,6 +1,6 @@
 //! A replica of the join: the buffers of the keys it serves, and the work on one epoch's rows.
 
-use tidegate_structures::wide::{Work, wide};
+use tidegate_structures::simd::wide::{Work, wide};
 
 use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};

@@ -1,7 +1,7 @@
 //! Codes of a column: numbers in equal steps from its smallest to its largest.
 
-use tidegate_structures::bitmaps::{BUCKETS, Bitmaps};
-use tidegate_structures::scan::Span;
+use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
+use tidegate_structures::simd::scan::Span;
 
 use super::column::Column;
 use super::numbers::{Number, Numbers, Operand, with_values};

@@ -1,7 +1,7 @@
 //! The numbers of a window's rows, as they are searched for.
 
-use tidegate_structures::gather::prefetch;
-use tidegate_structures::scan::{Lane, Span};
+use tidegate_structures::memory::gather::prefetch;
+use tidegate_structures::simd::scan::{Lane, Span};
 
 use super::Term;
 use super::numbers::{Number, Numbers, Operand, with_values};

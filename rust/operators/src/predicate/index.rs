@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use tidegate_structures::scan::{Span, scan, scan_two};
+use tidegate_structures::simd::scan::{Span, scan, scan_two};
 use tidegate_sync::Stop;
 
 use super::column::Ranks;

@@ -35,7 +35,7 @@ pub use ranges::Ranges;
 pub use relation::{Constraint, Order, Relation};
 pub use window::Window;
 
-use tidegate_structures::scan::Span;
+use tidegate_structures::simd::scan::Span;
 
 use crate::incremental::Side;
 use numbers::Number;

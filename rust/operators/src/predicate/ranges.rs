@@ -1,6 +1,6 @@
 //! What new rows leave of a window's columns.
 
-use tidegate_structures::scan::Span;
+use tidegate_structures::simd::scan::Span;
 
 use super::Term;
 use super::column::Column;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use tidegate_structures::bitmaps::BLOCK_ROWS;
-use tidegate_structures::scan::{Span, scan, scan_two};
+use tidegate_structures::simd::bitmaps::BLOCK_ROWS;
+use tidegate_structures::simd::scan::{Span, scan, scan_two};
 
 use super::Term;
 use super::codes::{Codes, Form, Values};

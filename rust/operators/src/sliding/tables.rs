@@ -1,6 +1,6 @@
 //! The pairs of whole tables, as a join of sliding windows finds them.
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 use super::SlidingJoin;
 use crate::driver::Driver;

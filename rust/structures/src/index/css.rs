@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::search::count_below;
 use super::{Entry, Probe, is_live, take_run};
-use crate::gather::prefetch;
-use crate::pages::{Pages, Slot};
+use crate::memory::gather::prefetch;
+use crate::memory::pages::{Pages, Slot};
 
 /// Children of a node, and entries of a leaf: two cache lines of keys.
 const FANOUT: usize = 16;

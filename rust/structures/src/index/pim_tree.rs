@@ -2,7 +2,7 @@
 
 use super::css::GROUP;
 use super::{BPlusTree, CssTree, Entry, Probe, WindowIndex};
-use crate::gather::prefetch;
+use crate::memory::gather::prefetch;
 
 /// Rows that a subindex is to have when it is merged, if the insertion depth is left to the tree: one leaf's.
 const ROWS_OF_SUBINDEX: usize = 20;

@@ -1,9 +1,24 @@
-//! Memory that may not be there: large allocations that fail by an error, and small ones that find a reserve.
+//! Where rows lie: arrays of rows and what is done with all of an array, in memory that may not be there.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `pages.rs` | large arrays on reused huge pages |
+//! | `slots.rs` | their places until they are written, which cannot be read |
+//! | `partition.rs` | stable parallel partitioning by a dense key; `partition/merge.rs` also finds matches |
+//! | `gather.rs` | values by row number, with AVX-512 where the processor has it |
+//! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
+//! | `select.rs` | the values of an array in a range |
+//! | `bits.rs` | a set of row numbers |
+//! | `left.rs`, `limit.rs`, `reserve.rs` | what the machine leaves, what a limit leaves, what small requests get |
+//!
+//! # Memory that may not be there
+//!
+//! Large allocations fail by an error, and small ones find a reserve.
 //!
 //! Rust ends the process where an allocation fails. An operator in somebody else's process must not: it gives its memory back
 //! and says how much it was refused. So
 //!
-//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`reserve`] and [`Pages`](crate::pages::Pages),
+//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`reserve`] and [`Pages`](pages::Pages),
 //!   or announced by [`demand`] where another library allocates it. Each of them [raises](OutOfMemory::raise) an
 //!   [`OutOfMemory`], which unwinds to whoever called the operator;
 //! - everything else is smaller. The [`Allocator`] serves it from a reserve of addresses once the system refuses, and the
@@ -16,9 +31,16 @@
 //! addresses freely and ends processes when the pages are written to. Two requests at the same time may both find what is
 //! enough for one.
 
+pub mod bits;
+pub mod gather;
 mod left;
 mod limit;
+pub mod pages;
+pub mod partition;
+pub mod records;
 mod reserve;
+pub mod select;
+mod slots;
 
 use std::collections::TryReserveError;
 use std::fmt;
@@ -26,7 +48,6 @@ use std::panic::resume_unwind;
 
 use memmap2::MmapOptions;
 
-use crate::pages;
 pub use reserve::{Allocator, RESERVE};
 
 /// Requests from this size on are tried before they are made.
@@ -183,9 +204,9 @@ mod tests {
         assert_eq!(raised(|| filled(TOO_MANY, 1_u16)), Some(2 * TOO_MANY));
         assert_eq!(raised(|| reserve(&mut vec![0_u8; 3], TOO_MANY)), Some(TOO_MANY + 3));
         assert_eq!(raised(|| demand_values::<u64>(usize::MAX)), Some(usize::MAX));
-        assert_eq!(raised(|| crate::pages::Pages::<u64>::unwritten(usize::MAX / 4)), Some(usize::MAX));
-        assert_eq!(raised(|| crate::pages::Pages::<u8>::unwritten(usize::MAX - 5)), Some(usize::MAX - 5));
-        assert_eq!(raised(|| crate::pages::Pages::<u8>::unwritten(isize::MAX as usize)), Some(1 << 63));
+        assert_eq!(raised(|| pages::Pages::<u64>::unwritten(usize::MAX / 4)), Some(usize::MAX));
+        assert_eq!(raised(|| pages::Pages::<u8>::unwritten(usize::MAX - 5)), Some(usize::MAX - 5));
+        assert_eq!(raised(|| pages::Pages::<u8>::unwritten(isize::MAX as usize)), Some(1 << 63));
     }
 
     #[test]

@@ -6,8 +6,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use memmap2::{MmapMut, MmapOptions};
 use tidegate_sync::Counter;
 
-use super::{OutOfMemory, limit};
-use crate::pages;
+use super::{OutOfMemory, limit, pages};
 
 /// Bytes of the reserve where no limit on the process says otherwise: what all threads together allocate in small pieces
 /// between two [checks](super::check). They are addresses only, of which no page is ever written to.

@@ -11,8 +11,8 @@ use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
 use tidegate_operators::aggregate::{Aggregate, Column, Mask, Numbers};
 use tidegate_operators::driver::Driver;
-use tidegate_structures::bits::BitSet;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
 
 use super::Function;
 use super::groups::Groups;

@@ -11,8 +11,8 @@ use arrow_schema::{DataType, SortOptions};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
-use tidegate_structures::partition::ranges;
+use tidegate_structures::memory::pages::Pages;
+use tidegate_structures::memory::partition::ranges;
 
 use super::output::times_as;
 use super::plan::leaf;

@@ -10,7 +10,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::aggregate::{OutputColumn, Page, Values, Window};
 use tidegate_operators::matches::NO_ROW;
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::Function;
 use super::columns::{Columns, float_of};

@@ -9,8 +9,8 @@ use arrow_schema::{ArrowError, DataType};
 use tidegate_operators::aggregate::Stream;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::order::time_order;
-use tidegate_structures::bits::BitSet;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
 
 use super::plan::{Plan, TablePlan};
 use crate::expression::{Predicate, Side};

@@ -14,7 +14,7 @@ use tidegate_operators::incremental::Side;
 use tidegate_operators::index_join::Bands;
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_structures::memory;
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::distance::{Distance, Step, Within};
 use crate::keys::common_type;

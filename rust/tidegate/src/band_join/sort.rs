@@ -1,12 +1,11 @@
 //! Tables are sorted, and runs of right rows found.
 
-use tidegate_operators::band_join::Band;
-use tidegate_operators::band_join::{BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
+use tidegate_operators::band_join::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
 use tidegate_operators::count_window::{Counts, Ends, meetings};
 use tidegate_operators::interval_join::NO_KEY;
 use tidegate_operators::matches::{Check, Matches};
 use tidegate_operators::sliding::Windows;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 use super::Tables;
 use super::column::Codes;

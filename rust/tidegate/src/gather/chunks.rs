@@ -1,8 +1,8 @@
 //! Rows of columns of several chunks: where they are, and their values.
 
 use tidegate_operators::matches::NO_ROW;
-use tidegate_structures::gather::{Store, prefetch};
-use tidegate_structures::pages::Slot;
+use tidegate_structures::memory::gather::{Store, prefetch};
+use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
 

@@ -13,8 +13,8 @@ use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::matches::NO_ROW;
-use tidegate_structures::gather::{Store, Value, gather};
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::gather::{Store, Value, gather};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::chunks::{ChunkFinder, Chunked, Chunks, gather_columns};
 use super::demand_texts;

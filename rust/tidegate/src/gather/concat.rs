@@ -6,7 +6,7 @@ use arrow_data::ArrayDataBuilder;
 use arrow_schema::{ArrowError, SchemaRef};
 use arrow_select::concat::concat;
 use bytes::Bytes;
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::column::{fixed_width, raw_values};
 use crate::Result;

@@ -1,8 +1,8 @@
 //! Gathers rows of table columns, given by row numbers, into new arrays.
 //!
 //! Fixed-width columns, chunked or not, are gathered by our kernels into memory on huge pages: a result is large and fresh,
-//! and its page faults would cost more than the join (see [`tidegate_structures::pages`]). All other columns go through
-//! `arrow-select`.
+//! and its page faults would cost more than the join (see [`tidegate_structures::memory::pages`]). All other columns go
+//! through `arrow-select`.
 
 mod chunks;
 mod column;
@@ -19,8 +19,8 @@ use arrow_select::interleave::interleave;
 use bytes::Bytes;
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::matches::NO_ROW;
-use tidegate_structures::gather::Store;
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::gather::Store;
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use chunks::gather_columns;
 pub(crate) use column::{Column, fixed_width, raw_values};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_structures::gather::Store;
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::records::{COLUMNS, Out, Record, RecordLog, gather, interleave};
+use tidegate_structures::memory::gather::Store;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::records::{COLUMNS, Out, Record, RecordLog, gather, interleave};
 
 use super::column::Column;
 

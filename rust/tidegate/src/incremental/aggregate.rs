@@ -10,7 +10,7 @@ use tidegate_operators::aggregate::{Bounds, OnlineAggregate, OnlineSessions, Onl
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 
 use super::aggregate_state::describe;

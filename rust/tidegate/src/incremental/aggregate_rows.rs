@@ -9,7 +9,7 @@ use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::NO_ROW;
 use tidegate_structures::gate::Planned;
-use tidegate_structures::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::aggregate::OnlineAggregation;
 use super::source::SourceRun;

@@ -8,7 +8,7 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
-use tidegate_structures::records::COLUMNS;
+use tidegate_structures::memory::records::COLUMNS;
 
 use super::memory::Charge;
 use crate::Result;

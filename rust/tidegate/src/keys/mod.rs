@@ -22,7 +22,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval_join::NO_KEY;
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 
 use self::bytes::{ByteColumn, RowColumns};

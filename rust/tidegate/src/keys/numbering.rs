@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory;
-use tidegate_structures::pages::Pages;
-use tidegate_structures::partition::ranges;
+use tidegate_structures::memory::pages::Pages;
+use tidegate_structures::memory::partition::ranges;
 
 use super::{Keys, NO_KEY, PART_ROWS, split};
 use crate::Result;

@@ -9,8 +9,8 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use tidegate_operators::driver::Driver;
-use tidegate_structures::pages::{Pages, Slot};
-use tidegate_structures::partition::ranges;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
 
 use super::numbering::KeySource;
 use super::{Chunks, Keys, NO_KEY, PART_ROWS, split};

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 use super::super::cells::Run;
 use super::super::fold::each;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use tidegate_structures::pages::Pages;
+use tidegate_structures::memory::pages::Pages;
 
 use super::super::Window;
 use super::super::windows::{Slice, Windows};

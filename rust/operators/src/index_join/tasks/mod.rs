@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_structures::index::{Entry, Probe, SharedPimTree};
-use tidegate_structures::select::select_within;
+use tidegate_structures::memory::select::select_within;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
 use super::find::Found;

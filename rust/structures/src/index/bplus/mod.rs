@@ -5,7 +5,7 @@ mod node;
 use node::{Arena, FANOUT, FEW, Inner, Leaf, MERGED, NONE};
 
 use super::{Probe, WindowIndex, take_run};
-use crate::gather::prefetch;
+use crate::memory::gather::prefetch;
 
 /// Levels of inner nodes that a tree of 2^31 rows can have, were each node as empty as can be.
 const MAX_HEIGHT: usize = 16;

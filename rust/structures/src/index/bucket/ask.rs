@@ -9,8 +9,8 @@
 use super::block::Avx512;
 use super::block::{Block, Portable};
 use super::directory::{Address, Directory, Pair};
-use crate::gather::prefetch;
 use crate::index::{Entry, Probe};
+use crate::memory::gather::prefetch;
 
 /// Rows or probes whose blocks are asked for together.
 pub(super) const GROUP: usize = 8;

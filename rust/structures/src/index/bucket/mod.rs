@@ -17,7 +17,7 @@ use directory::{Address, Directory, Margins};
 use store::{NOBODYS, Store};
 
 use super::{BPlusTree, Entry, Probe, WindowIndex};
-use crate::gather::prefetch;
+use crate::memory::gather::prefetch;
 
 /// Rows that enter before it is asked whether the directory still serves.
 const TOGETHER: usize = 1024;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::block::Block;
-use crate::pages::Pages;
+use crate::memory::pages::Pages;
 
 /// The block that is nobody's: no row is put into it or looked for there.
 pub(super) const NOBODYS: u32 = 0;

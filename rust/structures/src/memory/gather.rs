@@ -1,6 +1,6 @@
 //! Copies values given by their places, with the processor's gather instructions where it has them.
 
-use crate::pages::Slot;
+use super::pages::Slot;
 
 /// Whether what is written will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ pub(crate) mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pages::Pages;
+    use crate::memory::pages::Pages;
     use proptest::prelude::*;
 
     proptest! {

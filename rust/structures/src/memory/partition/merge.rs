@@ -19,7 +19,7 @@
 use std::hint::{black_box, select_unpredictable};
 
 use super::{Rows, Writer};
-use crate::pages::Slot;
+use crate::memory::pages::Slot;
 
 /// Rows in time order.
 #[derive(Clone, Copy, Debug)]

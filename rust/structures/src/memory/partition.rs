@@ -14,7 +14,7 @@ mod merge;
 
 use std::fmt;
 
-use crate::pages::Slot;
+use super::pages::Slot;
 pub use merge::{Leaving, Timed};
 
 const TOO_MANY: &str = "row numbers fit in 32 bits";

@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use crate::gather::prefetch;
-use crate::pages::Pages;
-use crate::scan::Span;
-use crate::wide::{Work, wide};
+use super::scan::Span;
+use super::wide::{Work, wide};
+use crate::memory::gather::prefetch;
+use crate::memory::pages::Pages;
 
 /// Buckets of a column.
 pub const BUCKETS: usize = 128;

@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{MmapMut, MmapOptions};
 
+pub use super::slots::Slot;
 use crate::memory::{self, OutOfMemory};
-pub use crate::slots::Slot;
 
 /// The smallest page that a kernel has: what it takes, and what it leaves once it was written to.
 const PAGE: usize = 4 << 10;

@@ -5,8 +5,8 @@ use std::ops::Deref;
 
 use bytemuck::Pod;
 
-use crate::gather::Store;
-use crate::pages::{Pages, Slot};
+use super::gather::Store;
+use super::pages::{Pages, Slot};
 
 /// The most columns of a record.
 pub const COLUMNS: usize = 4;
@@ -221,7 +221,7 @@ mod avx512 {
     use std::arch::x86_64::*;
 
     use super::Out;
-    use crate::gather::avx512::{finish, store};
+    use crate::memory::gather::avx512::{finish, store};
 
     /// Writes 8 values of a column from place `at` on.
     ///
@@ -347,7 +347,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::pages::Unwritten;
+    use crate::memory::pages::Unwritten;
     use proptest::prelude::*;
 
     fn agrees_with_indexing<R: Record>(rows: usize, columns: usize, places: &[u32], narrow: [bool; COLUMNS]) {
