@@ -12,7 +12,8 @@ use std::sync::Arc;
 use loom::thread;
 use tidegate_operators::driver::Turn;
 use tidegate_operators::index_join::{TaskJoin, TaskOptions, TaskRow, Worker};
-use tidegate_structures::index::{Probe, SharedPimTree};
+use tidegate_structures::index::Probe;
+use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Prefix, explore};
 
 fn probe(low: i64, high: i64, upto: u32) -> Probe {

@@ -1,7 +1,7 @@
 //! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere else.
 
 pub mod gate;
-pub mod hive;
 pub mod index;
 pub mod memory;
+pub mod papers;
 pub mod simd;

@@ -6,10 +6,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use tidegate_structures::gate::{
-    BlockGate, BlockReader, BlockSource, KeyedReader, MAX_SOURCES, Next, Reader, Rejected, Row, ScaleGate,
-    SharedReader, Source, TooManySources,
-};
+use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejected, TooManySources};
+use tidegate_structures::papers::row_gate::{KeyedReader, Reader, Row, ScaleGate, SharedReader, Source};
 
 /// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
 macro_rules! assert_send_and_not_sync {

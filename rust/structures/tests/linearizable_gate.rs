@@ -13,7 +13,8 @@ use std::ops::Bound;
 use std::thread;
 
 use random::Random;
-use tidegate_structures::gate::{BlockGate, BlockSource, Next, ScaleGate, Source};
+use tidegate_structures::gate::{BlockGate, BlockSource, Next};
+use tidegate_structures::papers::row_gate::{ScaleGate, Source};
 use tidegate_sync::Counter;
 
 /// `(ts, source, position)`

@@ -14,9 +14,8 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use tidegate_structures::gate::{
-    BlockGate, BlockReader, BlockSource, Next, Reader, Rejected, ScaleGate, SharedReader, Source,
-};
+use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected};
+use tidegate_structures::papers::row_gate::{Reader, ScaleGate, SharedReader, Source};
 use tidegate_sync::explore;
 
 /// A payload that counts those alive.

@@ -9,7 +9,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use tidegate_structures::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
+use tidegate_structures::papers::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
 use tidegate_sync::explore;
 
 /// A window that counts its updates, and those alive.

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use proptest::prelude::*;
-use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Reader, Rejected, ScaleGate, Source};
+use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejected};
+use tidegate_structures::papers::row_gate::{Reader, ScaleGate, Source};
 
 /// `(ts, source, position)`
 type Row = (i64, u16, u64);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use proptest::prelude::*;
-use tidegate_structures::hive::{Hive, HiveReader, HiveWriter, Next};
+use tidegate_structures::papers::hive::{Hive, HiveReader, HiveWriter, Next};
 
 /// By start and key, the numbers that were added.
 type Windows = BTreeMap<i64, BTreeMap<u32, Vec<u32>>>;

@@ -11,9 +11,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use random::Random;
-use tidegate_structures::index::{
-    Archive, BPlusTree, BucketIndex, ChainedIndex, Entry, ImTree, PimTree, Probe, RoundRobin, WindowIndex,
-};
+use tidegate_structures::index::{BPlusTree, BucketIndex, Entry, Probe, WindowIndex};
+use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 
 /// Every index, with parameters that make it do its rare work often, seldom or never.
 fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {

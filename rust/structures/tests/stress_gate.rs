@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::thread;
 
 use random::Random;
-use tidegate_structures::gate::{BlockGate, Next, Reader, Rejected, Run, ScaleGate, SharedReader, Source};
+use tidegate_structures::gate::{BlockGate, Next, Rejected, Run};
+use tidegate_structures::papers::row_gate::{Reader, ScaleGate, SharedReader, Source};
 use tidegate_sync::Counter;
 
 /// `(ts, source, position)`

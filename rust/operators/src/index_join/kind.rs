@@ -1,8 +1,7 @@
 //! The indexes by name.
 
-use tidegate_structures::index::{
-    Archive, BPlusTree, BucketIndex, ChainedIndex, ImTree, PimTree, RoundRobin, WindowIndex,
-};
+use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
+use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 
 /// The merge ratio of an IM-Tree and of a PIM-Tree, as measured.
 const IM_MERGE_RATIO: f64 = 1.0 / 8.0;

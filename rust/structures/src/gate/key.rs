@@ -1,7 +1,12 @@
 //! Who is who in the merged order.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
+use std::marker::PhantomData;
+
+/// Says that a handle may move to another thread and not be used by two at once.
+pub(crate) type NotSync = PhantomData<Cell<()>>;
 
 /// Sources a gate may have had in its life.
 pub const MAX_SOURCES: usize = 1 << 16;
@@ -28,7 +33,7 @@ impl RowId {
     }
 
     /// The last id that `source` may give.
-    pub(super) fn last_of(source: u16) -> Self {
+    pub(crate) fn last_of(source: u16) -> Self {
         RowId::new(source, POSITION_MASK)
     }
 
@@ -97,12 +102,12 @@ impl Ord for Key {
 
 impl Key {
     /// Before every row.
-    pub(super) const FIRST: Key = Key { ts: i64::MIN, id: RowId(0) };
+    pub(crate) const FIRST: Key = Key { ts: i64::MIN, id: RowId(0) };
     /// After every row.
-    pub(super) const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
+    pub(crate) const LAST: Key = Key { ts: i64::MAX, id: RowId(u64::MAX) };
 
     /// The last place that a row of `source` at `ts` may have.
-    pub(super) fn last_of(ts: i64, source: u16) -> Self {
+    pub(crate) fn last_of(ts: i64, source: u16) -> Self {
         Key { ts, id: RowId::last_of(source) }
     }
 }

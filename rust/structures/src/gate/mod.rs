@@ -11,32 +11,8 @@
 //!
 //! Two gates keep the same contract, row by row the same stream:
 //!
-//! - [`ScaleGate`]: rows one at a time, in a lock-free list; lowest latency. Its readers may share the
-//!   stream, which is the T-Gate.
 //! - [`BlockGate`]: sorted column runs in, blocks of rows out; what operators on batches use.
-//!
-//! ```
-//! use tidegate_structures::gate::{Next, ScaleGate};
-//!
-//! let (mut sources, mut readers) = ScaleGate::new::<&str>(2, 1)?;
-//! sources[0].push(3, "a").unwrap();
-//! sources[1].push(4, "b").unwrap();
-//! sources[0].push(7, "c").unwrap();
-//!
-//! let reader = &mut readers[0];
-//! let mut ready = Vec::new();
-//! while let Next::Ready(row) = reader.next_ready() {
-//!     ready.push((row.ts, *row.payload));
-//! }
-//! assert_eq!(ready, [(3, "a"), (4, "b")]); // source 1 may still bring a 5
-//!
-//! sources.pop().unwrap().close();
-//! assert!(matches!(reader.next_ready(), Next::Ready(row) if *row.payload == "c"));
-//! assert_eq!(reader.next_ready(), Next::NotYet);
-//! drop(sources);
-//! assert_eq!(reader.next_ready(), Next::End);
-//! # Ok::<(), tidegate_structures::gate::TooManySources>(())
-//! ```
+//! - [`ScaleGate`](crate::papers::row_gate::ScaleGate): rows one at a time, as published; lowest latency.
 //!
 //! # Trade-offs
 //!
@@ -53,23 +29,13 @@
 #![doc = include_str!("README.md")]
 
 mod block;
-mod key;
-mod list;
-mod node;
-mod promise;
-mod reader;
-mod reclaim;
-mod shared;
-mod source;
+pub(crate) mod key;
+pub(crate) mod promise;
 
 use std::fmt;
 
 pub use block::{Block, BlockGate, BlockReader, BlockSource, Filler, Planned, Pushed, Run};
 pub use key::{Key, MAX_SOURCES, RowId};
-pub use list::{Row, ScaleGate};
-pub use reader::Reader;
-pub use shared::{KeyedReader, SharedReader};
-pub use source::Source;
 use tidegate_sync::Exceeded;
 
 /// A new gate: its sources and its readers.

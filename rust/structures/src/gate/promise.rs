@@ -12,7 +12,7 @@ use super::key::Key;
 
 /// What a source has promised about its future rows. Only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Promise {
+pub(crate) enum Promise {
     /// None has a smaller `ts` than this.
     From(i64),
     /// There are none.
@@ -21,28 +21,28 @@ pub(super) enum Promise {
 
 /// A source's promise where readers can see it: the paper's `written` array, one element.
 #[derive(Debug)]
-pub(super) struct PromiseCell {
+pub(crate) struct PromiseCell {
     /// No later row has a smaller `ts`. Written by the source, only upward.
     ts: CachePadded<AtomicI64>,
     /// Whether there are no later rows; looked at only when `ts` stands at its maximum.
     closed: AtomicBool,
     /// The first source that began beside this one. Written by the source.
-    pub(super) first_fork: OnceLink<Fork>,
+    pub(crate) first_fork: OnceLink<Fork>,
 }
 
 /// A source that began beside another one while the gate was running.
 #[derive(Debug)]
-pub(super) struct Fork {
-    pub(super) source: u16,
+pub(crate) struct Fork {
+    pub(crate) source: u16,
     /// The promise it began with, which was that of the source it began beside.
-    pub(super) from: i64,
-    pub(super) cell: Arc<PromiseCell>,
+    pub(crate) from: i64,
+    pub(crate) cell: Arc<PromiseCell>,
     /// The next one beside the same source. Written by that source.
-    pub(super) next: OnceLink<Fork>,
+    pub(crate) next: OnceLink<Fork>,
 }
 
 impl PromiseCell {
-    pub(super) fn new(from: i64) -> Self {
+    pub(crate) fn new(from: i64) -> Self {
         PromiseCell {
             ts: CachePadded::new(AtomicI64::new(from)),
             closed: AtomicBool::new(false),
@@ -52,14 +52,14 @@ impl PromiseCell {
 
     /// Promises that no later row is below `ts`.
     #[inline]
-    pub(super) fn raise(&self, ts: i64) {
+    pub(crate) fn raise(&self, ts: i64) {
         // Release: whoever sees the promise with `get` sees every row that was linked under an
         // earlier one, and every fork (P2).
         self.ts.store(ts, Ordering::Release);
     }
 
     /// Promises that there are no later rows.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         // Relaxed: published by the Release of `raise`.
         self.closed.store(true, Ordering::Relaxed);
         self.raise(i64::MAX);
@@ -67,7 +67,7 @@ impl PromiseCell {
 
     /// The promise at some moment during the call.
     #[inline]
-    pub(super) fn get(&self) -> Promise {
+    pub(crate) fn get(&self) -> Promise {
         // Acquire: pairs with the Release of `raise`.
         let ts = self.ts.load(Ordering::Acquire);
         // Relaxed: written before the Release store of the maximum that `close` makes. A source
@@ -83,7 +83,7 @@ impl Drop for PromiseCell {
 }
 
 /// A reader's view of the sources, from which the frontier asks what it needs.
-pub(super) trait Sources {
+pub(crate) trait Sources {
     /// Looks at the promise of `source` again, and calls `joined` for each source not seen before
     /// that began beside it, with the promise it began with.
     fn look(&mut self, source: u16, joined: impl FnMut(i64, u16)) -> Promise;
@@ -97,7 +97,7 @@ pub(super) trait Sources {
 /// frontier. Promises only rise, so a stale one gives a frontier that is too low, never too high:
 /// the heap keeps what was last seen of each source and looks again at its top only.
 #[derive(Clone, Debug)]
-pub(super) struct Frontier {
+pub(crate) struct Frontier {
     /// Open sources by the promise last seen, smallest first.
     heap: BinaryHeap<Reverse<(i64, u16)>>,
     /// What sorts no later is ready.
@@ -106,7 +106,7 @@ pub(super) struct Frontier {
 
 impl Frontier {
     /// Before any of `sources` sources was looked at.
-    pub(super) fn new(sources: usize) -> Self {
+    pub(crate) fn new(sources: usize) -> Self {
         let heap: BinaryHeap<_> = (0..sources).map(|source| Reverse((i64::MIN, source as u16))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };
         frontier.bound = frontier.top();
@@ -118,17 +118,17 @@ impl Frontier {
     }
 
     /// What sorts no later is ready.
-    pub(super) fn bound(&self) -> Key {
+    pub(crate) fn bound(&self) -> Key {
         self.bound
     }
 
     /// Whether every source is known to have closed.
-    pub(super) fn is_end(&self) -> bool {
+    pub(crate) fn is_end(&self) -> bool {
         self.heap.is_empty()
     }
 
     /// Looks at every source.
-    pub(super) fn look_at_all(&mut self, sources: &mut impl Sources) {
+    pub(crate) fn look_at_all(&mut self, sources: &mut impl Sources) {
         let mut open = std::mem::take(&mut self.heap).into_vec();
         let mut at = 0;
         // Sources that join are put at the end, and looked at in their turn.
@@ -150,7 +150,7 @@ impl Frontier {
     /// Raises the bound until it covers `key` or is exact: `false` means that at some moment during
     /// the call the row at `key` was not ready.
     #[cold]
-    pub(super) fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {
+    pub(crate) fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {
         while self.bound < key {
             let Some(mut top) = self.heap.peek_mut() else { break };
             let Reverse((seen, source)) = *top;

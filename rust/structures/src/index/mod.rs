@@ -11,12 +11,9 @@
 //! An index knows a row by its value, a *key* of 64 bits whose order is that of the values, and by its *number*, which
 //! rises with every row and wraps around after 2^32. All indexes are [`WindowIndex`]es and answer alike:
 //!
-//! - [`BPlusTree`]: rows are inserted and removed one by one. [`RoundRobin`]: several of them, rows dealt out in turns.
-//! - [`ChainedIndex`]: one index a stretch of time; the oldest is dropped as a whole.
-//! - [`ImTree`]: new rows in a B+-tree, all others in an immutable tree ([`CssTree`]) with which they are merged at times.
-//! - [`PimTree`]: the same with a B+-tree for every node of the immutable tree at some depth.
-//!   [`SharedPimTree`]: one that threads share.
 //! - [`BucketIndex`]: the block of a value is computed, not searched; many rows are looked for at the same time. The fastest.
+//! - [`BPlusTree`]: rows are inserted and removed one by one. Values that the blocks do not have are in one.
+//! - [`trees`](crate::papers::trees): the indexes of a paper, to compare with.
 //!
 //! ```
 //! use tidegate_structures::index::{BucketIndex, Probe, WindowIndex};
@@ -33,28 +30,16 @@
 //! assert_eq!(found, [1, 3]); // in the order in which they came
 //! ```
 //!
-//! All but the last are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
+//! All but the first are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 //! (SIGMOD 2020), sections 2 and 3.
 #![doc = include_str!("README.md")]
 
 mod bplus;
 mod bucket;
-mod chained;
-mod css;
-mod im_tree;
-mod pim_tree;
-mod round_robin;
-mod search;
-mod shared_pim_tree;
+pub(crate) mod search;
 
 pub use bplus::BPlusTree;
 pub use bucket::BucketIndex;
-pub use chained::{Archive, ChainedIndex};
-pub use css::CssTree;
-pub use im_tree::ImTree;
-pub use pim_tree::PimTree;
-pub use round_robin::RoundRobin;
-pub use shared_pim_tree::SharedPimTree;
 
 /// What is looked for: rows with these keys and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,14 +165,14 @@ impl<I: WindowIndex + ?Sized> WindowIndex for Box<I> {
 
 /// Whether a row is not before the row `first` of the same window.
 #[inline]
-fn is_live(row: u32, first: u32) -> bool {
+pub(crate) fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0
 }
 
 /// Adds those rows that the probe takes of rows in key order that begin at its low end, and says whether a key above its
 /// high end came.
 #[inline]
-fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {
+pub(crate) fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {
     let end = keys.iter().position(|&key| key > probe.high);
     let rows = &rows[..end.unwrap_or(keys.len())];
     found.extend(rows.iter().copied().filter(|&row| probe.takes(row)));

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 /// The number of keys below `key` among `N` sorted ones; `N` is a multiple of 8.
 #[inline]
-pub(super) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+pub(crate) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt") {
@@ -22,7 +22,7 @@ pub(super) fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
 
 /// The number of keys up to `key` among `N` sorted ones.
 #[inline]
-pub(super) fn count_upto<const N: usize>(keys: &[i64; N], key: i64) -> usize {
+pub(crate) fn count_upto<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     key.checked_add(1).map_or(N, |above| count_below(keys, above))
 }
 

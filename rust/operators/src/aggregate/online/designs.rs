@@ -23,8 +23,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_structures::gate::{Next, Reader, Row, ScaleGate, Source};
-use tidegate_structures::hive::{Hive, HiveReader, HiveWriter};
+use tidegate_structures::gate::Next;
+use tidegate_structures::papers::hive::{Hive, HiveReader, HiveWriter};
+use tidegate_structures::papers::row_gate::{Reader, Row, ScaleGate, Source};
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{Arc, AtomicI64, Ordering};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_structures::index::SharedPimTree;
+use tidegate_structures::papers::trees::SharedPimTree;
 
 use super::{Rows, TaskJoin};
 use crate::driver::Turn;

@@ -31,8 +31,9 @@ mod queue;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_structures::index::{Entry, Probe, SharedPimTree};
+use tidegate_structures::index::{Entry, Probe};
 use tidegate_structures::memory::select::select_within;
+use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
 use super::find::Found;

@@ -34,8 +34,7 @@ pub use self::block::{Block, Filler, Planned};
 use self::log::{Entry, Record};
 pub use self::log::{Pushed, Run};
 pub use self::reader::BlockReader;
-use super::key::{MAX_SOURCES, RowId};
-use super::list::NotSync;
+use super::key::{MAX_SOURCES, NotSync, RowId};
 use super::{Handles, Rejected, TooManySources};
 
 /// Bytes that a row will take in a block, charged when it is pushed: a time and an id.
@@ -161,7 +160,7 @@ impl<R: Run> BlockSource<R> {
     pub fn close(self) {}
 
     /// One more source, which begins with what this one has promised; numbered as
-    /// [`Source::fork`](super::Source::fork) numbers.
+    /// [`Source::fork`](crate::papers::row_gate::Source::fork) numbers.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {

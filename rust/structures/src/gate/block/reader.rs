@@ -13,8 +13,7 @@ use super::lane::Lanes;
 use super::log::{Pushed, Record, Run};
 use super::scatter::MOST_ROWS;
 use crate::gate::Next;
-use crate::gate::key::Key;
-use crate::gate::list::NotSync;
+use crate::gate::key::{Key, NotSync};
 use crate::gate::promise::Frontier;
 
 /// Rows after which a block is long enough: its 128 KiB stay in a core's own cache while they are

@@ -1,7 +1,8 @@
 //! The partitioned in-memory merge tree, for one thread.
 
+use super::CssTree;
 use super::css::GROUP;
-use super::{BPlusTree, CssTree, Entry, Probe, WindowIndex};
+use crate::index::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::memory::gather::prefetch;
 
 /// Rows that a subindex is to have when it is merged, if the insertion depth is left to the tree: one leaf's.

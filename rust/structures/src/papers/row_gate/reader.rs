@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 
 use tidegate_sync::atomic::Arc;
 
-use super::Next;
-use super::key::Key;
-use super::list::{NotSync, Row};
+use super::list::Row;
 use super::node::{Hold, Node, NodePtr, Passed};
-use super::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 use super::reclaim::Shared;
+use crate::gate::Next;
+use crate::gate::key::{Key, NotSync};
+use crate::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 
 /// Rows that a reader takes between two looks for memory to free, so that it is freed even when
 /// all sources are silent.

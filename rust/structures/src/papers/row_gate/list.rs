@@ -2,22 +2,16 @@
 //!
 //! Line numbers in those are of Algorithm 2 of ScaleJoin; README.md has it beside the departures.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
-
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;
 
-use super::key::{Key, MAX_SOURCES, RowId};
 use super::node::Node;
-use super::promise::PromiseCell;
 use super::reader::Reader;
 use super::reclaim::Shared;
 use super::source::{Place, Source};
-use super::{Handles, TooManySources};
-
-/// Says that a handle may move to another thread and not be used by two at once.
-pub(super) type NotSync = PhantomData<Cell<()>>;
+use crate::gate::key::{Key, MAX_SOURCES, RowId};
+use crate::gate::promise::PromiseCell;
+use crate::gate::{Handles, TooManySources};
 
 /// A row that is ready, borrowed from the reader that gave it.
 #[derive(Debug, PartialEq, Eq)]

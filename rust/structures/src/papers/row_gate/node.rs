@@ -10,7 +10,7 @@ use std::ptr;
 use tidegate_sync::atomic::{AtomicPtr, AtomicUsize, Ordering, RaceCell};
 use tidegate_sync::{CachePadded, Charge};
 
-use super::key::Key;
+use crate::gate::key::Key;
 
 /// Levels of the list. With a quarter of the nodes on each next level, the top one is walked in
 /// steps of 4^5 = 1 024 rows; and as a source holds memory back to its place on that level, more

@@ -3,8 +3,8 @@
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter, Stack, TryLock};
 
-use super::key::Key;
 use super::node::{Head, Hold, Node, NodePtr, Passed};
+use crate::gate::key::Key;
 
 /// Nodes given out between two looks for memory to free: a look reads a word of every handle.
 const NODES_BETWEEN: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };

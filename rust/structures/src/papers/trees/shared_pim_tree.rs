@@ -2,9 +2,10 @@
 
 use tidegate_sync::{CachePadded, Counter, Lock};
 
+use super::CssTree;
 use super::css::GROUP;
 use super::pim_tree::insertion_depth;
-use super::{BPlusTree, CssTree, Entry, Probe, WindowIndex, is_live};
+use crate::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 
 /// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at the same time. Each
 /// subindex has a lock; the immutable tree has none, since nothing in it changes.

@@ -44,7 +44,7 @@ type NotSync = PhantomData<Cell<()>>;
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use tidegate_structures::hive::{Hive, Next};
+/// use tidegate_structures::papers::hive::{Hive, Next};
 ///
 /// let (mut writers, mut reader) = Hive::new(2, Mutex::<u32>::default);
 /// writers[0].update(3, 7, |window| *window.lock().unwrap() += 1);

@@ -1,6 +1,7 @@
 //! The in-memory merge tree.
 
-use super::{BPlusTree, CssTree, Entry, Probe, WindowIndex};
+use super::CssTree;
+use crate::index::{BPlusTree, Entry, Probe, WindowIndex};
 
 /// The IM-Tree, section 3.2 of the paper: new rows enter a B+-tree, which is merged with the immutable tree of all others
 /// when it has the *merge ratio*'s part of the window. Rows that have left are passed over by number, and dropped then.

@@ -6,12 +6,11 @@ use std::marker::PhantomData;
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::Arc;
 
-use super::key::{Key, MAX_SOURCES, RowId};
-use super::list::NotSync;
 use super::node::{Arena, Hold, LEVELS, Node, NodePtr, Passed, Segment};
-use super::promise::{Fork, PromiseCell};
 use super::reclaim::Shared;
-use super::{Rejected, TooManySources};
+use crate::gate::key::{Key, MAX_SOURCES, NotSync, RowId};
+use crate::gate::promise::{Fork, PromiseCell};
+use crate::gate::{Rejected, TooManySources};
 
 /// What a source that goes counts for in the decision to look for memory to free: often enough that
 /// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000 times.

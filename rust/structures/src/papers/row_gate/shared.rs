@@ -13,11 +13,11 @@ use std::fmt;
 
 use tidegate_sync::atomic::Arc;
 
-use super::Next;
-use super::key::Key;
 use super::list::Row;
 use super::node::SharedPlace;
 use super::reader::Reader;
+use crate::gate::Next;
+use crate::gate::key::Key;
 
 /// A consumer that shares the stream with the other readers of its group.
 ///

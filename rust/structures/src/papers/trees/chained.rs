@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{BPlusTree, CssTree, Entry, Probe, WindowIndex, is_live};
+use super::CssTree;
+use crate::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 
 /// Rows below which no index of a chain is full.
 const LEAST: usize = 32;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::search::count_below;
-use super::{Entry, Probe, is_live, take_run};
+use crate::index::search::count_below;
+use crate::index::{Entry, Probe, is_live, take_run};
 use crate::memory::gather::prefetch;
 use crate::memory::pages::{Pages, Slot};
 
