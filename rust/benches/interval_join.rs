@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Closed, Interval, Side, interval_join};
-use tidegate_operators::matches::{How, Output};
+use tidegate_operators::interval_join::{Side, interval_join};
+use tidegate_operators::matches::Output;
+use tidegate_operators::rows::{Closed, How, Interval};
 use tidegate_sync::Stop;
 
 const ROWS: usize = 1_000_000;

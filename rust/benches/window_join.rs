@@ -7,9 +7,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Side;
-use tidegate_operators::matches::How;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use tidegate_operators::rows::{How, Side};
 use tidegate_operators::scale_join::{Algorithm, ScaleJoin};
 use tidegate_operators::sliding::{SlidingJoin, Windows};
 use tidegate_sync::Stop;

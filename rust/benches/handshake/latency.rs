@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::{Driver, Turn};
-use tidegate_operators::handshake::{Algorithm, Burst, Chain, Found, Window};
+use tidegate_operators::handshake::{Algorithm, Burst, Chain, Found};
+use tidegate_operators::rows::Window;
 use tidegate_sync::Stop;
 
 use crate::option;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers, Window};
-use tidegate_operators::incremental::Results;
+use tidegate_operators::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers};
+use tidegate_operators::rows::{Results, Window};
 use tidegate_sync::Stop;
 
 use crate::option;
@@ -61,7 +61,7 @@ impl Run {
     }
 
     fn drain(&mut self, each: &mut impl FnMut([u64; 2], Results)) {
-        use tidegate_operators::incremental::Side::{Left, Right};
+        use tidegate_operators::rows::Side::{Left, Right};
         while !self.join.is_done() {
             let firsts = [self.join.first(Left), self.join.first(Right)];
             each(firsts, self.join.advance(&self.driver).expect("nobody stops it"));

@@ -2,7 +2,7 @@
 //! ones floats.
 
 use tidegate_operators::handshake::{Bands, Column, Kind, Numbers};
-use tidegate_operators::incremental::Side;
+use tidegate_operators::rows::Side;
 use tidegate_structures::simd::scan::Span;
 
 /// How far matching values are apart.

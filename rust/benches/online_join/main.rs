@@ -12,10 +12,8 @@ mod workload;
 use std::time::{Duration, Instant};
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Progress;
-use tidegate_operators::interval_join::{Closed, Interval};
-use tidegate_operators::matches::How;
 use tidegate_operators::online_join::{OnlineJoin, Parallelism};
+use tidegate_operators::rows::{Closed, How, Interval, Progress};
 use tidegate_sync::Stop;
 use workload::{Epoch, Workload};
 

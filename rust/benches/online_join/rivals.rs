@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, RwLock};
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Side;
+use tidegate_operators::rows::Side;
 
 use crate::System;
 use crate::workload::Epoch;

@@ -1,6 +1,6 @@
 //! Rows of both sides in merged order, in epochs.
 
-use tidegate_operators::incremental::Side;
+use tidegate_operators::rows::Side;
 
 const ROWS: usize = 2_000_000;
 const EPOCH_ROWS: usize = 20_000;

@@ -16,9 +16,10 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use crate::interval_join::{Groups, Reach, Side, sweep};
+use crate::interval_join::{Groups, Side, sweep};
 use crate::matches::{MAX_ROWS, Matches};
 use crate::order::time_order;
+use crate::rows::interval::Reach;
 
 /// How many rows of each side a window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,8 @@ mod tests {
     use tidegate_sync::Stop;
 
     use super::*;
-    use crate::matches::{How, Output};
+    use crate::matches::Output;
+    use crate::rows::How;
 
     /// Kang's three-step procedure: for each row in merged order, look through the other side's window, let its oldest row
     /// go if it is full, and add the row to its own side's window.

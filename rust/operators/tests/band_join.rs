@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tidegate_operators::band_join::{Band, BandColumn, BandKeys, Bounds, band_join, float_code};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::NO_KEY;
-use tidegate_operators::matches::{How, Output};
+use tidegate_operators::matches::Output;
+use tidegate_operators::rows::{How, NO_KEY};
 use tidegate_sync::Stop;
 
 #[derive(Clone, Debug)]

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Closed, Interval, NO_KEY, Side, interval_join};
-use tidegate_operators::matches::{BitSet, How, Matches, NO_ROW, Output};
+use tidegate_operators::interval_join::{Side, interval_join};
+use tidegate_operators::matches::{BitSet, Matches, Output};
+use tidegate_operators::rows::{Closed, How, Interval, NO_KEY, NO_ROW};
 use tidegate_sync::Stop;
 
 const EVERY_HOW: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];

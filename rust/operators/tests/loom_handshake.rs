@@ -12,8 +12,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use tidegate_operators::driver::Turn;
-use tidegate_operators::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate, Window};
-use tidegate_operators::incremental::Side;
+use tidegate_operators::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate};
+use tidegate_operators::rows::{Side, Window};
 use tidegate_sync::explore;
 
 /// Rows without values.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidegate_operators::driver::Stopped;
-use tidegate_operators::incremental::Failed;
+use tidegate_operators::rows::Failed;
 use tidegate_structures::memory::OutOfMemory;
 
 /// What went wrong, in one sentence that names the column, the row, what was given and what was expected.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::matches::{BitSet, Check, How, Matches, NO_ROW, Output};
+use tidegate_operators::matches::{BitSet, Check, Matches, Output};
 use tidegate_operators::predicate::Term;
+use tidegate_operators::rows::{How, NO_ROW};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;
 

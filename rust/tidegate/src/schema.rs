@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
-use tidegate_operators::matches::How;
+use tidegate_operators::rows::How;
 
 use crate::gather::{Column, Gather, Source};
 use crate::keys::KeyColumn;

@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::ScalarBuffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
-use tidegate_operators::interval_join::{Closed, Interval};
+use tidegate_operators::rows::{Closed, Interval};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 

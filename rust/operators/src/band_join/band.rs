@@ -1,6 +1,6 @@
 //! Which values lie in a band around another.
 
-use crate::interval_join::Reach;
+use crate::rows::interval::Reach;
 
 /// How far below and above a left value the right one may be.
 ///

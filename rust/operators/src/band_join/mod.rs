@@ -25,8 +25,9 @@ use band::{Floats, Steps};
 
 use crate::count_window::Ends;
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::interval_join::{NO_KEY, Side, find};
+use crate::interval_join::{Side, find};
 use crate::matches::{Check, Matches};
+use crate::rows::NO_KEY;
 use crate::selectivity;
 
 /// One band column: the codes of both sides.

@@ -8,8 +8,8 @@ use tidegate_sync::Sender;
 use super::local::Chunk;
 use super::message::{Arrived, IN_FLIGHT, Message};
 use super::predicate::{Columns, Predicate};
-use super::window::{Place, Tracker, Window};
-use crate::incremental::Side;
+use super::window::{Place, Tracker};
+use crate::rows::{Side, Window};
 
 /// Rows in merged order, with the columns of each side's rows.
 #[derive(Clone, Debug)]

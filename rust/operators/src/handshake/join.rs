@@ -6,10 +6,9 @@ use std::sync::Arc;
 use super::feed::Burst;
 use super::finder::Found;
 use super::predicate::{Columns, Kind, Predicate};
-use super::window::Window;
 use super::{Algorithm, Chain};
 use crate::driver::{Driver, Stopped, Turn};
-use crate::incremental::{Results, Side};
+use crate::rows::{Results, Side, Window};
 use tidegate_sync::Stop;
 
 /// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its window, as in the paper.

@@ -55,6 +55,7 @@ use std::sync::Arc;
 
 use tidegate_sync::ring;
 
+use crate::rows::Window;
 pub use bands::{Bands, Column, Numbers};
 pub use collect::Collector;
 pub use feed::{Burst, Feed};
@@ -64,7 +65,6 @@ use message::{Arrived, line};
 pub use node::Node;
 pub use predicate::{Columns, Kind, Lookup, Pair, Predicate};
 pub use sliding::{Rank, SlidingHandshake};
-pub use window::Window;
 
 /// How rows travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use super::local::Chunk;
 use super::tests::{Near, Row, three_steps};
-use super::{Algorithm, Chain, Found, Window};
-use crate::incremental::Side;
+use super::{Algorithm, Chain, Found};
+use crate::rows::{Side, Window};
 
 /// A node takes the next message of left rows, or of right rows.
 type Step = (usize, Side);

@@ -14,11 +14,10 @@ use tidegate_sync::Stop;
 use super::bands::{Bands, Column, Numbers};
 use super::finder::Found;
 use super::predicate::Kind;
-use super::{Algorithm, HandshakeJoin, Window};
+use super::{Algorithm, HandshakeJoin};
 use crate::driver::Driver;
-use crate::incremental::{Failed, Filter, Results, Side};
-use crate::matches::How;
 use crate::predicate::{Operand, RankAndTakes, Term};
+use crate::rows::{Failed, Filter, How, Results, Side, Window};
 use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
 
 /// Pairs that a filter is given at a time.

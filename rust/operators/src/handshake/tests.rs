@@ -10,9 +10,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-use super::{Algorithm, Columns, HandshakeJoin, Kind, Lookup, Pair, Predicate, Window};
+use super::{Algorithm, Columns, HandshakeJoin, Kind, Lookup, Pair, Predicate};
 use crate::driver::Driver;
-use crate::incremental::Side;
+use crate::rows::{Side, Window};
 
 /// Rows of one value.
 impl Columns for Vec<i64> {

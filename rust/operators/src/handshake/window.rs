@@ -2,27 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::incremental::Side;
-
-/// How long the rows of each side stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// For a time, in the unit of the rows' times: a row matches later ones of up to its own `ts` plus this.
-    /// [`u64::MAX`] stands for ever.
-    Time {
-        /// The time of left rows.
-        left: u64,
-        /// The time of right rows.
-        right: u64,
-    },
-    /// While it is among the last so many of its side.
-    Rows {
-        /// The number of left rows.
-        left: u64,
-        /// The number of right rows.
-        right: u64,
-    },
-}
+use crate::rows::{Side, Window};
 
 /// A row's number within its side, and the numbers of the earlier rows of the other side that it may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

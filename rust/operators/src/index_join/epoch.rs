@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_structures::index::Probe;
 
 use super::Bands;
-use crate::incremental::Side;
+use crate::rows::Side;
 
 /// The rows of an epoch in merged order, and by side.
 #[derive(Debug, Default)]

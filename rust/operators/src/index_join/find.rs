@@ -9,8 +9,8 @@ use super::epoch::Epoch;
 use super::log::Log;
 use super::{IndexJoin, SIDES};
 use crate::driver::Driver;
-use crate::incremental::{Filter, Side};
 use crate::matches::{SHORT, sort_short};
+use crate::rows::{Filter, Side};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they have, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };

@@ -5,8 +5,7 @@ use std::ops::Range;
 use tidegate_structures::index::Entry;
 
 use super::Bands;
-use super::window::Window;
-use crate::incremental::{Matched, Side, drop_front};
+use crate::rows::{Matched, Side, Window, drop_front};
 
 /// Rows by number, counted from the first of the side ever. A row's *place* is its distance from [`Log::first`], the oldest
 /// row still here.

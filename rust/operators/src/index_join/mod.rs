@@ -43,8 +43,8 @@ use std::ops::Range;
 use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
-use crate::incremental::{Failed, Filter, Matched, Progress, Side};
-use crate::matches::How;
+use crate::rows::Window;
+use crate::rows::{Failed, Filter, How, Matched, Progress, Side};
 use crate::selectivity;
 use epoch::Epoch;
 use find::Found;
@@ -52,7 +52,6 @@ pub use kind::IndexKind;
 use log::Log;
 pub use tasks::{TaskJoin, TaskOptions, TaskRow, Worker};
 use window::Edge;
-pub use window::Window;
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 

@@ -8,8 +8,8 @@ use tidegate_structures::memory;
 use super::IndexJoin;
 use super::find::Found;
 use super::log::Log;
-use crate::incremental::{Results, Side};
 use crate::matches::SHORT;
+use crate::rows::{Results, Side};
 
 impl<I: WindowIndex> IndexJoin<I> {
     /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::incremental::Results;
-use crate::matches::NO_ROW;
+use crate::rows::{NO_ROW, Results};
 
 /// Its time, its side, and its values in two columns, of which any may be missing.
 type Row = (i64, Side, [Option<i64>; 2]);

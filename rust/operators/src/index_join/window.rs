@@ -1,9 +1,7 @@
 //! Which earlier rows of the other side a row may match.
 
-pub use crate::handshake::Window;
-
 use super::log::Log;
-use crate::incremental::Side;
+use crate::rows::{Side, Window};
 
 impl Window {
     /// How long rows of a side stay: for so much time, or while so many come after.

@@ -9,9 +9,9 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 use tidegate_structures::simd::wide::{Work, wide};
 
-use super::Reach;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
+use crate::rows::interval::Reach;
 
 /// Rows that are looked up together. With half or twice as many it takes half as long again.
 const BLOCK: usize = 8;
@@ -188,7 +188,7 @@ mod tests {
     use tidegate_sync::Stop;
 
     use super::*;
-    use crate::interval_join::{Closed, Interval};
+    use crate::rows::{Closed, Interval};
 
     proptest! {
         #[test]

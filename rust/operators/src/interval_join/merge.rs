@@ -10,9 +10,10 @@ use std::ops::Range;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
 
-use super::{Reach, Side};
+use super::Side;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
+use crate::rows::interval::Reach;
 
 /// Parts a thread, so that threads finish together though parts differ.
 const PARTS_A_THREAD: usize = 4;

@@ -29,27 +29,25 @@
 
 mod directory;
 mod group;
-mod interval;
 mod merge;
 mod sort;
 mod sweep;
 
 use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Matches};
+use crate::rows::Interval;
+use crate::rows::interval::Reach;
 pub(crate) use group::Groups;
-pub(crate) use interval::Reach;
-pub use interval::{Closed, Interval};
 pub(crate) use sort::sort_groups;
 pub(crate) use sweep::{gallop, sweep};
-pub use tidegate_structures::memory::partition::NO_KEY;
 
 /// The columns of one side that decide who matches whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     /// The time of each row.
     pub ts: &'a [i64],
-    /// The dense key of each row, below the join's number of keys, or [`NO_KEY`] for a row that matches nothing;
-    /// `None` when all rows have one key.
+    /// The dense key of each row, below the join's number of keys, or [`NO_KEY`](crate::rows::NO_KEY) for a row that matches
+    /// nothing; `None` when all rows have one key.
     pub keys: Option<&'a [u32]>,
 }
 

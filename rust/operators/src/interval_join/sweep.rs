@@ -3,11 +3,12 @@
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
 
+use super::Side;
 use super::directory::Directory;
 use super::group::{Groups, are_sorted};
-use super::{Reach, Side};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
+use crate::rows::interval::Reach;
 
 /// Left rows of a task, so that a stop is seen soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;

@@ -7,7 +7,6 @@
 //! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them can be listed by
 //!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
 
-mod how;
 mod listed;
 mod narrow;
 mod output;
@@ -20,12 +19,12 @@ pub use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use crate::driver::{Driver, Stopped};
-pub use how::How;
+use crate::rows::How;
 pub use narrow::Check;
-pub use output::{NO_ROW, Output, Pairs};
+pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
 
-/// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`].
+/// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`](crate::rows::NO_ROW).
 pub const MAX_ROWS: usize = u32::MAX as usize;
 
 /// The matches of one left row: a run of neighbours in [`Matches::rows`].

@@ -7,11 +7,9 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::partition::ranges;
 
-use super::{How, Matches, Run};
+use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};
-
-/// In place of a row's number, where a result row has no row of that side.
-pub const NO_ROW: u32 = u32::MAX;
+use crate::rows::{How, NO_ROW};
 
 /// Left rows between two remembered places: a search ends with at most this many additions.
 const BLOCK: usize = 1 << 10;

@@ -6,8 +6,8 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
-use crate::incremental::Side;
 use crate::predicate::{Index, News, Ranges, Term, Window};
+use crate::rows::Side;
 
 /// Pairs of a task, so that a stop is seen within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;

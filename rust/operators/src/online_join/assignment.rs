@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use crate::interval_join::NO_KEY;
+use crate::rows::NO_KEY;
 
 /// How keys are assigned to replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,13 @@
 //! Ready rows that are joined together.
 
-use crate::incremental::Side;
-use crate::interval_join::NO_KEY;
+use crate::rows::{NO_KEY, Side};
 
 /// Rows in merged order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// Each row's key, or [`NO_KEY`](crate::interval_join::NO_KEY).
+    /// Each row's key, or [`NO_KEY`](crate::rows::NO_KEY).
     pub(super) keys: Vec<u32>,
     /// The low bits of each row's number among the rows of its side.
     pub(super) numbers: Vec<u32>,

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::incremental::{Matched, Reach, Side};
-use crate::interval_join::NO_KEY;
+use crate::rows::{Matched, NO_KEY, Reach, Side};
 
 /// Rows of a chunk: few enough that what is kept behind the oldest row is little.
 const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };

@@ -33,9 +33,7 @@ use pairs::Pairs;
 use replica::{Cursor, Matches, Replica, Shared};
 
 use crate::driver::Driver;
-use crate::incremental::{Failed, Filter, Matched, Progress, Reach, Results, Side};
-use crate::interval_join::{Interval, NO_KEY};
-use crate::matches::How;
+use crate::rows::{Failed, Filter, How, Interval, Matched, NO_KEY, Progress, Reach, Results, Side};
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of work for one.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };

@@ -4,7 +4,7 @@ use tidegate_structures::memory;
 
 use super::buffer::LANES;
 use super::replica::Matches;
-use crate::incremental::{Results, Side};
+use crate::rows::{Results, Side};
 
 /// Makes results of pairs alone, of which the number is known.
 #[derive(Debug)]

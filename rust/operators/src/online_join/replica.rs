@@ -7,7 +7,7 @@ use super::buffer::{Buffer, Cells, Found, LANES};
 use super::epoch::Epoch;
 use super::log::Log;
 use crate::driver::Driver;
-use crate::incremental::{Filter, Reach, Side};
+use crate::rows::{Filter, Reach, Side};
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::interval_join::Closed;
-use crate::matches::NO_ROW;
+use crate::rows::{Closed, NO_ROW};
 
 type Row = (i64, Side, Option<u32>);
 

@@ -5,7 +5,7 @@ use tidegate_structures::simd::scan::{Lane, Span};
 
 use super::Term;
 use super::numbers::{Number, Numbers, Operand, with_values};
-use crate::incremental::Side;
+use crate::rows::Side;
 
 /// A column as ranks of its numbers above the smallest one. What compares with nothing is above every range.
 #[derive(Debug)]

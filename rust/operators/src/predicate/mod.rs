@@ -37,7 +37,7 @@ pub use window::Window;
 
 use tidegate_structures::simd::scan::Span;
 
-use crate::incremental::Side;
+use crate::rows::Side;
 use numbers::Number;
 
 /// The rank of a row's number, and the ranks of the other side's numbers that it matches; `None` if it matches nothing.

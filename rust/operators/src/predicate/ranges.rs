@@ -5,7 +5,7 @@ use tidegate_structures::simd::scan::Span;
 use super::Term;
 use super::column::Column;
 use super::window::Window;
-use crate::incremental::Side;
+use crate::rows::Side;
 
 /// For each of some new rows, the range that every column of a window must be in.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! not what is at most `left.y + 0.1`, but what passes the test.
 
 use super::numbers::{Number, Numbers, Whole};
-use crate::incremental::Side;
+use crate::rows::Side;
 
 /// How two numbers compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Constraint, Index, News, Numbers, Operand, Order, Ranges, Relation, Term, Window};
 use crate::driver::Driver;
-use crate::incremental::Side;
+use crate::rows::Side;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 

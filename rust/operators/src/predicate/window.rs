@@ -9,7 +9,7 @@ use super::Term;
 use super::codes::{Codes, Form, Values};
 use super::column::{Column, Ranks};
 use super::ranges::Ranges;
-use crate::incremental::Side;
+use crate::rows::Side;
 
 /// New rows that are compared with each part of a window while it is in a cache.
 const GROUP: usize = 512;

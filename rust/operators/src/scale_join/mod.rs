@@ -40,9 +40,8 @@ use std::ops::Range;
 use tidegate_structures::memory;
 
 use crate::driver::Driver;
-use crate::incremental::{Failed, Filter, Results, Side};
-use crate::matches::How;
 use crate::predicate::{Operand, Term};
+use crate::rows::{Failed, Filter, How, Results, Side};
 use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
 use share::{Found, Share};
 

@@ -6,8 +6,8 @@ use tidegate_sync::Stop;
 
 use super::Epoch;
 use crate::driver::Driver;
-use crate::incremental::Side;
 use crate::predicate::{Index, News, Ranges, Term, Window};
+use crate::rows::Side;
 
 /// Rows before a window is made anew, at least; it is each time it has doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };

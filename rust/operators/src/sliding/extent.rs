@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::interval;
 use super::log::Log;
-use crate::incremental::{Reach, Side};
+use crate::rows::{Reach, Side};
 
 /// How long rows stay in the windows of the left and the right side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The rows of one side that are still needed, in merged order.
 
 use super::Extent;
-use crate::incremental::{Matched, Reach, Side, drop_front};
+use crate::rows::{Matched, Reach, Side, drop_front};
 
 /// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
 /// oldest row still here, and a row's *place* its distance from that.

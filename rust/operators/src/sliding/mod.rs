@@ -10,9 +10,8 @@ mod tests;
 use std::fmt::Debug;
 
 use crate::driver::Driver;
-use crate::incremental::{Failed, Filter, Results, Side};
-use crate::interval_join::{Closed, Interval};
 use crate::predicate::Operand;
+use crate::rows::{Closed, Failed, Filter, Interval, Results, Side};
 pub(crate) use extent::Extent;
 pub use extent::Windows;
 pub(crate) use log::Log;

@@ -4,9 +4,9 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::SlidingJoin;
 use crate::driver::Driver;
-use crate::incremental::{Failed, Filter, Results, Side};
 use crate::order::time_order;
 use crate::predicate::{Operand, Term};
+use crate::rows::{Failed, Filter, Results, Side};
 
 /// Rows of an epoch.
 const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };

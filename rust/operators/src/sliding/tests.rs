@@ -9,9 +9,8 @@ use tidegate_sync::Stop;
 use super::{Kept, SlidingJoin, Windows};
 use crate::driver::Driver;
 use crate::handshake::{self, SlidingHandshake};
-use crate::incremental::{Filter, Results, Side};
-use crate::matches::{How, NO_ROW};
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use crate::rows::{Filter, How, NO_ROW, Results, Side};
 use crate::scale_join::{self, ScaleJoin};
 
 /// A row: its time, its side, and a value that must be near that of the other row.

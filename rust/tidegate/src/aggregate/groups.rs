@@ -9,7 +9,7 @@ use arrow_ord::sort::sort_to_indices;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, SortOptions};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::partition::ranges;

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
 use tidegate_operators::aggregate::{OutputColumn, Page, Values, Window};
-use tidegate_operators::matches::NO_ROW;
+use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::Function;

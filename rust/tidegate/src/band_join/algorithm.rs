@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use tidegate_operators::index_join::{IndexJoin, IndexKind, TaskOptions, Window};
-use tidegate_operators::matches::How;
+use tidegate_operators::index_join::{IndexJoin, IndexKind, TaskOptions};
+use tidegate_operators::rows::{How, Window};
 use tidegate_operators::sliding::Windows;
 use tidegate_structures::index::WindowIndex;
 

@@ -10,9 +10,8 @@ use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use tidegate_operators::band_join::{Band, NO_RANGE, float_code};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Side;
 use tidegate_operators::index_join::Bands;
-use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::rows::{NO_KEY, Side};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 

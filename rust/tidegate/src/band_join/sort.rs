@@ -2,8 +2,8 @@
 
 use tidegate_operators::band_join::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
 use tidegate_operators::count_window::{Counts, Ends, meetings};
-use tidegate_operators::interval_join::NO_KEY;
 use tidegate_operators::matches::{Check, Matches};
+use tidegate_operators::rows::NO_KEY;
 use tidegate_operators::sliding::Windows;
 use tidegate_structures::memory::pages::Pages;
 

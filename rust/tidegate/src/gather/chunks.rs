@@ -1,6 +1,6 @@
 //! Rows of columns of several chunks: where they are, and their values.
 
-use tidegate_operators::matches::NO_ROW;
+use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::gather::{Store, prefetch};
 use tidegate_structures::memory::pages::Slot;
 

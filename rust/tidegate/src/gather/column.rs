@@ -12,7 +12,7 @@ use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
-use tidegate_operators::matches::NO_ROW;
+use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::gather::{Store, Value, gather};
 use tidegate_structures::memory::pages::{Pages, Slot};
 

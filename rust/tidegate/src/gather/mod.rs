@@ -18,7 +18,7 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::interleave::interleave;
 use bytes::Bytes;
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::matches::NO_ROW;
+use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::gather::Store;
 use tidegate_structures::memory::pages::{Pages, Slot};
 

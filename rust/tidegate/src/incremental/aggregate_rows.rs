@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::matches::NO_ROW;
+use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory::pages::{Pages, Slot};
 

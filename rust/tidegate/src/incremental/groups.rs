@@ -6,7 +6,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use tidegate_operators::aggregate::KeyOrder;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Side;
+use tidegate_operators::rows::Side;
 
 use super::keys::KeyNumbers;
 use crate::aggregate::groups::canonical_values;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::online_join::{Kept, OnlineJoin, Parallelism};
+use tidegate_operators::rows::{Progress, Results, Side};
 
 use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
-use tidegate_operators::incremental::Side;
-use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::rows::{NO_KEY, Side};
 
 use super::keys::KeyNumbers;
 use crate::Result;

@@ -7,8 +7,7 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::Side;
-use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::rows::{NO_KEY, Side};
 
 use crate::Result;
 use crate::keys::{KeyColumn, SideKeys};

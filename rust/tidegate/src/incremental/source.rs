@@ -10,7 +10,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::incremental::{LateRow, Released, Reorder, Timed};
+use tidegate_operators::rows::{LateRow, Released, Reorder, Timed};
 use tidegate_structures::gate::{BlockSource, Rejected, Run};
 use tidegate_structures::memory;
 use tidegate_sync::Stop;

@@ -6,8 +6,8 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Progress, Results, Side};
 use tidegate_operators::predicate::{Operand, Term};
+use tidegate_operators::rows::{Progress, Results, Side};
 use tidegate_operators::sliding::{Kept, SlidingJoin};
 
 use super::explanation::{Method, explain};

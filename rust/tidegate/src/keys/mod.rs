@@ -21,7 +21,7 @@ use std::ops::Range;
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::NO_KEY;
+use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 

@@ -1,9 +1,8 @@
 //! Who compares the rows in each other's windows.
 
 use tidegate_operators::handshake::{self, SlidingHandshake};
-use tidegate_operators::interval_join::NO_KEY;
-use tidegate_operators::matches::How;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+use tidegate_operators::rows::{How, NO_KEY};
 use tidegate_operators::scale_join::{self, ScaleJoin};
 use tidegate_operators::sliding::{SlidingJoin, Windows};
 

@@ -1,9 +1,9 @@
 //! The pairs of two tables by an algorithm of the papers: their rows go through a join of sliding windows.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Filter as Keep, Results};
-use tidegate_operators::matches::{How, MAX_ROWS, Matches};
+use tidegate_operators::matches::{MAX_ROWS, Matches};
 use tidegate_operators::predicate::Term;
+use tidegate_operators::rows::{Filter as Keep, How, Results};
 use tidegate_operators::sliding::{SlidingJoin, pairs};
 
 use super::{Algorithm, Comparing, Plan, WindowJoin, WithJoin, equal_keys, numbers_of};

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Progress, Results, Side};
+use tidegate_operators::rows::{Progress, Results, Side};
 
 use crate::Result;
 use crate::expression::{self, Predicate};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use tidegate_operators::matches::How;
+use tidegate_operators::rows::How;
 
 use super::StreamJoin;
 use crate::Result;

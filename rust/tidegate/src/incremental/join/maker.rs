@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::incremental::{Results, Side};
-use tidegate_operators::matches::How;
+use tidegate_operators::rows::{How, Results, Side};
 
 use crate::Result;
 use crate::gather::{Gather, Records, Rows, Source, fixed_width};

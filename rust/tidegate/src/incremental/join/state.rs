@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Stopped;
-use tidegate_operators::incremental::Side;
+use tidegate_operators::rows::Side;
 use tidegate_sync::Stop;
 
 use super::engine::RestoredRows;
@@ -23,8 +23,7 @@ use crate::incremental::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::incremental::source::{batch_bytes, columns};
 use crate::join::JoinOptions;
 use crate::table::Table;
-use crate::time;
-use crate::{Error, Result};
+use crate::{Error, Result, time};
 
 /// What decides the results, a line each: what a snapshot must be of.
 pub(super) fn describe(query: &Query<'_>, left: &Schema, right: &Schema, options: &StreamOptions) -> String {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::incremental::{Progress, Results, Side};
-use tidegate_operators::matches::How;
+use tidegate_operators::rows::{How, Progress, Results, Side};
 use tidegate_sync::Stop;
 
 use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};

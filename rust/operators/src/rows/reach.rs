@@ -1,7 +1,6 @@
 //! How far rows of the two sides reach for each other, in whole steps with both ends included.
 
-use super::Side;
-use crate::interval_join::{Closed, Interval};
+use super::{Closed, Interval, Side};
 
 /// The times that match, relative to a row of each side. In 128 bits, where no sum wraps.
 #[derive(Clone, Copy, Debug)]

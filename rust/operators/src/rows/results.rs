@@ -1,7 +1,9 @@
 //! From matches to result rows: pairs, and rows that come once or without a match.
 
-use super::Side;
-use crate::matches::{How, NO_ROW};
+use super::{How, Side};
+
+/// In place of a row's number, where a result row has no row of that side.
+pub const NO_ROW: u32 = u32::MAX;
 
 /// Result rows, as places of their left and right rows; [`NO_ROW`] where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

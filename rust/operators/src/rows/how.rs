@@ -34,7 +34,7 @@ impl How {
     }
 
     /// The number of result rows of a left row with `matches` matches.
-    pub(super) fn rows(self, matches: usize) -> usize {
+    pub(crate) fn rows(self, matches: usize) -> usize {
         match self {
             How::Inner | How::Right => matches,
             How::Left | How::Full => matches.max(1),
