@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Side, interval_join};
+use tidegate_operators::interval::{Side, interval_join};
 use tidegate_operators::matches::Output;
 use tidegate_operators::rows::{Closed, How, Interval};
 use tidegate_sync::Stop;

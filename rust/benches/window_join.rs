@@ -9,8 +9,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, Side};
-use tidegate_operators::scale_join::{Algorithm, ScaleJoin};
-use tidegate_operators::sliding::{SlidingJoin, Windows};
+use tidegate_operators::window::scale::{Algorithm, ScaleJoin};
+use tidegate_operators::window::{SlidingJoin, Windows};
 use tidegate_sync::Stop;
 
 /// Rows of each side in its window.

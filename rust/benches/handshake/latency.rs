@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::{Driver, Turn};
-use tidegate_operators::handshake::{Algorithm, Burst, Chain, Found};
+use tidegate_operators::papers::handshake::{Algorithm, Burst, Chain, Found};
 use tidegate_operators::rows::Window;
 use tidegate_sync::Stop;
 

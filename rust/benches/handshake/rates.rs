@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers};
+use tidegate_operators::papers::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers};
 use tidegate_operators::rows::{Results, Window};
 use tidegate_sync::Stop;
 

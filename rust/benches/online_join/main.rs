@@ -12,7 +12,7 @@ mod workload;
 use std::time::{Duration, Instant};
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::online_join::{OnlineJoin, Parallelism};
+use tidegate_operators::interval::online::{OnlineJoin, Parallelism};
 use tidegate_operators::rows::{Closed, How, Interval, Progress};
 use tidegate_sync::Stop;
 use workload::{Epoch, Workload};

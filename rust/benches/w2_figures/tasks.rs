@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::time::Instant;
 
+use tidegate_operators::band::index::{Bands, IndexJoin, IndexKind, TaskOptions};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::index_join::{Bands, IndexJoin, IndexKind, TaskOptions};
 use tidegate_operators::rows::{How, Progress, Side, Window};
 use tidegate_structures::index::WindowIndex;
 use tidegate_sync::Stop;

@@ -3,17 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
-pub mod band_join;
-pub mod count_window;
+pub mod band;
 pub mod driver;
-pub mod handshake;
-pub mod index_join;
-pub mod interval_join;
+pub mod interval;
 pub mod matches;
-pub mod online_join;
 pub mod order;
+pub mod papers;
 pub mod predicate;
 pub mod rows;
-pub mod scale_join;
 mod selectivity;
-pub mod sliding;
+pub mod window;

@@ -3,7 +3,7 @@
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use crate::interval_join::{Groups, Side};
+use crate::interval::{Groups, Side};
 
 /// The row numbers in time order, those of equal times ascending; `None` where they are so already.
 pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {

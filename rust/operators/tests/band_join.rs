@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_operators::band_join::{Band, BandColumn, BandKeys, Bounds, band_join, float_code};
+use tidegate_operators::band::{Band, BandColumn, BandKeys, Bounds, band_join, float_code};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::Output;
 use tidegate_operators::rows::{How, NO_KEY};

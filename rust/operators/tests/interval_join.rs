@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Side, interval_join};
+use tidegate_operators::interval::{Side, interval_join};
 use tidegate_operators::matches::{BitSet, Matches, Output};
 use tidegate_operators::rows::{Closed, How, Interval, NO_KEY, NO_ROW};
 use tidegate_sync::Stop;

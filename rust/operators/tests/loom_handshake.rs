@@ -12,7 +12,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use tidegate_operators::driver::Turn;
-use tidegate_operators::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate};
+use tidegate_operators::papers::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate};
 use tidegate_operators::rows::{Side, Window};
 use tidegate_sync::explore;
 

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use loom::thread;
+use tidegate_operators::band::index::{TaskJoin, TaskOptions, TaskRow, Worker};
 use tidegate_operators::driver::Turn;
-use tidegate_operators::index_join::{TaskJoin, TaskOptions, TaskRow, Worker};
 use tidegate_structures::index::Probe;
 use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Prefix, explore};

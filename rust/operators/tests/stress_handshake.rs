@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use tidegate_operators::driver::{Driver, Turn};
-use tidegate_operators::handshake::{Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers};
+use tidegate_operators::papers::handshake::{Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers};
 use tidegate_operators::rows::{Side, Window};
 use tidegate_structures::simd::scan::Span;
 use tidegate_sync::Stop;

@@ -2,7 +2,7 @@
 
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Side, interval_join};
+use tidegate_operators::interval::{Side, interval_join};
 use tidegate_operators::rows::{Closed, Interval};
 use tidegate_sync::Stop;
 

@@ -23,6 +23,19 @@
 //! that have ended. That a row is added to one slice instead of to each of its windows is due to Li, Maier, Tufte,
 //! Papadimos and Tucker, "No pane, no gain" (2005), and to Krishnamurthy, Wu and Franklin, "On-the-fly sharing for
 //! streamed aggregation" (2006), whose paired windows the slices are.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `windows.rs` | the slices that windows share |
+//! | `cells.rs`, `dense.rs` | rows by slice and key; the same for few keys |
+//! | `sessions.rs` | windows that rows keep open |
+//! | `functions.rs`, `user.rs` | the functions as states that combine; those that users bring |
+//! | `stored.rs`, `kinds.rs` | states as words; aggregates as functions of values |
+//! | `fold.rs`, `in_order.rs` | states of cells; those of functions that need merged order |
+//! | `slide.rs`, `halves.rs` | from cells to windows; the two states that make one |
+//! | `online/` | the same of rows that come epoch by epoch, with the designs of the paper in `designs.rs` |
 
 mod cells;
 mod dense;

@@ -6,6 +6,15 @@
 //!    of them. *Filter* ([`Matches::scan`], [`Matches::filter`]), when there is a predicate: likewise. Comparisons and bands are scanned for, the rest is evaluated on the pairs that they leave.
 //! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them can be listed by
 //!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `narrow.rs` | checked in further columns |
+//! | `scan.rs` | scanned |
+//! | `listed.rs` | made of pairs in any order |
+//! | `output.rs` | numbered and listed |
 
 mod listed;
 mod narrow;

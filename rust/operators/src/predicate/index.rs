@@ -20,7 +20,7 @@ use super::column::Ranks;
 use super::window::half;
 use super::{Ranges, Term, Window};
 use crate::driver::{Driver, Stopped};
-use crate::interval_join::{gallop, sort_groups};
+use crate::interval::{gallop, sort_groups};
 use crate::rows::Side;
 
 /// What it costs to look a range up in a block, to look at a candidate, and to put a place into order, in picoseconds as

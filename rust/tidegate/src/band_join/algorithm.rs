@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tidegate_operators::index_join::{IndexJoin, IndexKind, TaskOptions};
+use tidegate_operators::band::index::{IndexJoin, IndexKind, TaskOptions};
 use tidegate_operators::rows::{How, Window};
-use tidegate_operators::sliding::Windows;
+use tidegate_operators::window::Windows;
 use tidegate_structures::index::WindowIndex;
 
 /// How the pairs of a band join are found.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::index_join::{Bands, most_selective};
 use tidegate_operators::matches::Matches;
 use tidegate_operators::order::time_order;
 use tidegate_operators::rows::{How, Progress, Side};

@@ -1,10 +1,10 @@
 //! Tables are sorted, and runs of right rows found.
 
-use tidegate_operators::band_join::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
-use tidegate_operators::count_window::{Counts, Ends, meetings};
+use tidegate_operators::band::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
 use tidegate_operators::matches::{Check, Matches};
 use tidegate_operators::rows::NO_KEY;
-use tidegate_operators::sliding::Windows;
+use tidegate_operators::window::Windows;
+use tidegate_operators::window::counts::{Counts, Ends, meetings};
 use tidegate_structures::memory::pages::Pages;
 
 use super::Tables;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidegate_operators::band::index::{Bands, Kept, most_selective};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::index_join::{Bands, Kept, most_selective};
 use tidegate_operators::rows::{Progress, Results, Side};
 use tidegate_sync::Stop;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::online_join::{Kept, OnlineJoin, Parallelism};
+use tidegate_operators::interval::online::{Kept, OnlineJoin, Parallelism};
 use tidegate_operators::rows::{Progress, Results, Side};
 
 use super::explanation::{Method, explain};

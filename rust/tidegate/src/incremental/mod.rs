@@ -47,7 +47,7 @@ pub use source::{Source, SourceStats};
 pub use streams::{MergeStreams, Reader};
 
 use parking_lot::{Mutex, MutexGuard};
-pub use tidegate_operators::online_join::Parallelism;
+pub use tidegate_operators::interval::online::Parallelism;
 
 /// A source, which stays whole if a call panics.
 pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {

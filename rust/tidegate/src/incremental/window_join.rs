@@ -8,7 +8,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::rows::{Progress, Results, Side};
-use tidegate_operators::sliding::{Kept, SlidingJoin};
+use tidegate_operators::window::{Kept, SlidingJoin};
 
 use super::explanation::{Method, explain};
 use super::join::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};

@@ -1,10 +1,10 @@
 //! Who compares the rows in each other's windows.
 
-use tidegate_operators::handshake::{self, SlidingHandshake};
+use tidegate_operators::papers::handshake::{self, SlidingHandshake};
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, NO_KEY};
-use tidegate_operators::scale_join::{self, ScaleJoin};
-use tidegate_operators::sliding::{SlidingJoin, Windows};
+use tidegate_operators::window::scale::{self, ScaleJoin};
+use tidegate_operators::window::{SlidingJoin, Windows};
 
 /// How the rows in each other's windows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +107,10 @@ impl Comparing {
         let narrow = terms.iter().all(Term::is_narrow);
         let scale = |algorithm, terms| ScaleJoin::new(windows, how, algorithm, threads, ordered, terms);
         let handshake = match algorithm {
-            Algorithm::ThreeStep => return with.with(scale(scale_join::Algorithm::ThreeStep, terms)),
-            Algorithm::Cell => return with.with(scale(scale_join::Algorithm::Cell, terms)),
-            Algorithm::ScaleJoin => return with.with(scale(scale_join::Algorithm::ScaleJoin, terms)),
-            Algorithm::Indexed => return with.with(scale(scale_join::Algorithm::Indexed, terms)),
+            Algorithm::ThreeStep => return with.with(scale(scale::Algorithm::ThreeStep, terms)),
+            Algorithm::Cell => return with.with(scale(scale::Algorithm::Cell, terms)),
+            Algorithm::ScaleJoin => return with.with(scale(scale::Algorithm::ScaleJoin, terms)),
+            Algorithm::Indexed => return with.with(scale(scale::Algorithm::Indexed, terms)),
             Algorithm::Handshake => handshake::Algorithm::Original,
             Algorithm::LowLatencyHandshake => handshake::Algorithm::LowLatency,
         };

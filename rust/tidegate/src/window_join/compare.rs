@@ -4,7 +4,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{MAX_ROWS, Matches};
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{Filter as Keep, How, Results};
-use tidegate_operators::sliding::{SlidingJoin, pairs};
+use tidegate_operators::window::{SlidingJoin, pairs};
 
 use super::{Algorithm, Comparing, Plan, WindowJoin, WithJoin, equal_keys, numbers_of};
 use crate::condition::{Filter, split};

@@ -4,10 +4,10 @@ mod algorithm;
 mod compare;
 
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::count_window::{Counts, count_window_join};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval_join::{Side, interval_join};
-use tidegate_operators::sliding::{Windows, interval};
+use tidegate_operators::interval::{Side, interval_join};
+use tidegate_operators::window::counts::{Counts, count_window_join};
+use tidegate_operators::window::{Windows, interval};
 use tidegate_sync::Stop;
 
 use crate::join::{Join, JoinOptions, JoinPlan};

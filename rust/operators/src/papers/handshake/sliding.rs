@@ -18,7 +18,7 @@ use super::{Algorithm, HandshakeJoin};
 use crate::driver::Driver;
 use crate::predicate::{Operand, RankAndTakes, Term};
 use crate::rows::{Failed, Filter, How, Results, Side, Window};
-use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
+use crate::window::{Extent, Kept, Log, SlidingJoin, Windows};
 
 /// Pairs that a filter is given at a time.
 const FILTER_PAIRS: usize = 1 << 12;

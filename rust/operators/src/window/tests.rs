@@ -6,12 +6,12 @@ use std::convert::Infallible;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
+use super::scale::{self, ScaleJoin};
 use super::{Kept, SlidingJoin, Windows};
 use crate::driver::Driver;
-use crate::handshake::{self, SlidingHandshake};
+use crate::papers::handshake::{self, SlidingHandshake};
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use crate::rows::{Filter, How, NO_ROW, Results, Side};
-use crate::scale_join::{self, ScaleJoin};
 
 /// A row: its time, its side, and a value that must be near that of the other row.
 type Row = (i64, Side, i64);
@@ -121,15 +121,15 @@ fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
 /// Who compares the rows.
 #[derive(Clone, Copy, Debug)]
 enum Algorithm {
-    ScaleJoin(scale_join::Algorithm),
+    ScaleJoin(scale::Algorithm),
     Handshake(handshake::Algorithm),
 }
 
 const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::ScaleJoin(scale_join::Algorithm::ThreeStep),
-    Algorithm::ScaleJoin(scale_join::Algorithm::Cell),
-    Algorithm::ScaleJoin(scale_join::Algorithm::ScaleJoin),
-    Algorithm::ScaleJoin(scale_join::Algorithm::Indexed),
+    Algorithm::ScaleJoin(scale::Algorithm::ThreeStep),
+    Algorithm::ScaleJoin(scale::Algorithm::Cell),
+    Algorithm::ScaleJoin(scale::Algorithm::ScaleJoin),
+    Algorithm::ScaleJoin(scale::Algorithm::Indexed),
     Algorithm::Handshake(handshake::Algorithm::Original),
     Algorithm::Handshake(handshake::Algorithm::LowLatency),
 ];
@@ -300,7 +300,7 @@ fn shares_have_equal_work() {
     // Rows of the sides take turns that have a common measure with the threads.
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
-    for algorithm in [scale_join::Algorithm::Cell, scale_join::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin) {
+    for algorithm in [scale::Algorithm::Cell, scale::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin) {
         let windows = Windows::Time(1000, 1000);
         let (how, moves, with_filter) = (How::Inner, false, false);
         let case = Case { windows, how, algorithm, threads: 4, with_filter, moves, fails_at: usize::MAX };
@@ -325,8 +325,8 @@ fn looking_rows_up_finds_what_comparing_does() {
                     let case = Case { windows, how, algorithm, threads, with_filter: false, moves, fails_at };
                     case.run(&rows, &(1..40).map(|nth| nth * 37).collect::<Vec<_>>())
                 };
-                let (wanted, compared) = run(scale_join::Algorithm::ScaleJoin);
-                let (found, looked_at) = run(scale_join::Algorithm::Indexed);
+                let (wanted, compared) = run(scale::Algorithm::ScaleJoin);
+                let (found, looked_at) = run(scale::Algorithm::Indexed);
                 assert_eq!(found, wanted, "{windows:?} {how:?} {threads}");
                 // Of a join that goes on in another, only the last one's pairs are counted.
                 let (compared, looked_at) = (compared.iter().sum::<u64>(), looked_at.iter().sum::<u64>());

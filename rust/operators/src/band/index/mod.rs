@@ -24,8 +24,8 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`online_join`](crate::online_join); conditions without a band on any column by
-//! [`handshake`](crate::handshake), which compares with whole windows.
+//! Pairs with equal keys are found by [`online_join`](crate::interval::online); conditions without a band on any column by
+//! [`handshake`](crate::papers::handshake), which compares with whole windows.
 //!
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), sections 2 and 4.
 
@@ -43,8 +43,7 @@ use std::ops::Range;
 use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
-use crate::rows::Window;
-use crate::rows::{Failed, Filter, How, Matched, Progress, Side};
+use crate::rows::{Failed, Filter, How, Matched, Progress, Side, Window};
 use crate::selectivity;
 use epoch::Epoch;
 use find::Found;

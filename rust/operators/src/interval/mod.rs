@@ -26,10 +26,21 @@
 //!
 //! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
 //! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS 2025), section 2.2.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `group.rs` | rows by key and time |
+//! | `sort.rs` | rows of a group in time order, however they are distributed |
+//! | `sweep.rs` | matches of each left row |
+//! | `merge.rs`, `directory.rs` | both in one pass where the input is sorted, part by part |
+//! | `online/` | the same of rows that come epoch by epoch |
 
 mod directory;
 mod group;
 mod merge;
+pub mod online;
 mod sort;
 mod sweep;
 

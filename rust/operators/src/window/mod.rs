@@ -1,8 +1,20 @@
 //! Joins of sliding windows, whoever compares the rows: which rows are in a window, what becomes of their matches, and which
 //! leave without any.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `extent.rs` | which rows are in a window |
+//! | `log.rs` | which have had a match |
+//! | `tables.rs` | whole tables through such a join |
+//! | `counts.rs` | windows of so many rows, as runs of an interval join |
+//! | `scale/` | windows of rows as they come, compared by all threads, or looked up by value |
 
+pub mod counts;
 mod extent;
 mod log;
+pub mod scale;
 mod tables;
 #[cfg(all(test, not(loom)))]
 mod tests;

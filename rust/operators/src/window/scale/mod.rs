@@ -39,10 +39,10 @@ use std::ops::Range;
 
 use tidegate_structures::memory;
 
+use super::{Extent, Kept, Log, SlidingJoin, Windows};
 use crate::driver::Driver;
 use crate::predicate::{Operand, Term};
 use crate::rows::{Failed, Filter, How, Results, Side};
-use crate::sliding::{Extent, Kept, Log, SlidingJoin, Windows};
 use share::{Found, Share};
 
 /// How threads share the comparisons.

@@ -29,7 +29,7 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys and close times are found by [`online_join`](crate::online_join) without comparing others.
+//! Pairs with equal keys and close times are found by [`online_join`](crate::interval::online) without comparing others.
 #![doc = include_str!("README.md")]
 
 mod bands;

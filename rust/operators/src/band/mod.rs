@@ -5,7 +5,7 @@
 //!
 //! 1. *Choose*: the column in whose band the fewest pairs lie is the one that is indexed, by a sample.
 //! 2. *Match*: right rows are put in the order of that column, and the run of each left row is found, as the interval join
-//!    does with times ([`interval_join`](crate::interval_join)).
+//!    does with times ([`interval_join`](crate::interval)).
 //! 3. *Check*: the values of the other columns are laid out in the order of the runs, so that they are compared where they
 //!    lie, many at a time ([`Matches::narrow`]).
 //!
@@ -13,8 +13,17 @@
 //!
 //! Both sides are sorted, so that the work is O(n log n + candidates) for any distribution. With several columns, the
 //! candidates are all pairs in the band of one column: many more than the results, if no column is selective by itself.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `band.rs` | which values are close, without a wrong rounding |
+//! | `index/` | the same in sliding windows: rows enter an index a side, and are looked for in the other's |
 
+#[allow(clippy::module_inception, reason = "which values are close")]
 mod band;
+pub mod index;
 
 use tidegate_structures::memory::gather::{Store, gather};
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -23,12 +32,12 @@ use tidegate_structures::memory::partition::ranges;
 pub use band::{Band, NO_RANGE, float_code};
 use band::{Floats, Steps};
 
-use crate::count_window::Ends;
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::interval_join::{Side, find};
+use crate::interval::{Side, find};
 use crate::matches::{Check, Matches};
 use crate::rows::NO_KEY;
 use crate::selectivity;
+use crate::window::counts::Ends;
 
 /// One band column: the codes of both sides.
 #[derive(Clone, Copy, Debug)]

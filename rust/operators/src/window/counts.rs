@@ -16,7 +16,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use crate::interval_join::{Groups, Side, sweep};
+use crate::interval::{Groups, Side, sweep};
 use crate::matches::{MAX_ROWS, Matches};
 use crate::order::time_order;
 use crate::rows::interval::Reach;

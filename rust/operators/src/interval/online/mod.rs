@@ -13,6 +13,16 @@
 //!
 //! Rows are numbered by side. A result names rows by their distance from the oldest row of their side that is kept,
 //! [`OnlineJoin::first`]; rows are let go of in [`OnlineJoin::purge`] only.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `replica.rs` | one thread's keys and matches |
+//! | `buffer.rs` | the rows of a key, neighbours in memory |
+//! | `assignment.rs` | which replica has which key |
+//! | `log.rs` | rows of a side that are kept |
+//! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and what comes of them |
 
 mod assignment;
 mod buffer;
