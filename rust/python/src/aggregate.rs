@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyString, PyType};
 use pyo3_arrow::PyTable;
-use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
+use tidegate::query::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;

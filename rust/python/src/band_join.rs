@@ -3,8 +3,7 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
-use tidegate::incremental;
-use tidegate::{BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, JoinOptions, Sliding, Within};
+use tidegate::{BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, JoinOptions, Sliding, Within, stream};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair, name_pairs, schema};
@@ -146,7 +145,7 @@ impl BandJoin {
         let join = Query { on, within, time: Some(time), window: Some(window), algorithm }.read(join)?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = incremental::StreamJoin::band(&join, left, right, &options).map_err(raise)?;
+        let join = stream::StreamJoin::band(&join, left, right, &options).map_err(raise)?;
         Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(BandJoin))
     }
 }

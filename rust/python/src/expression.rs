@@ -4,7 +4,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
-use tidegate::expression::{Expr, parse_row_sql, parse_sql};
+use tidegate::columns::expression::{Expr, parse_row_sql, parse_sql};
 
 use crate::error::raise;
 

@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 use pyo3::prelude::*;
 use pyo3_arrow::{PyRecordBatch, PyTable};
-use tidegate::incremental::{News, Operator, Polled};
+use tidegate::stream::{News, Operator, Polled};
 use tidegate::{Driver, Error, Result, Stop};
 
 use crate::error::raise;

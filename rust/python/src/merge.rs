@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{self, Memory, MergeOptions, MergeStats, MergeStreams};
+use tidegate::stream::{self, Memory, MergeOptions, MergeStats, MergeStreams};
 use tidegate::{Bound as Length, Error, MAX_THREADS, Next, Stop};
 
 use crate::error::raise;
@@ -101,7 +101,7 @@ impl Opening {
             if let Some(user_thread) = user_thread.filter(|_| waits) {
                 batches.tell_thread(user_thread);
             }
-            Ok(incremental::Reader { batches: Box::new(batches), waits })
+            Ok(stream::Reader { batches: Box::new(batches), waits })
         };
         let streams = self.streams.into_iter().map(open).collect::<tidegate::Result<_>>()?;
         MergeStreams::new(streams, &self.on, self.lateness, self.threads)
@@ -192,7 +192,7 @@ fn stats_dict<'py>(py: Python<'py>, stats: &MergeStats) -> PyResult<Bound<'py, P
 /// Merge sources that are pushed to.
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Merge {
-    merge: Handle<incremental::Merge>,
+    merge: Handle<stream::Merge>,
     schema: SchemaRef,
     sources: Vec<Source>,
     memory: Memory,
@@ -218,7 +218,7 @@ impl Merge {
             threads: threads_of(threads)?,
         };
         let schema = self::schema("schema", schema)?;
-        let merge = incremental::Merge::new(schema.clone(), &options).map_err(raise)?;
+        let merge = stream::Merge::new(schema.clone(), &options).map_err(raise)?;
         let sources = merge.sources().iter().map(Source::new).collect();
         let memory = merge.memory();
         Ok(Merge { merge: Handle::new(merge.news(), merge, "merge"), schema, sources, memory })
@@ -266,7 +266,7 @@ impl Merge {
 
     /// Drop what is held; sources and polls fail from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.merge.close(py, incremental::Merge::close)
+        self.merge.close(py, stream::Merge::close)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -1,7 +1,7 @@
 //! The class `IntervalJoin`.
 
 use pyo3::prelude::*;
-use tidegate::incremental::{self, Parallelism};
+use tidegate::stream::{self, Parallelism};
 
 use crate::error::raise;
 use crate::input::schema;
@@ -56,7 +56,7 @@ impl IntervalJoin {
         let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = incremental::StreamJoin::interval(&query, parallelism, left, right, &options).map_err(raise)?;
+        let join = stream::StreamJoin::interval(&query, parallelism, left, right, &options).map_err(raise)?;
         Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(IntervalJoin))
     }
 }

@@ -6,7 +6,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use pyo3_arrow::PySchema;
 use tidegate::Stop;
-use tidegate::incremental::{AggregateOptions, Memory, OnlineAggregation};
+use tidegate::stream::{AggregateOptions, Memory, OnlineAggregation};
 
 use crate::aggregate::Arguments;
 use crate::error::raise;

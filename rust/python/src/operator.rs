@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyType};
 use pyo3_arrow::PyField;
-use tidegate::incremental::{self, Memory, SourceStats, lock};
+use tidegate::stream::{self, Memory, SourceStats, lock};
 use tidegate::{Error, Stop};
 
 use crate::error::raise;
@@ -25,14 +25,14 @@ const FEW_ROWS: usize = 1 << 17;
 #[pyclass(frozen, module = "tidegate")]
 #[derive(Clone)]
 pub(crate) struct Source {
-    source: Arc<Mutex<incremental::Source>>,
+    source: Arc<Mutex<stream::Source>>,
     number: u16,
     time_field: Field,
     process: u32,
 }
 
 impl Source {
-    pub(crate) fn new(source: &Arc<Mutex<incremental::Source>>) -> Self {
+    pub(crate) fn new(source: &Arc<Mutex<stream::Source>>) -> Self {
         let (number, time_field) = {
             let source = lock(source);
             (source.number(), source.time_field().clone())
@@ -46,7 +46,7 @@ impl Source {
         &self,
         py: Python<'_>,
         rows: usize,
-        work: impl FnOnce(&mut incremental::Source, &Stop) -> tidegate::Result<()> + Send + 'static,
+        work: impl FnOnce(&mut stream::Source, &Stop) -> tidegate::Result<()> + Send + 'static,
     ) -> PyResult<()> {
         let mut source = hold(py, &self.source)?;
         let stop = Stop::default();

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use pyo3_arrow::PySchema;
-use tidegate::incremental::{self, Figure, Memory, StreamOptions};
+use tidegate::stream::{self, Figure, Memory, StreamOptions};
 use tidegate::{Bound as Duration, Stop};
 
 use crate::handle::Handle;
@@ -16,7 +16,7 @@ use crate::operator::{self, Source, bytes, source_stats};
 /// Join the rows of sources.
 #[pyclass(frozen, subclass, module = "tidegate")]
 pub(crate) struct StreamJoin {
-    join: Handle<incremental::StreamJoin>,
+    join: Handle<stream::StreamJoin>,
     schema: SchemaRef,
     sources: Vec<Source>,
     left_sources: usize,
@@ -24,7 +24,7 @@ pub(crate) struct StreamJoin {
 }
 
 impl StreamJoin {
-    pub(crate) fn new(join: incremental::StreamJoin) -> Self {
+    pub(crate) fn new(join: stream::StreamJoin) -> Self {
         StreamJoin {
             memory: join.memory(),
             schema: join.schema().clone(),
@@ -175,7 +175,7 @@ impl StreamJoin {
 
     /// Drop what is held; sources and polls fail from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.join.close(py, incremental::StreamJoin::close)
+        self.join.close(py, stream::StreamJoin::close)
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {

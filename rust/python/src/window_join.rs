@@ -4,8 +4,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
-use tidegate::incremental;
-use tidegate::{Algorithm, Window, WindowJoin as Query};
+use tidegate::{Algorithm, Window, WindowJoin as Query, stream};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair, schema};
@@ -145,7 +144,7 @@ impl WindowJoin {
             read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = incremental::StreamJoin::window(&query, left, right, &options).map_err(raise)?;
+        let join = stream::StreamJoin::window(&query, left, right, &options).map_err(raise)?;
         Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(WindowJoin))
     }
 }

@@ -11,9 +11,9 @@ use arrow_cast::cast;
 use arrow_ord::sort::{SortColumn, lexsort_to_indices};
 use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
-use tidegate::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
-use tidegate::expression::parse_row_sql;
-use tidegate::incremental::{AggregateOptions, OnlineAggregation};
+use tidegate::columns::expression::parse_row_sql;
+use tidegate::query::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
+use tidegate::stream::{AggregateOptions, OnlineAggregation};
 use tidegate::{Driver, Result, Stop, Table};
 
 use crate::draw::Draw;

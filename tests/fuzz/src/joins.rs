@@ -1,7 +1,7 @@
 //! Joins: a loop over all pairs, the join of tables, and the join of streams have to agree.
 
 use arrow_array::RecordBatch;
-use tidegate::incremental::StreamOptions;
+use tidegate::stream::StreamOptions;
 use tidegate::{Driver, Result, Stop, Table};
 
 use crate::draw::Draw;

@@ -1,6 +1,6 @@
 //! Merges: the rows of all sources sorted by time, source and position.
 
-use tidegate::incremental::{Merge, MergeOptions};
+use tidegate::stream::{Merge, MergeOptions};
 
 use crate::draw::Draw;
 use crate::joins::{late, used};

@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
-use tidegate::incremental::{self, Memory, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
+use tidegate::stream::{self, Memory, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
 use tidegate::{Result, Stop};
 
 use crate::draw::Draw;
@@ -322,7 +322,7 @@ impl Operator for StreamJoin {
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        incremental::Operator::poll(self)
+        stream::Operator::poll(self)
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
@@ -330,7 +330,7 @@ impl Operator for StreamJoin {
             let sides = batch.column(0).as_string::<i32>();
             numbers(batch, 1, |row| if sides.value(row) == "left" { 0 } else { self.left_sources() })
         };
-        Ok(incremental::Operator::late(self)?.0.iter().flat_map(of_batch).collect())
+        Ok(stream::Operator::late(self)?.0.iter().flat_map(of_batch).collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {
@@ -356,11 +356,11 @@ impl Operator for OnlineAggregation {
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        incremental::Operator::poll(self)
+        stream::Operator::poll(self)
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(incremental::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
+        Ok(stream::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {
@@ -386,11 +386,11 @@ impl Operator for Merge {
     }
 
     fn poll(&mut self) -> Result<Polled> {
-        incremental::Operator::poll(self)
+        stream::Operator::poll(self)
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(incremental::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
+        Ok(stream::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {

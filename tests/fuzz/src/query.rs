@@ -1,8 +1,8 @@
 //! Joins as they are drawn: as tidegate is asked for them, and as a loop over all pairs decides them.
 
 use arrow_array::ArrayRef;
-use tidegate::expression::{Expr, Predicate, Side, parse_sql};
-use tidegate::incremental::{Parallelism, StreamJoin, StreamOptions};
+use tidegate::columns::expression::{Expr, Predicate, Side, parse_sql};
+use tidegate::stream::{Parallelism, StreamJoin, StreamOptions};
 use tidegate::{
     Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join, JoinOptions, Result,
     Sliding, Stop, Table, Window, WindowJoin, Within,

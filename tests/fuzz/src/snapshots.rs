@@ -1,6 +1,6 @@
 //! Snapshots that were damaged, and whose checksum was made anew so that the damage reaches what reads them.
 
-use tidegate::incremental::{Polled, StreamOptions};
+use tidegate::stream::{Polled, StreamOptions};
 use tidegate::{Error, Result};
 
 use crate::aggregates;

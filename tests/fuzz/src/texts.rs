@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use tidegate::expression::{Predicate, Side, parse_row_sql, parse_sql};
+use tidegate::columns::expression::{Predicate, Side, parse_row_sql, parse_sql};
 use tidegate::parse_duration;
 
 /// A duration is refused as an argument, or is one that stays itself when it is written in nanoseconds.

@@ -1,0 +1,358 @@
+//! The columns that functions are of, as plain numbers a source.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int32Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
+use arrow_buffer::{ArrowNativeType, ScalarBuffer};
+use arrow_schema::DataType;
+use bytemuck::{AnyBitPattern, NoUninit};
+use tidegate_operators::aggregate::{Aggregate, Column, Mask, Numbers};
+use tidegate_operators::driver::Driver;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
+
+use super::groups::Groups;
+use super::streams::{Streams, cast};
+use crate::columns::keys::KeyColumn;
+use crate::query::aggregate::Function;
+use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};
+use crate::query::aggregate::user::Of;
+use crate::{Error, Result};
+
+/// What the functions are of, in the order of the aggregates.
+pub(crate) struct Columns(Vec<Values>);
+
+/// Which rows there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extent<'a> {
+    /// All that are aggregated.
+    Whole,
+    /// Some of a stream, of which others were before and may follow: how values are written down depends on none of them.
+    /// For each aggregate that is the smallest or the largest of [ordered](is_ordered_only) values, these as codes, source
+    /// after source; none for a stream without rows.
+    Stream(&'a [Codes]),
+}
+
+/// Values as whole numbers in their order, where that is how they are written down.
+pub(crate) type Codes = Option<Arc<Vec<i64>>>;
+
+/// What one function is of.
+struct Values {
+    function: Function,
+    numbers: Plain,
+    /// The rows of each source that count.
+    masks: Vec<Option<BitSet>>,
+    /// For the smallest and largest of values that are not numbers: the values by rank.
+    ranked: Option<Groups>,
+}
+
+enum Plain {
+    None,
+    Integers(Vec<Array64<i64>>),
+    Wide(Vec<Array64<i128>>),
+    Floats(Vec<Array64<f64>>),
+}
+
+/// A source's values, borrowed from Arrow where they lie in one piece.
+enum Array64<T: ArrowNativeType> {
+    Arrow(ScalarBuffer<T>),
+    Own(Pages<T>),
+}
+
+impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Array64::Arrow(values) => values,
+            Array64::Own(values) => values,
+        }
+    }
+}
+
+impl Columns {
+    pub(crate) fn new(streams: &Streams, plan: &Plan, extent: Extent<'_>, driver: &Driver) -> Result<Self> {
+        let column = |(at, output): (usize, &OutputPlan)| Values::new(streams, plan, output, at, extent, driver);
+        Ok(Columns(plan.outputs.iter().enumerate().map(column).collect::<Result<_>>()?))
+    }
+
+    pub(crate) fn aggregates(&self) -> Vec<Aggregate<'_>> {
+        self.0.iter().map(Values::aggregate).collect()
+    }
+
+    /// The values by rank of the aggregate at `at`, if it is of ranks.
+    pub(crate) fn ranked(&self, at: usize) -> Option<&Groups> {
+        self.0[at].ranked.as_ref()
+    }
+}
+
+impl Values {
+    fn new(
+        streams: &Streams,
+        plan: &Plan,
+        output: &OutputPlan,
+        at: usize,
+        extent: Extent<'_>,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let function = output.function;
+        let mut masks: Vec<Option<BitSet>> = streams.sources.iter().map(|source| source.masks[at].clone()).collect();
+        let (Some(column), false) = (output.column, matches!(function, Function::First | Function::Last)) else {
+            return Ok(Values { function, numbers: Plain::None, masks, ranked: None });
+        };
+        let chunks = streams.table.chunks(column);
+        let sources: Vec<&[ArrayRef]> = streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
+        for (mask, chunks) in masks.iter_mut().zip(&sources) {
+            leave_out_nulls(mask, chunks);
+        }
+        let data_type = leaf(plan.read.field(column).data_type());
+        let mut ranked = None;
+        let numbers = match function {
+            Function::Count => Plain::None,
+            Function::Min | Function::Max if is_ordered_only(data_type) => Plain::Integers(match extent {
+                Extent::Whole => {
+                    let field = plan.read.field(column);
+                    let key = KeyColumn::new(column, field, column, field)?;
+                    let groups = Groups::new(&streams.table, &[key], driver)?;
+                    let codes = of_sources(groups.numbers.iter().map(|number| i64::from(*number)), streams);
+                    ranked = Some(groups);
+                    codes
+                }
+                Extent::Stream(codes) => of_sources(codes[at].iter().flat_map(|codes| codes.iter().copied()), streams),
+            }),
+            Function::Min | Function::Max => Plain::Integers(codes(&sources, data_type, driver)?),
+            Function::Sum | Function::Mean => {
+                let rows = match extent {
+                    Extent::Whole => streams.table.rows() as u128,
+                    Extent::Stream(_) => STREAM_ROWS,
+                };
+                numbers(&sources, data_type, output, rows, extent, driver)?
+            }
+            Function::User(user) if matches!(user.of, Of::Integers(_)) => {
+                Plain::Integers(primitives::<Int64Type>(&sources, driver)?)
+            }
+            _ => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
+        };
+        Ok(Values { function, numbers, masks, ranked })
+    }
+
+    fn aggregate(&self) -> Aggregate<'_> {
+        let masks = || self.masks.iter().map(Option::as_ref).collect();
+        match (self.function, &self.numbers) {
+            (Function::Count, _) => Aggregate::Count(masks()),
+            (Function::First, _) => Aggregate::First(masks()),
+            (Function::Last, _) => Aggregate::Last(masks()),
+            (Function::Min, Plain::Integers(codes)) => Aggregate::Min(self.columns(codes)),
+            (Function::Max, Plain::Integers(codes)) => Aggregate::Max(self.columns(codes)),
+            (Function::Var, Plain::Floats(values)) => Aggregate::Variance(self.columns(values)),
+            (Function::Std, Plain::Floats(values)) => Aggregate::Deviation(self.columns(values)),
+            (Function::User(user), numbers) => match (user.of, numbers) {
+                (Of::Integers(aggregate), Plain::Integers(values)) => aggregate(self.columns(values)),
+                (Of::Floats(aggregate), Plain::Floats(values)) => aggregate(self.columns(values)),
+                _ => unreachable!("{} is of numbers of one type", user.name),
+            },
+            (function, numbers) => {
+                let numbers = match numbers {
+                    Plain::Integers(values) => Numbers::Integers(self.columns(values)),
+                    Plain::Wide(values) => Numbers::Wide(self.columns(values)),
+                    Plain::Floats(values) => Numbers::Floats(self.columns(values)),
+                    Plain::None => unreachable!("{} is of numbers", function.name()),
+                };
+                if matches!(function, Function::Sum) { Aggregate::Sum(numbers) } else { Aggregate::Mean(numbers) }
+            }
+        }
+    }
+
+    fn columns<'a, T: ArrowNativeType + AnyBitPattern + NoUninit>(
+        &'a self,
+        values: &'a [Array64<T>],
+    ) -> Vec<Column<'a, T>> {
+        let masks = self.masks.iter().map(|mask| -> Mask<'a> { mask.as_ref() });
+        values.iter().zip(masks).map(|(values, mask)| Column { values, mask }).collect()
+    }
+}
+
+/// Takes the rows without a value out of a mask.
+fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
+    if chunks.iter().all(|chunk| chunk.logical_null_count() == 0) {
+        return;
+    }
+    let rows = chunks.iter().map(|chunk| chunk.len()).sum();
+    let mut valid = BitSet::new(rows);
+    let mut first = 0;
+    for chunk in chunks {
+        match chunk.logical_nulls() {
+            None => valid.insert_range(first, first + chunk.len()),
+            Some(nulls) => {
+                nulls.valid_slices().for_each(|(start, end)| valid.insert_range(first + start, first + end));
+            }
+        }
+        first += chunk.len();
+    }
+    match mask {
+        Some(mask) => mask.intersect(&valid),
+        None => *mask = Some(valid),
+    }
+}
+
+/// The values of a primitive type of every source.
+fn primitives<T: ArrowPrimitiveType>(sources: &[&[ArrayRef]], driver: &Driver) -> Result<Vec<Array64<T::Native>>>
+where
+    T::Native: AnyBitPattern + NoUninit,
+{
+    mapped::<T, T::Native>(sources, &T::DATA_TYPE, driver, |value| value, |values| Some(values.clone()))
+}
+
+/// The values of every source as `to`, each changed by `new`; `same` gives a chunk's own where nothing changes.
+fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
+    sources: &[&[ArrayRef]],
+    to: &DataType,
+    driver: &Driver,
+    new: impl Fn(T::Native) -> N + Sync,
+    same: impl Fn(&ScalarBuffer<T::Native>) -> Option<ScalarBuffer<N>> + Sync,
+) -> Result<Vec<Array64<N>>> {
+    let source = |chunks: &[ArrayRef]| -> Result<Array64<N>> {
+        if let [chunk] = chunks
+            && let Some(values) = same(cast(chunk, to)?.as_primitive::<T>().values())
+        {
+            return Ok(Array64::Arrow(values));
+        }
+        let mut all = Pages::unwritten(chunks.iter().map(|chunk| chunk.len()).sum());
+        let mut filled = 0;
+        for chunk in chunks {
+            let values = cast(chunk, to)?;
+            let values = values.as_primitive::<T>().values();
+            all[filled..filled + values.len()].iter_mut().zip(values).for_each(|(out, value)| out.set(new(*value)));
+            filled += values.len();
+        }
+        Ok(Array64::Own(all.written()))
+    };
+    driver.map(sources.to_vec(), source)?.into_iter().collect()
+}
+
+/// The most rows of a stream that a window may have: as many would take years to come.
+const STREAM_ROWS: u128 = 1 << 48;
+
+/// What sums and means of so many rows are of: in 64 bits where no sum can leave them, else in 128. Of streams, the type
+/// alone decides.
+fn numbers(
+    sources: &[&[ArrayRef]],
+    data_type: &DataType,
+    output: &OutputPlan,
+    rows: u128,
+    extent: Extent<'_>,
+    driver: &Driver,
+) -> Result<Plain> {
+    let is_narrow = data_type.primitive_width().is_some_and(|width| width <= 2);
+    let fits = |largest: u64| match extent {
+        Extent::Whole => u128::from(largest) * rows <= i64::MAX as u128,
+        Extent::Stream(_) => is_narrow,
+    };
+    if data_type.is_floating() {
+        return Ok(Plain::Floats(primitives::<Float64Type>(sources, driver)?));
+    }
+    if data_type.is_unsigned_integer() {
+        let values = primitives::<UInt64Type>(sources, driver)?;
+        let largest = largest(&values, driver, |value| value)?;
+        if fits(largest) {
+            let bits = |value: u64| value.cast_signed();
+            let same = |values: &ScalarBuffer<u64>| Some(ScalarBuffer::new(values.inner().clone(), 0, values.len()));
+            return Ok(Plain::Integers(mapped::<UInt64Type, i64>(sources, &DataType::UInt64, driver, bits, same)?));
+        }
+        return Ok(Plain::Wide(widened(&values, driver)?));
+    }
+    if data_type.is_integer() {
+        let values = primitives::<Int64Type>(sources, driver)?;
+        let largest = largest(&values, driver, i64::unsigned_abs)?;
+        if fits(largest) {
+            return Ok(Plain::Integers(values));
+        }
+        return Ok(Plain::Wide(widened(&values, driver)?));
+    }
+    let scale = match data_type {
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => *scale,
+        other => return Err(Error::bug(format!("{other} is no number"))),
+    };
+    let to = DataType::Decimal128(38, scale);
+    let values = mapped::<Decimal128Type, i128>(sources, &to, driver, |value| value, |values| Some(values.clone()))?;
+    let largest = largest(&values, driver, i128::unsigned_abs)?;
+    if largest.checked_mul(rows).is_none_or(|most| most > i128::MAX as u128) {
+        return Err(Error::data(format!(
+            "aggs: `{}`: the sum of so many decimals of this size may exceed 128 bits; cast the column to float64",
+            output.name
+        )));
+    }
+    Ok(Plain::Wide(values))
+}
+
+/// The largest magnitude of all values, those under nulls included.
+fn largest<T: ArrowNativeType + AnyBitPattern + NoUninit + Sync, M: Ord + Default + Copy + Send>(
+    sources: &[Array64<T>],
+    driver: &Driver,
+    magnitude: impl Fn(T) -> M + Sync,
+) -> Result<M> {
+    const BLOCK: usize = 1 << 16;
+    let blocks: Vec<&[T]> = sources.iter().flat_map(|values| values.chunks(BLOCK)).collect();
+    let found =
+        driver.map(blocks, |block| block.iter().fold(M::default(), |largest, value| largest.max(magnitude(*value))))?;
+    Ok(found.into_iter().max().unwrap_or_default())
+}
+
+fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
+    sources: &[Array64<T>],
+    driver: &Driver,
+) -> Result<Vec<Array64<i128>>> {
+    let widen = |values: &Array64<T>| Array64::Own(Pages::collect(values.iter().map(|value| (*value).into())));
+    Ok(driver.map(sources.iter().collect(), widen)?)
+}
+
+/// Whether values of a type have an order, but no whole numbers of 64 bits that are at hand and have the same.
+pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Date64, Duration, Time32, Time64, Timestamp};
+    let is_number = data_type.is_integer() || data_type.is_floating();
+    !is_number && !matches!(data_type, Boolean | Date32 | Date64 | Duration(_) | Time32(_) | Time64(_) | Timestamp(..))
+}
+
+/// Whole numbers in the order of the values, of a type where these are at hand.
+fn codes(sources: &[&[ArrayRef]], data_type: &DataType, driver: &Driver) -> Result<Vec<Array64<i64>>> {
+    use DataType::{Date32, Time32, UInt64};
+    match data_type {
+        UInt64 => {
+            let code = |value: u64| value.cast_signed() ^ i64::MIN;
+            mapped::<UInt64Type, i64>(sources, &UInt64, driver, code, |_| None)
+        }
+        Date32 | Time32(_) => mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None),
+        other if other.is_floating() => {
+            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, float_code, |_| None)
+        }
+        _ => primitives::<Int64Type>(sources, driver),
+    }
+}
+
+/// A number that is larger where the float is, NaN being above all others.
+fn float_code(value: f64) -> i64 {
+    flip(if value.is_nan() { f64::NAN } else { value }.to_bits().cast_signed())
+}
+
+/// The float of a code.
+pub(crate) fn float_of(code: i64) -> f64 {
+    f64::from_bits(flip(code).cast_unsigned())
+}
+
+/// Negative floats are larger the smaller their bits are.
+fn flip(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+/// Codes of all rows, source after source.
+fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Array64<i64>> {
+    let source = |rows: usize| {
+        let mut codes = Pages::unwritten(rows);
+        codes.iter_mut().zip(&mut all).for_each(|(code, value)| code.set(value));
+        Array64::Own(codes.written())
+    };
+    streams.sources.iter().map(super::streams::Source::rows).map(source).collect()
+}

@@ -1,0 +1,72 @@
+//! Aggregates of many tables over sliding windows.
+//!
+//! ```text
+//! tables ──plan.rs──▶ Plan ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks
+//!                                           │                                          │
+//!                                           └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
+//! ```
+
+pub(crate) mod columns;
+pub(crate) mod groups;
+pub(crate) mod output;
+pub(crate) mod streams;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use tidegate_operators::aggregate::{aggregate, aggregate_by, aggregate_sessions};
+use tidegate_operators::driver::Driver;
+use tidegate_sync::{Counter, Stop};
+
+use crate::columns::table::Table;
+use crate::query::aggregate::plan::{Plan, Span};
+use crate::query::aggregate::{Aggregation, Design};
+use crate::{Error, Result};
+use columns::{Columns, Extent};
+use groups::Groups;
+use output::Output;
+use streams::Streams;
+
+impl Aggregation {
+    /// Aggregates the rows of all tables.
+    pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
+        let driver = Driver::new(self.threads, stop);
+        let schemas: Vec<(String, &Schema)> =
+            tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
+        let plan = Plan::new(self, &schemas)?;
+        let streams = Streams::new(&tables, &plan, &driver)?;
+        drop(tables);
+        if streams.table.rows() == 0 {
+            return Ok(Vec::new());
+        }
+        streams.check_windows(&plan)?;
+        let groups = (!plan.by.is_empty()).then(|| Groups::new(&streams.table, &plan.by, &driver)).transpose()?;
+        let columns = Columns::new(&streams, &plan, Extent::Whole, &driver)?;
+        let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
+        let key_count = groups.as_ref().map_or(1, |groups| groups.count);
+        let output = Output::of_tables(&plan, &streams, &columns, groups.as_ref());
+        let rows = Counter::new(0);
+        let announce = |more: usize| {
+            driver.check()?;
+            let most = self.max_rows.unwrap_or(u64::MAX);
+            match (rows.add(more) + more) as u64 > most {
+                false => Ok(()),
+                true => Err(Error::memory(format!(
+                    "the result has more rows than max_rows = {most}; raise it, or choose a larger advance"
+                ))),
+            }
+        };
+        let take = |page| output.batch(page);
+        let aggregates = columns.aggregates();
+        match (&plan.span, self.algorithm.unwrap_or_default()) {
+            (Span::Sessions(gap), _) => {
+                aggregate_sessions(&sources, key_count, *gap, &aggregates, &driver, announce, take)
+            }
+            (Span::Windows(windows), Design::Slices) => {
+                aggregate(&sources, key_count, windows, &aggregates, &driver, announce, take)
+            }
+            (Span::Windows(windows), design) => {
+                aggregate_by(design, &sources, key_count, windows, &aggregates, &driver, announce, take)
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The tables' rows in time order, and all that is read of them in one table.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBuffer;
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType};
+use tidegate_operators::aggregate::Stream;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::order::time_order;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
+
+use crate::columns::expression::{Predicate, Side};
+use crate::columns::table::Table;
+use crate::columns::time::{self, Int64s};
+use crate::query::aggregate::plan::{Plan, TablePlan};
+use crate::results::gather::Column;
+use crate::{Error, Result};
+
+/// Rows that a predicate is evaluated on at a time.
+const BLOCK_ROWS: usize = 1 << 14;
+
+/// The rows of all sources that are aggregated, source after source, each in time order.
+pub(crate) struct Streams {
+    pub(crate) sources: Vec<Source>,
+    /// Of all sources, the columns of [`Plan::read`].
+    pub(crate) table: Table,
+}
+
+pub(crate) struct Source {
+    pub(crate) name: String,
+    ts: Int64s,
+    /// The batches of `table` that are this source's.
+    pub(crate) batches: std::ops::Range<usize>,
+    /// The rows that each aggregate's predicate lets through.
+    pub(crate) masks: Vec<Option<BitSet>>,
+}
+
+impl Source {
+    pub(crate) fn rows(&self) -> usize {
+        self.ts.len()
+    }
+}
+
+impl Streams {
+    pub(crate) fn new(tables: &[Table], plan: &Plan, driver: &Driver) -> Result<Self> {
+        let times = tables.iter().zip(&plan.tables).map(|(table, of)| time::times(table, of.time, plan.unit));
+        Self::of_times(tables.iter().zip(times.collect::<Result<Vec<_>>>()?), plan.tables.iter(), plan, driver)
+    }
+
+    /// The rows of tables that all are as the only one of the plan, of which the times are known.
+    pub(crate) fn alike(tables: Vec<(Table, Int64s)>, plan: &Plan, driver: &Driver) -> Result<Self> {
+        let (tables, times): (Vec<Table>, Vec<Int64s>) = tables.into_iter().unzip();
+        Self::of_times(tables.iter().zip(times), std::iter::repeat(&plan.tables[0]), plan, driver)
+    }
+
+    fn of_times<'a>(
+        tables: impl Iterator<Item = (&'a Table, Int64s)>,
+        plans: impl Iterator<Item = &'a TablePlan>,
+        plan: &Plan,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let (mut sources, mut batches) = (Vec::new(), Vec::new());
+        for ((table, ts), of) in tables.zip(plans) {
+            let (ts, table) = in_order(table, ts, of, driver)?;
+            let bits = |predicate: &Option<Predicate>| {
+                let mask = |predicate: &Predicate| mask(&table, &of.used(), predicate, driver);
+                predicate.as_ref().map(mask).transpose()
+            };
+            let masks = of.predicates.iter().map(bits).collect::<Result<_>>()?;
+            let first = batches.len();
+            batches.extend(read(&table, of, plan)?);
+            sources.push(Source { name: table.name().to_owned(), ts, batches: first..batches.len(), masks });
+        }
+        Ok(Streams { sources, table: Table::of_valid("streams", plan.read.clone(), batches)? })
+    }
+
+    /// The sources, with the keys of all rows, source after source, if there are any.
+    pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
+        let stream = |source: &'a Source| {
+            let own = keys.as_mut().map(|keys| {
+                let (own, rest) = keys.split_at(source.rows());
+                *keys = rest;
+                own
+            });
+            Stream { ts: &source.ts, keys: own }
+        };
+        self.sources.iter().map(stream).collect()
+    }
+
+    /// Refuses times whose windows begin or end where no 64-bit time is.
+    pub(crate) fn check_windows(&self, plan: &Plan) -> Result<()> {
+        for source in &self.sources {
+            let (Some(low), Some(high)) = (source.ts.first(), source.ts.last()) else { continue };
+            for ts in [low, high] {
+                if !plan.span.fits(*ts) {
+                    return Err(Error::data(format!(
+                        "{}: the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave out such \
+                         rows or choose smaller windows",
+                        source.name,
+                        plan.unit.name()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The times and the columns of a table that are used, without the rows that are left out, in time order.
+fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Result<(Int64s, Table)> {
+    let used = of.used();
+    let chosen = match &of.rows {
+        None => None,
+        Some(predicate) => {
+            let every: Vec<usize> = (0..table.schema().fields().len()).collect();
+            Some(mask(table, &every, predicate, driver)?.present().map(|row| row as u32).collect::<Vec<u32>>())
+        }
+    };
+    let chosen_ts = chosen.as_ref().map(|rows| gather_times(&ts, rows));
+    let order = time_order(chosen_ts.as_deref().unwrap_or(&ts), driver)?;
+    let rows: Pages<u32> = match (order, chosen) {
+        (None, None) => return Ok((ts, project(table, &used)?)),
+        (None, Some(rows)) => pages(rows.into_iter()),
+        (Some(order), None) => order,
+        (Some(order), Some(rows)) => pages(order.iter().map(|place| rows[*place as usize])),
+    };
+    let gathered = driver.map(used.clone(), |at| Column::new(table, at).gather(&rows))?;
+    let gathered = gathered.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let schema = Arc::new(table.schema().project(&used)?);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let batch = RecordBatch::try_new_with_options(schema.clone(), gathered, &options)?;
+    Ok((Int64s::Own(gather_times(&ts, &rows)), Table::of_valid(table.name(), schema, vec![batch])?))
+}
+
+fn gather_times(ts: &[i64], rows: &[u32]) -> Pages<i64> {
+    Pages::collect(rows.iter().map(|row| ts[*row as usize]))
+}
+
+fn pages(rows: impl ExactSizeIterator<Item = u32>) -> Pages<u32> {
+    Pages::collect(rows)
+}
+
+fn project(table: &Table, columns: &[usize]) -> Result<Table> {
+    let batches = table.batches().iter().map(|batch| batch.project(columns)).collect::<Result<Vec<_>, _>>()?;
+    Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
+}
+
+/// The columns of [`Plan::read`], in its types.
+fn read(table: &Table, of: &TablePlan, plan: &Plan) -> Result<Vec<RecordBatch>> {
+    let used = of.used();
+    let places: Vec<usize> = of.read.iter().map(|at| used.binary_search(at).expect("what is read is used")).collect();
+    let batch = |batch: &RecordBatch| {
+        let columns = places.iter().zip(plan.read.fields()).map(|(place, field)| {
+            cast(batch.column(*place), field.data_type())
+                .map_err(|error| Error::data(format!("{}: column `{}`: {error}", table.name(), field.name())))
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(plan.read.clone(), columns.collect::<Result<_>>()?, &options)?)
+    };
+    table.batches().iter().map(batch).collect()
+}
+
+/// The values of an array in another type that holds them all; an error where one does not fit.
+pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    if array.data_type() == to {
+        return Ok(array.clone());
+    }
+    cast_with_options(array, to, &CastOptions { safe: false, ..Default::default() })
+}
+
+/// The rows for which a predicate holds. `columns` says which columns of the table it was bound to those here are.
+fn mask(table: &Table, columns: &[usize], predicate: &Predicate, driver: &Driver) -> Result<BitSet> {
+    let places: Vec<usize> = predicate
+        .columns(Side::Left)
+        .iter()
+        .map(|at| columns.binary_search(at).expect("what a predicate reads is used"))
+        .collect();
+    let mut blocks = Vec::new();
+    for batch in table.batches() {
+        for start in (0..batch.num_rows()).step_by(BLOCK_ROWS) {
+            blocks.push(batch.slice(start, BLOCK_ROWS.min(batch.num_rows() - start)));
+        }
+    }
+    let found: Vec<Result<BooleanBuffer>> = driver.map(blocks, |block: RecordBatch| {
+        let columns: Vec<ArrayRef> = places.iter().map(|place| block.column(*place).clone()).collect();
+        predicate.evaluate(&columns, &[], block.num_rows())
+    })?;
+    let mut mask = BitSet::new(table.rows());
+    let mut first = 0;
+    for found in found {
+        let found = found?;
+        found.set_slices().for_each(|(start, end)| mask.insert_range(first + start, first + end));
+        first += found.len();
+    }
+    Ok(mask)
+}

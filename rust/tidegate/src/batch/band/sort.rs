@@ -1,0 +1,103 @@
+//! Tables are sorted, and runs of right rows found.
+
+use tidegate_operators::band::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
+use tidegate_operators::matches::{Check, Matches};
+use tidegate_operators::rows::NO_KEY;
+use tidegate_operators::window::Windows;
+use tidegate_operators::window::counts::{Counts, Ends, meetings};
+use tidegate_structures::memory::pages::Pages;
+
+use super::Tables;
+use crate::Result;
+use crate::columns::codes::Codes;
+use crate::columns::time::Int64s;
+
+/// A window as one more column with a band: of times, or of places in time order.
+struct WindowColumn {
+    left: Int64s,
+    right: Int64s,
+    bounds: WindowBounds,
+}
+
+enum WindowBounds {
+    Time(Band),
+    Rows(Ends),
+}
+
+impl WindowColumn {
+    fn new(tables: &Tables<'_>) -> Result<Option<Self>> {
+        let Some(plan) = &tables.plan.windows else { return Ok(None) };
+        let (left, right) = plan.times(tables.left, tables.right)?;
+        Ok(Some(match plan.windows {
+            // A right row comes at most so much after a left row as that one stays, and the reverse.
+            Windows::Time(left_stays, right_stays) => {
+                let (below, above) = (Some(right_stays.unsigned_abs()), Some(left_stays.unsigned_abs()));
+                WindowColumn { left, right, bounds: WindowBounds::Time(Band::Steps { below, above }) }
+            }
+            Windows::Rows(left_rows, right_rows) => {
+                let counts = Counts { left: left_rows, right: right_rows };
+                let (ends, places) = meetings(&left, &right, counts, tables.driver)?;
+                WindowColumn { left, right: Int64s::Own(places), bounds: WindowBounds::Rows(ends) }
+            }
+        }))
+    }
+
+    fn column(&self) -> BandColumn<'_> {
+        let bounds = match &self.bounds {
+            WindowBounds::Time(band) => Bounds::Band(*band),
+            WindowBounds::Rows(ends) => Bounds::Ends(ends),
+        };
+        BandColumn { left: &self.left, right: &self.right, bounds }
+    }
+}
+
+impl Tables<'_> {
+    /// The matches, but for checks that are still to be made; `None` if a left row has more than `most` candidates, by a
+    /// sample.
+    pub(super) fn sort(&self, most: f64) -> Result<Option<(Matches, Vec<Check>)>> {
+        let Tables { plan, left, right, keys, driver } = *self;
+        let codes = plan.columns.iter().map(|column| column.codes(left, right, driver)).collect::<Result<Vec<_>>>()?;
+        let window = WindowColumn::new(self)?;
+        let mut columns: Vec<_> = codes
+            .iter()
+            .zip(&plan.columns)
+            .map(|((left, right), column)| {
+                let bounds = Bounds::Band(column.band);
+                BandColumn { left: &left.values, right: &right.values, bounds }
+            })
+            .collect();
+        columns.extend(window.as_ref().map(WindowColumn::column));
+        let of_tables = keys.map(|keys| BandKeys { left: &keys.left, right: &keys.right, count: keys.count });
+        let with_values = with_values(&codes, of_tables, (left.rows(), right.rows()));
+        let keys = match &with_values {
+            None => of_tables,
+            Some((left, right, count)) => Some(BandKeys { left, right, count: *count }),
+        };
+        if most.is_finite() && candidates_a_row(&columns, keys) > most {
+            return Ok(None);
+        }
+        let found = band_join(&columns, keys, driver)?;
+        Ok(Some((found.matches, found.checks)))
+    }
+}
+
+/// Keys of both sides, and how many there are, such that rows without a value match nothing, if there are such rows.
+fn with_values(
+    codes: &[(Codes, Codes)],
+    keys: Option<BandKeys<'_>>,
+    rows: (usize, usize),
+) -> Option<(Pages<u32>, Pages<u32>, usize)> {
+    if codes.iter().all(|(left, right)| left.missing.is_empty() && right.missing.is_empty()) {
+        return None;
+    }
+    let own = |rows: usize, keys: Option<&[u32]>| match keys {
+        Some(keys) => Pages::copied(keys),
+        None => Pages::filled(rows, 0),
+    };
+    let (mut left, mut right) = (own(rows.0, keys.map(|keys| keys.left)), own(rows.1, keys.map(|keys| keys.right)));
+    for (of_left, of_right) in codes {
+        of_left.missing.iter().for_each(|&row| left[row as usize] = NO_KEY);
+        of_right.missing.iter().for_each(|&row| right[row as usize] = NO_KEY);
+    }
+    Some((left, right, keys.map_or(1, |keys| keys.count)))
+}

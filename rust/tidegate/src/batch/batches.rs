@@ -1,0 +1,228 @@
+//! The batches of a result, made ahead of whoever reads them.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_sync::Stop;
+
+use super::join::{Join, Piece, Stats};
+use crate::background::in_background;
+use crate::results::Next;
+use crate::{Error, Result};
+
+/// Pieces of the result that may lie ready for each thread that makes them.
+const AHEAD_A_THREAD: usize = 2;
+
+/// Reads the batches of a result in order, while threads make the next ones.
+///
+/// The threads start with the first read and stay a bounded number of batches ahead. They end with the result, or soon
+/// after the reader is closed or dropped.
+#[derive(Debug)]
+pub struct Batches {
+    schema: SchemaRef,
+    shared: Arc<Shared>,
+    /// The join, until the first read.
+    join: Mutex<Option<Join>>,
+    stop: Stop,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when the reader has something to look at.
+    filled: Condvar,
+    /// Signalled when there is room for a piece, or nobody reads any more.
+    taken: Condvar,
+    ahead: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The number of the piece at the front of `pieces`.
+    first: u64,
+    /// Pieces that have been made, in order, with gaps where one is still being made.
+    pieces: VecDeque<Option<Vec<RecordBatch>>>,
+    /// Batches of the last piece taken.
+    current: VecDeque<RecordBatch>,
+    /// How the work ended, once it has.
+    outcome: Option<Result<()>>,
+    closed: bool,
+    stats: Stats,
+}
+
+impl Shared {
+    /// The state, which is whole between any two statements, so that a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a piece in its place; waits while it is too far ahead of the reader.
+    fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
+        let mut state = self.state();
+        // The piece that the reader waits for is never held up here, so that the wait of the others ends.
+        while number >= state.first + self.ahead && !state.closed && state.outcome.is_none() {
+            state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let place = (number - state.first) as usize;
+        if state.pieces.len() <= place {
+            state.pieces.resize(place + 1, None);
+        }
+        state.pieces[place] = Some(batches);
+        state.stats.left_rows_done = state.stats.left_rows_done.max(left_rows_done);
+        if place == 0 {
+            self.filled.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    /// Ends the reading with the last piece.
+    fn finish(&self) {
+        let mut state = self.state();
+        state.stats.left_rows_done = state.stats.left_rows;
+        state.outcome = Some(Ok(()));
+        drop(state);
+        self.filled.notify_all();
+    }
+
+    /// Ends the reading with an error, unless it has ended. Threads that wait for room find it, since nobody will read
+    /// on to make some.
+    fn fail(&self, error: &Error) {
+        self.state().outcome.get_or_insert_with(|| Err(error.clone()));
+        self.taken.notify_all();
+        self.filled.notify_all();
+    }
+}
+
+impl Batches {
+    /// A reader of all batches of `join`.
+    pub(crate) fn new(join: Join) -> Self {
+        let state = State {
+            first: 0,
+            pieces: VecDeque::new(),
+            current: VecDeque::new(),
+            outcome: None,
+            closed: false,
+            stats: join.stats().clone(),
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            filled: Condvar::new(),
+            taken: Condvar::new(),
+            ahead: (join.stats().threads * AHEAD_A_THREAD) as u64,
+        };
+        Batches {
+            schema: join.schema().clone(),
+            shared: Arc::new(shared),
+            stop: join.stop(),
+            join: Mutex::new(Some(join)),
+        }
+    }
+
+    /// The schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Numbers that describe the join so far.
+    pub fn stats(&self) -> Stats {
+        self.shared.state().stats.clone()
+    }
+
+    /// The next batch, if it comes within `patience`.
+    pub fn next_within(&self, patience: Duration) -> Result<Next> {
+        self.start()?;
+        let deadline = Instant::now() + patience;
+        let mut state = self.shared.state();
+        loop {
+            if state.closed {
+                return Err(Error::closed("the reader is closed"));
+            }
+            if let Some(batch) = state.current.pop_front() {
+                state.stats.rows += batch.num_rows() as u64;
+                return Ok(Next::Batch(batch));
+            }
+            if let Some(piece) = state.pieces.front_mut().and_then(Option::take) {
+                state.pieces.pop_front();
+                state.first += 1;
+                state.current = piece.into();
+                self.shared.taken.notify_all();
+                // Others may wait, too, and there is a batch for some of them.
+                self.shared.filled.notify_all();
+                continue;
+            }
+            match &state.outcome {
+                Some(Ok(())) => return Ok(Next::End),
+                Some(Err(error)) => return Err(error.clone()),
+                None => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Next::NotYet);
+            }
+            state = self.shared.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn start(&self) -> Result<()> {
+        let Some(mut join) = self.not_begun().take() else { return Ok(()) };
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        let work = move || {
+            let take = |number, left_rows_done, piece: Piece| match piece {
+                Ok(batches) => {
+                    shared.put(number, left_rows_done, batches);
+                    Ok(())
+                }
+                Err(error) => {
+                    shared.fail(&error);
+                    stop.request();
+                    Err(error)
+                }
+            };
+            match Error::catch(|| join.run(take)) {
+                Ok(_) => shared.finish(),
+                Err(error) => shared.fail(&error),
+            }
+            // Not before the end was told: whoever reads may hold a lock that the owner of the inputs needs to take them
+            // back, as Python's.
+            drop(join);
+        };
+        in_background(work)?;
+        Ok(())
+    }
+
+    fn not_begun(&self) -> MutexGuard<'_, Option<Join>> {
+        self.join.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the work and drops what was made; reads fail from now on.
+    pub fn close(&self) {
+        self.stop.request();
+        let join = self.not_begun().take();
+        let mut state = self.shared.state();
+        state.closed = true;
+        let made = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.current));
+        drop(state);
+        self.shared.taken.notify_all();
+        self.shared.filled.notify_all();
+        // Without the locks, for memory may be given back to an owner who looks at this.
+        drop((join, made));
+    }
+
+    /// What lives as long as this, and as long as threads of it hold the inputs, which may be longer.
+    pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
+        // The thread that makes the pieces shares this until it has dropped the join.
+        let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
+        Arc::downgrade(&shared)
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

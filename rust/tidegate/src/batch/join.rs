@@ -1,0 +1,272 @@
+//! What every join of tables has, whatever decides its pairs: the way from matches to record batches.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, SchemaRef};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::{BitSet, Check, Matches, Output};
+use tidegate_operators::rows::{How, NO_ROW};
+use tidegate_structures::memory;
+use tidegate_sync::Stop;
+
+use super::batches::Batches;
+use super::condition::Condition;
+use crate::columns::keys::{self, Keys};
+use crate::columns::table::Table;
+use crate::query::options::{JoinOptions, JoinPlan};
+use crate::query::output::OutputColumn;
+use crate::results::gather::Gather;
+use crate::{Error, Result};
+
+/// The most rows of a batch: 1 MiB for a column of 8 bytes.
+const BATCH_ROWS: usize = 1 << 17;
+
+/// What a batch's columns should take together, in a table.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it is read.
+const STREAM_BYTES: usize = 4 << 20;
+
+/// Batches that are planned at a time: a result may have more of them than memory has bytes.
+const PIECES: usize = 1 << 16;
+
+/// How many pairs are checked at a time: they might all be in the result.
+const CHECKED_PAIRS: u64 = 1 << 26;
+
+impl JoinPlan {
+    /// The keys of two tables as numbers, if the join has keys.
+    pub(crate) fn encode_keys(&self, left: &Table, right: &Table, driver: &Driver) -> Result<Option<Keys>> {
+        match &self.keys[..] {
+            [] => Ok(None),
+            columns => keys::encode(left, right, columns, driver).map(Some),
+        }
+    }
+}
+
+/// Numbers that describe a join while it runs and afterwards.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Rows of the left table.
+    pub left_rows: usize,
+    /// Rows of the right table.
+    pub right_rows: usize,
+    /// How keys were numbered.
+    pub key_method: &'static str,
+    /// How the pairs were found that meet the condition.
+    pub condition_method: &'static str,
+    /// The number of threads.
+    pub threads: usize,
+    /// Result rows handed out so far.
+    pub rows: u64,
+    /// Left rows whose result rows have been made, about.
+    pub left_rows_done: usize,
+}
+
+/// A join whose pairs have been found, but for the predicate, and whose result rows have not been made.
+#[derive(Debug)]
+pub struct Join {
+    schema: SchemaRef,
+    how: How,
+    max_rows: Option<u64>,
+    batch_rows: usize,
+    gather: Gather,
+    checks: Vec<Check>,
+    condition: Option<Condition>,
+    matches: Arc<Matches>,
+    /// Result rows numbered so far.
+    numbered: u64,
+    /// Whether each batch is read soon after it is made.
+    read_soon: bool,
+    driver: Driver,
+    stats: Stats,
+}
+
+impl Join {
+    /// The join of two tables whose matches are these, as far as `checks` leave them. `key_method` says how keys were
+    /// numbered.
+    pub(crate) fn new(
+        options: &JoinOptions,
+        plan: JoinPlan,
+        left: &Table,
+        right: &Table,
+        key_method: &'static str,
+        (matches, checks): (Matches, Vec<Check>),
+        driver: Driver,
+    ) -> Result<Self> {
+        let matches = Arc::new(matches);
+        let condition = match plan.predicate {
+            None => None,
+            Some(predicate) if checks.is_empty() => Some(Condition::new(predicate, left, right, &matches, &driver)?),
+            Some(predicate) => Some(Condition::on_pairs(predicate, left, right)),
+        };
+        let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
+        let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
+        let stats = Stats {
+            left_rows: left.rows(),
+            right_rows: right.rows(),
+            key_method,
+            condition_method: condition.as_ref().map_or("none", Condition::method),
+            threads: driver.threads(),
+            rows: 0,
+            left_rows_done: 0,
+        };
+        Ok(Join {
+            schema: plan.schema,
+            how: options.how,
+            max_rows: options.max_rows,
+            batch_rows,
+            gather,
+            checks,
+            condition,
+            matches,
+            numbered: 0,
+            read_soon: false,
+            driver,
+            stats,
+        })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Numbers that describe the join.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    pub(crate) fn stop(&self) -> Stop {
+        self.driver.stop()
+    }
+
+    /// All batches of the result.
+    pub fn read_all(mut self) -> Result<Vec<RecordBatch>> {
+        Ok(self.run(|_, _, piece| piece)?.concat())
+    }
+
+    /// A reader of the batches, which are made while they are read.
+    pub fn into_batches(mut self) -> Batches {
+        self.read_soon = true;
+        self.batch_rows = self.batch_rows.min(STREAM_BYTES / self.gather.row_bytes().max(1)).max(1);
+        Batches::new(self)
+    }
+
+    /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not be made, to `take` with
+    /// its number and the left rows that were done before it. Pieces are begun in order; what `take` returns is returned
+    /// in order.
+    pub(crate) fn run<R: Send>(&mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
+        let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
+        let mut taken = Vec::new();
+        // With a condition, left rows are done page by page: so many pairs might be left that they do not fit memory.
+        let mut left_rows = 0;
+        let mut is_first = true;
+        while is_first || left_rows < self.matches.left_rows() {
+            is_first = false;
+            let (end, matches) = self.next_page(left_rows)?;
+            if let Some(matched) = &mut matched {
+                matches.mark_matched(matched);
+            }
+            let scattered = matches.is_scattered();
+            let output = Output::new(matches, self.how, &self.driver)?;
+            self.count(output.rows())?;
+            if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
+                self.gather.lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
+            }
+            let batch_rows = self.batch_rows as u64;
+            for rows in output.cut(self.batch_rows.saturating_mul(PIECES)) {
+                let pieces = rows.clone().step_by(self.batch_rows).map(|start| start..rows.end.min(start + batch_rows));
+                let first = taken.len() as u64;
+                let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
+                    let done = left_rows + output.left_row(rows.start);
+                    take(
+                        number,
+                        done,
+                        Error::catch(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))),
+                    )
+                })?;
+                taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+            }
+            left_rows = end;
+        }
+        if let Some(matched) = matched {
+            let rows: Vec<u32> = matched.missing().map(|row| row as u32).collect();
+            self.count(rows.len() as u64)?;
+            let first = taken.len() as u64;
+            let left_rows = self.stats.left_rows;
+            let made = self.driver.map((first..).zip(rows.chunks(self.batch_rows)).collect(), |(number, right)| {
+                take(number, left_rows, Error::catch(|| self.batches(&vec![NO_ROW; right.len()], right)))
+            })?;
+            taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
+        }
+        Ok(taken)
+    }
+
+    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are in the result.
+    fn next_page(&mut self, start: usize) -> Result<(usize, Arc<Matches>)> {
+        let all = self.matches.left_rows();
+        match &mut self.condition {
+            None if self.checks.is_empty() => Ok((all, self.matches.clone())),
+            Some(condition) if self.checks.is_empty() => {
+                let (page, matches) = condition.next_page(&self.matches, start, &self.driver)?;
+                Ok((page.end, Arc::new(matches)))
+            }
+            condition => {
+                let page = self.matches.page(start, CHECKED_PAIRS);
+                let matches = Arc::new(self.matches.narrow(page.clone(), &self.checks, &self.driver)?);
+                let matches = match condition {
+                    None => matches,
+                    Some(condition) => Arc::new(condition.evaluate(&matches, &self.driver)?),
+                };
+                Ok((page.end, matches))
+            }
+        }
+    }
+
+    /// Adds to the number of result rows, unless that makes too many, or more than memory has room for.
+    fn count(&mut self, rows: u64) -> Result<()> {
+        self.numbered += rows;
+        match self.max_rows {
+            Some(most) if self.numbered > most => Err(too_many(self.numbered, most)),
+            // Batches are read one by one, a table is held as a whole.
+            _ if self.read_soon => Ok(()),
+            _ => room_for(rows, self.gather.row_bytes()),
+        }
+    }
+
+    /// One batch of result rows, or several where a column's strings are too long for one array's offsets.
+    fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
+        match self.gather.columns(left, right, self.read_soon) {
+            Ok(columns) => {
+                let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+                Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
+            }
+            Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
+                let half = left.len() / 2;
+                let (first, second) = right.split_at(half.min(right.len()));
+                let mut batches = self.batches(&left[..half], first)?;
+                batches.extend(self.batches(&left[half..], second)?);
+                Ok(batches)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Why a result with so many rows or more is not made.
+pub(crate) fn too_many(rows: u64, most: u64) -> Error {
+    Error::memory(format!(
+        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take the \
+         result in batches"
+    ))
+}
+
+/// Whether there is memory for rows of a result that take so many bytes each, on average.
+pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
+    let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
+    memory::room(bytes).map_err(|refused| Error::from(refused).within(&format!("the result has {rows} more rows")))
+}
+
+/// The batches of consecutive result rows, or why there are none.
+pub(crate) type Piece = Result<Vec<RecordBatch>>;

@@ -1,0 +1,19 @@
+//! Whole tables: from a query and its tables to the batches of the result.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `join.rs` | what all joins of tables share: from matches to record batches |
+//! | `interval.rs`, `window.rs`, `band/` | how the pairs of each join are found |
+//! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
+//! | `condition.rs` | what becomes of the `where` in a join of tables |
+//! | `aggregate/` | aggregates of tables |
+//! | `batches.rs` | the batches of a result, made ahead of whoever reads them |
+
+pub(crate) mod aggregate;
+mod band;
+pub(crate) mod batches;
+mod condition;
+mod interval;
+pub(crate) mod join;
+mod sliding;
+mod window;

@@ -1,0 +1,86 @@
+//! The pairs of two tables by an algorithm of the papers: their rows go through a join of sliding windows.
+
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::{MAX_ROWS, Matches};
+use tidegate_operators::predicate::Term;
+use tidegate_operators::rows::{Filter as Keep, How, Results};
+use tidegate_operators::window::{SlidingJoin, pairs};
+
+use super::condition::{Filter, split};
+use crate::columns::keys::Keys;
+use crate::columns::table::Table;
+use crate::query::window::{Algorithm, Comparing, Plan, WindowJoin, WithJoin, equal_keys, numbers_of};
+use crate::{Error, Result};
+
+/// Two tables, with the times and keys of their rows.
+#[derive(Debug)]
+pub(super) struct Tables<'a> {
+    pub(super) left: &'a Table,
+    pub(super) right: &'a Table,
+    pub(super) ts: [&'a [i64]; 2],
+    pub(super) keys: Option<&'a Keys>,
+}
+
+impl WindowJoin {
+    /// The pairs that are in the result, the whole condition included.
+    pub(super) fn compare(
+        &self,
+        algorithm: Algorithm,
+        plan: &Plan,
+        tables: &Tables<'_>,
+        driver: &Driver,
+    ) -> Result<Matches> {
+        let Tables { left, right, keys, .. } = *tables;
+        let (mut terms, rest) = match &plan.join.predicate {
+            Some(predicate) => split(predicate, left, right),
+            None => (Vec::new(), None),
+        };
+        terms.extend(keys.map(|keys| equal_keys(numbers_of(&keys.left), numbers_of(&keys.right))));
+        let comparing = Comparing {
+            windows: plan.windows.windows,
+            how: How::Inner,
+            threads: driver.threads(),
+            ordered: false,
+            terms: terms.iter().map(Term::without_rows).collect(),
+        };
+        let filter = rest.map(|predicate| Filter::new(predicate, left, right));
+        let find = Find { tables, terms: &terms, filter: filter.as_ref(), most: self.most_pairs(), driver };
+        let Results { left: left_rows, right: right_rows } = comparing.join(algorithm, find)?;
+        Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)
+    }
+
+    /// The most pairs that can be in a result of so many rows.
+    fn most_pairs(&self) -> Option<u64> {
+        self.options.max_rows.filter(|_| self.options.how.pairs())
+    }
+}
+
+/// Finds the pairs of tables.
+struct Find<'a> {
+    tables: &'a Tables<'a>,
+    terms: &'a [Term],
+    filter: Option<&'a Filter>,
+    most: Option<u64>,
+    driver: &'a Driver,
+}
+
+impl WithJoin for Find<'_> {
+    type Done = Result<Results>;
+
+    fn with<J: SlidingJoin>(self, mut join: J) -> Result<Results> {
+        let keep = |left: &[u32], right: &[u32]| self.filter.expect("a condition is left").keep(left, right);
+        let keep: Option<&Keep<'_, Error>> = if self.filter.is_some() { Some(&keep) } else { None };
+        let check = |pairs: u64| match self.most {
+            Some(most) if pairs > most => Err(Error::memory(format!(
+                "the result has at least {pairs} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or \
+                 take the result in batches"
+            ))),
+            _ if pairs >= MAX_ROWS as u64 => Err(Error::memory(format!(
+                "the tables have at least {pairs} pairs, more than this algorithm can hold; give algorithm=\"auto\", a \
+                 narrower window, or a further condition"
+            ))),
+            _ => Ok(()),
+        };
+        pairs(&mut join, self.tables.ts, self.terms, keep, check, self.driver).map_err(Error::from)
+    }
+}

@@ -1,0 +1,175 @@
+//! How far values may be apart, as the caller gave it and as the columns need it.
+
+use std::fmt;
+
+use super::time::Unit;
+use crate::{Error, Result};
+
+/// A distance between two values as the caller gave it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distance {
+    /// A whole number; of time columns, of steps of the finer of their units.
+    Whole(i128),
+    /// A floating-point number.
+    Float(f64),
+    /// So many times a negative power of ten.
+    Decimal {
+        /// How many.
+        digits: i128,
+        /// The power.
+        scale: i32,
+    },
+    /// A duration.
+    Nanoseconds(i128),
+}
+
+/// How far below and above the left value the right one may be; `None` for no bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Within {
+    /// How far below.
+    pub below: Option<Distance>,
+    /// How far above.
+    pub above: Option<Distance>,
+}
+
+/// What a step of a column's codes is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// This negative power of ten.
+    Power(i32),
+    /// A step of a time column.
+    Time(Unit),
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distance::Whole(whole) => write!(f, "{whole}"),
+            Distance::Float(float) => write!(f, "{float}"),
+            Distance::Decimal { digits, scale } => write!(f, "{digits}e{}", -scale),
+            Distance::Nanoseconds(nanoseconds) => write!(f, "{nanoseconds} ns"),
+        }
+    }
+}
+
+impl Distance {
+    /// A decimal number in scientific notation, such as `1.50e-2`.
+    pub fn decimal(text: &str) -> Result<Self> {
+        let (digits, scale) = scientific(text)
+            .ok_or_else(|| Error::argument(format!("within: {text} is no number of up to 38 digits")))?;
+        Ok(Distance::Decimal { digits, scale })
+    }
+
+    /// Refuses what is no distance: a negative number, or none at all.
+    pub(crate) fn check(self, column: &str) -> Result<()> {
+        let ok = match self {
+            Distance::Whole(number) | Distance::Decimal { digits: number, .. } | Distance::Nanoseconds(number) => {
+                number >= 0
+            }
+            Distance::Float(float) => float >= 0.0,
+        };
+        if ok {
+            return Ok(());
+        }
+        Err(Error::argument(format!("within must not be negative or NaN, but for `{column}` it is {self}")))
+    }
+
+    /// The distance between floating-point numbers.
+    pub(crate) fn as_float(self, column: &str) -> Result<f64> {
+        match self {
+            Distance::Whole(whole) => Ok(whole as f64),
+            Distance::Float(float) => Ok(float),
+            // By way of text, which is rounded once.
+            Distance::Decimal { .. } => Ok(self.to_string().parse().expect("a number in text is a number")),
+            Distance::Nanoseconds(_) => Err(not_a_time(column)),
+        }
+    }
+
+    /// The most whole steps that are no farther; `None` when that is more than any two values can be apart.
+    pub(crate) fn as_steps(self, column: &str, step: Step) -> Result<Option<u64>> {
+        let (digits, power) = match (self, step) {
+            (Distance::Whole(whole), Step::Power(power)) => (whole, power),
+            (Distance::Whole(whole), Step::Time(_)) => (whole, 0),
+            (Distance::Nanoseconds(nanoseconds), Step::Time(Unit::Nanoseconds(step))) => {
+                (nanoseconds / i128::from(step), 0)
+            }
+            (Distance::Nanoseconds(_), _) => return Err(not_a_time(column)),
+            (Distance::Float(float), Step::Power(_)) if float.is_infinite() => return Ok(None),
+            (Distance::Float(float), Step::Power(power)) => {
+                let (digits, scale) = shortest(float);
+                (digits, power - scale)
+            }
+            (Distance::Decimal { digits, scale }, Step::Power(power)) => (digits, power - scale),
+            (Distance::Float(_) | Distance::Decimal { .. }, Step::Time(_)) => {
+                return Err(Error::schema(format!(
+                    "within for `{column}` is {self}, but the column is a time: give a duration, or an integer in its unit"
+                )));
+            }
+        };
+        let scaled = match power {
+            0.. => {
+                power.try_into().ok().and_then(|power| 10_i128.checked_pow(power)).map(|ten| digits.checked_mul(ten))
+            }
+            _ => Some(Some(10_i128.checked_pow(power.unsigned_abs()).map_or(0, |ten| digits / ten))),
+        };
+        Ok(match scaled.flatten() {
+            _ if digits == 0 => Some(0),
+            Some(steps) => u64::try_from(steps).ok(),
+            None => None,
+        })
+    }
+}
+
+fn not_a_time(column: &str) -> Error {
+    Error::schema(format!("within for `{column}` is a duration, but the column is a number: give a number"))
+}
+
+/// The shortest decimal number that reads as this one: its digits and their scale. Whoever writes 0.1 means a tenth.
+fn shortest(float: f64) -> (i128, i32) {
+    scientific(&format!("{float:e}")).expect("scientific notation of up to 17 digits")
+}
+
+/// The digits of a number in scientific notation, and their scale.
+fn scientific(text: &str) -> Option<(i128, i32)> {
+    let (digits, exponent) = text.split_once('e')?;
+    let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    Some((digits.replace('.', "").parse().ok()?, i32::try_from(fraction).ok()?.checked_sub(exponent.parse().ok()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(distance: Distance, power: i32) -> Option<u64> {
+        distance.as_steps("x", Step::Power(power)).unwrap()
+    }
+
+    #[test]
+    fn distances_are_rounded_down_to_whole_steps() {
+        assert_eq!(steps(Distance::Float(0.1), 2), Some(10));
+        assert_eq!(steps(Distance::Float(0.3), 1), Some(3));
+        assert_eq!(steps(Distance::Float(2.99), 0), Some(2));
+        assert_eq!(steps(Distance::Float(1e-300), 2), Some(0));
+        assert_eq!(steps(Distance::Float(0.0), 0), Some(0));
+        assert_eq!(steps(Distance::Float(1e300), 0), None);
+        assert_eq!(steps(Distance::Float(f64::INFINITY), 0), None);
+        assert_eq!(steps(Distance::Float(12345.678), 1), Some(123_456));
+        assert_eq!(steps(Distance::Decimal { digits: 15, scale: 1 }, 0), Some(1));
+        assert_eq!(steps(Distance::Decimal { digits: 15, scale: -2 }, 1), Some(15_000));
+        assert_eq!(steps(Distance::Whole(u64::MAX.into()), 0), Some(u64::MAX));
+        assert_eq!(steps(Distance::Whole(i128::from(u64::MAX) + 1), 0), None);
+        assert_eq!(steps(Distance::Whole(0), 40), Some(0));
+        let ms = Step::Time(Unit::Nanoseconds(1_000_000));
+        assert_eq!(Distance::Nanoseconds(2_999_999).as_steps("x", ms).unwrap(), Some(2));
+        assert!(Distance::Float(1.0).as_steps("x", ms).is_err());
+        assert!(Distance::Nanoseconds(1).as_steps("x", Step::Power(0)).is_err());
+    }
+
+    #[test]
+    fn decimals_become_the_nearest_float() {
+        assert_eq!(Distance::decimal("1.50e+1").unwrap(), Distance::Decimal { digits: 150, scale: 1 });
+        assert!(Distance::decimal("NaN").is_err());
+        assert_eq!(Distance::Decimal { digits: 1, scale: 1 }.as_float("x").unwrap(), 0.1);
+        assert_eq!(Distance::Decimal { digits: 25, scale: -3 }.as_float("x").unwrap(), 25_000.0);
+    }
+}

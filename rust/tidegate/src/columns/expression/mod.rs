@@ -1,0 +1,232 @@
+//! The `where` of a join: a typed predicate over pairs of a left row and a right row; and that of an aggregation, over
+//! single rows.
+//!
+//! ```text
+//! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
+//! (sql.rs)            (this file)  (bind.rs, types.rs)     (evaluate.rs, compare.rs)
+//!                                              │ split
+//!                                              └───────▶ comparisons between the sides, which are scanned for
+//!                                                        (split.rs)
+//! ```
+//!
+//! An [`Expr`] knows no types. [`Predicate::bind`] checks it once against two schemas and fixes the type of every
+//! operation; [`Predicate::evaluate`] then runs Arrow kernels over blocks of candidate pairs.
+//!
+//! # Meaning
+//!
+//! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
+//! - Comparisons widen without loss: integers of any width and sign compare exactly (`int64` with `uint64` as
+//!   `decimal128`), decimals with decimals and integers exactly, any other mixture with a float as `float64`.
+//!   Text compares by its bytes, whatever the layout, and so do binaries. Times are compared in the finer unit, a
+//!   date as its midnight; with a zone and without one do not mix. Everything else is a schema error.
+//! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is neither equal to, below nor above anything,
+//!   itself included (so `NaN != NaN` is true), and `-0.0 = 0.0`.
+//! - Arithmetic is in `int64`, in `float64` once one side is a float, and exact in `decimal128` (or `decimal256`) with
+//!   decimals or `uint64`. `/` is always a true division in `float64`, and `%` has the sign of the dividend.
+//!   Time minus time is a duration, time plus or minus a duration is a time, and the ratio of two durations a float.
+//! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case.
+//! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names the expression.
+//!   Floats follow IEEE 754. `and` and `or` look at their right side only where the left has not decided, so that
+//!   `right.size != 0 and left.amount / right.size > 2` is safe.
+
+mod bind;
+mod bound;
+mod compare;
+mod display;
+mod evaluate;
+mod operands;
+mod pattern;
+mod split;
+mod sql;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use bind::Predicate;
+pub(crate) use split::{Columns, Scan};
+pub use sql::{parse_row_sql, parse_sql};
+
+/// One of the two tables of a join, or the one of an aggregation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The left table.
+    Left,
+    /// The right table.
+    Right,
+    /// The only table.
+    Row,
+}
+
+/// An expression over the columns of a left row and a right row, not yet checked against any schema.
+///
+/// It is displayed as the SQL text that [`parse_sql`] reads back as the same tree.
+///
+/// ```
+/// let text = "left.price < right.bid * 1.01 AND NOT abs(left.x - right.x) BETWEEN 0 AND 5";
+/// assert_eq!(tidegate::columns::expression::parse_sql(text)?.to_string(), text);
+/// # Ok::<(), tidegate::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A column of one side, by its name.
+    Column(Side, String),
+    /// A value that is the same for every pair.
+    Literal(Literal),
+    /// An operation on one value.
+    Unary(Unary, Box<Expr>),
+    /// An operation on two values.
+    Binary(Box<Expr>, Binary, Box<Expr>),
+    /// `value BETWEEN low AND high`, both ends included.
+    Between {
+        /// What is compared.
+        value: Box<Expr>,
+        /// The smallest value that matches.
+        low: Box<Expr>,
+        /// The largest value that matches.
+        high: Box<Expr>,
+    },
+    /// `value IN (items)`: equal to one of them. The work grows with their number.
+    In {
+        /// What is compared.
+        value: Box<Expr>,
+        /// At least one item.
+        items: Vec<Expr>,
+    },
+    /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, of text.
+    Match {
+        /// What is matched.
+        value: Box<Expr>,
+        /// How the pattern is written.
+        language: Language,
+        /// What it has to look like.
+        pattern: String,
+    },
+}
+
+impl Expr {
+    /// Calls `each` with every column that the expression reads.
+    pub(crate) fn for_each_column(&self, each: &mut dyn FnMut(Side, &str)) {
+        match self {
+            Expr::Column(side, name) => each(*side, name),
+            Expr::Literal(_) => {}
+            Expr::Unary(_, x) => x.for_each_column(each),
+            Expr::Binary(left, _, right) => [left, right].into_iter().for_each(|x| x.for_each_column(each)),
+            Expr::Between { value, low, high } => {
+                [value, low, high].into_iter().for_each(|x| x.for_each_column(each));
+            }
+            Expr::In { value, items } => {
+                value.for_each_column(each);
+                items.iter().for_each(|x| x.for_each_column(each));
+            }
+            Expr::Match { value, .. } => value.for_each_column(each),
+        }
+    }
+}
+
+/// A constant. Times are in nanoseconds, which hold every unit of Arrow.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Literal {
+    /// `NULL`, of any type.
+    Null,
+    /// `TRUE` or `FALSE`.
+    Boolean(bool),
+    /// A whole number that fits `int64` or `uint64`.
+    Integer(i128),
+    /// A number with a point or an exponent.
+    Float(f64),
+    /// `DECIMAL '1.50'`: `value / 10^scale`, of at most 38 digits.
+    Decimal {
+        /// The digits as one whole number.
+        value: i128,
+        /// How many of them follow the point.
+        scale: u8,
+    },
+    /// `'text'`.
+    Text(String),
+    /// `X'00ff'`.
+    Binary(Vec<u8>),
+    /// `DATE '2024-01-31'`, in days since 1970-01-01.
+    Date(i32),
+    /// `TIMESTAMP '2024-01-31 12:00:00'`; with an offset such as `+00:00` it is an instant.
+    Timestamp {
+        /// Nanoseconds since 1970-01-01 00:00:00, in UTC when `zoned`.
+        nanoseconds: i128,
+        /// Whether it was written with an offset.
+        zoned: bool,
+    },
+    /// `INTERVAL '5 seconds'`, of a fixed length: up to weeks, not months or years.
+    Duration {
+        /// The length.
+        nanoseconds: i128,
+    },
+}
+
+/// How a pattern of text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// `LIKE`: `%` is any text, `_` any character, and all else itself. The pattern is that of the whole text.
+    Like,
+    /// `REGEXP`: a regular expression, as the `regex` crate has them, that matches anywhere in the text.
+    Regexp,
+}
+
+/// An operation on one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unary {
+    /// `-x`
+    Negate,
+    /// `NOT x`
+    Not,
+    /// `abs(x)`
+    Abs,
+    /// `x IS NULL`
+    IsNull,
+    /// `x IS NOT NULL`
+    IsNotNull,
+}
+
+/// An operation on two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binary {
+    /// `+ - * / %`
+    Arithmetic(Arithmetic),
+    /// `= != < <= > >=`
+    Compare(Comparison),
+    /// `AND`
+    And,
+    /// `OR`
+    Or,
+}
+
+/// What arithmetic does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`, always a true division
+    Divide,
+    /// `%`, with the sign of the dividend
+    Remainder,
+}
+
+/// How two values compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}

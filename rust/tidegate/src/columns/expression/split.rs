@@ -1,0 +1,460 @@
+//! Separates a predicate into comparisons between the two sides, which the operators scan for, and the rest.
+//!
+//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <= 5` relates a number of
+//! the left row to one of the right row. Each number is a column, or an expression over one side, which is computed once
+//! a row instead of once a pair. What each conjunct means stays what the evaluator computes, rounding included.
+//!
+//! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one that may fail, since
+//! that one would then fail for fewer pairs.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, new_empty_array};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+
+use super::bind::Predicate;
+use super::bound::{Bound, Operation};
+use super::evaluate::Rows;
+use super::{Arithmetic, Comparison, Side};
+
+/// A conjunct of a predicate.
+#[derive(Clone, Debug)]
+struct Conjunct {
+    whole: Bound,
+    /// The comparisons that together are the conjunct, if there are such.
+    bands: Option<Vec<Band>>,
+}
+
+/// A condition between a number of each side.
+#[derive(Clone, Debug)]
+struct Band {
+    left: Bound,
+    right: Bound,
+    relation: Relation,
+}
+
+impl Band {
+    /// What the numbers are, and in which types.
+    fn names(&self) -> [(&str, &DataType); 2] {
+        [&self.left, &self.right].map(|bound| (&*bound.text, &bound.data_type))
+    }
+}
+
+/// What a comparison computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Domain {
+    Whole,
+    Float,
+}
+
+/// How a predicate is tested: by scanning for its comparisons, and evaluating the rest on the pairs that they leave.
+#[derive(Clone, Debug)]
+pub(crate) struct Scan {
+    bands: Vec<Band>,
+    rest: Option<Predicate>,
+}
+
+impl Scan {
+    /// The comparisons, between rows of which there are none yet.
+    pub(crate) fn terms(&self) -> Vec<Term> {
+        let none = |bound: &Bound| Operand::new(no_numbers(&bound.data_type), None);
+        let term = |band: &Band| Term::new(none(&band.left), none(&band.right), band.relation.clone());
+        self.bands.iter().map(|band| term(band).expect("a term without rows")).collect()
+    }
+
+    /// The numbers of rows, for each comparison. `None` if whether a pair matches is for the evaluation of the whole
+    /// predicate to say: computing a number fails, though its row may be in no pair; or one is missing and the rest may
+    /// fail, for a comparison with nothing is null, upon which evaluation goes on.
+    pub(crate) fn numbers(&self, left: &Columns, right: &Columns) -> Option<Vec<(Operand, Operand)>> {
+        let sides = Sides { left, right };
+        let numbers = |band: &Band| Some((sides.numbers(&band.left, left)?, sides.numbers(&band.right, right)?));
+        let all: Vec<(Operand, Operand)> = self.bands.iter().map(numbers).collect::<Option<_>>()?;
+        let has_missing = all.iter().any(|(left, right)| left.has_missing() || right.has_missing());
+        let rest_can_fail = self.rest.as_ref().is_some_and(|rest| rest.root().can_fail);
+        (!has_missing || !rest_can_fail).then_some(all)
+    }
+
+    /// The numbers of right rows that are compared, for people.
+    pub(crate) fn of_right(&self) -> Vec<&str> {
+        self.bands.iter().map(|band| &*band.right.text).collect()
+    }
+
+    /// What is left to evaluate.
+    pub(crate) fn rest(&self) -> Option<&Predicate> {
+        self.rest.as_ref()
+    }
+}
+
+impl Predicate {
+    /// Separates the comparisons between the sides from the rest.
+    pub(crate) fn scan(&self) -> Scan {
+        let mut bands: Vec<Band> = Vec::new();
+        let mut rest: Vec<Bound> = Vec::new();
+        for Conjunct { whole, bands: found } in self.conjuncts() {
+            match found {
+                Some(found) if !rest.iter().any(|conjunct| conjunct.can_fail) => {
+                    for band in found {
+                        // Those between the same two numbers are one.
+                        let same = bands.iter_mut().find(|other| other.names() == band.names());
+                        if !same.is_some_and(|other| other.relation.extend(&band.relation)) {
+                            bands.push(band);
+                        }
+                    }
+                }
+                _ => rest.push(whole),
+            }
+        }
+        let rest = rest.into_iter().reduce(Bound::and).map(|rest| self.of_part(rest));
+        Scan { bands, rest }
+    }
+
+    /// The comparisons between columns of two tables, and what has to be evaluated on the pairs that they leave.
+    pub(crate) fn split(&self, left: &Columns, right: &Columns) -> (Vec<Term>, Option<Predicate>) {
+        let scan = self.scan();
+        let term = |(band, (left, right)): (&Band, _)| Term::new(left, right, band.relation.clone());
+        let numbers = scan.numbers(left, right);
+        match numbers.and_then(|numbers| scan.bands.iter().zip(numbers).map(term).collect()) {
+            Some(terms) => (terms, scan.rest),
+            None => (Vec::new(), Some(self.clone())),
+        }
+    }
+
+    /// How many conjuncts are comparisons between the sides, and how many there are.
+    pub(crate) fn comparisons(&self) -> (usize, usize) {
+        let conjuncts = self.conjuncts();
+        (conjuncts.iter().filter(|conjunct| conjunct.bands.is_some()).count(), conjuncts.len())
+    }
+
+    fn conjuncts(&self) -> Vec<Conjunct> {
+        fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<Conjunct>) {
+            match &bound.operation {
+                Operation::And(operands) => operands.iter().for_each(|operand| collect(operand, left_columns, into)),
+                _ => into.push(Conjunct { whole: bound.clone(), bands: bands(bound, left_columns) }),
+            }
+        }
+        let mut conjuncts = Vec::new();
+        collect(self.root(), self.columns(Side::Left).len(), &mut conjuncts);
+        conjuncts
+    }
+}
+
+/// The columns that [`Predicate::columns`] names of one side.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    /// Each in one piece, where it could be had so.
+    pub(crate) arrays: Vec<Option<ArrayRef>>,
+    pub(crate) rows: usize,
+}
+
+/// The columns of both sides.
+struct Sides<'a> {
+    left: &'a Columns,
+    right: &'a Columns,
+}
+
+impl Sides<'_> {
+    fn numbers(&self, bound: &Bound, side: &Columns) -> Option<Operand> {
+        // What is read of one side has no use for the columns of the other, nor for those that are in no piece.
+        let columns = self.left.arrays.iter().chain(&self.right.arrays);
+        let columns: Vec<_> =
+            columns.map(|array| array.clone().unwrap_or_else(|| new_empty_array(&DataType::Null))).collect();
+        let len = side.rows;
+        let array = bound.values(&Rows::All { columns: &columns, len }).ok().filter(|array| array.len() == len)?;
+        let numbers = match number_type(array.data_type())? {
+            DataType::Int32 => {
+                Numbers::I32(cast(&array, &DataType::Int32).ok()?.as_primitive::<Int32Type>().values().to_vec())
+            }
+            DataType::Int64 => {
+                Numbers::I64(cast(&array, &DataType::Int64).ok()?.as_primitive::<Int64Type>().values().to_vec())
+            }
+            DataType::Float32 => {
+                Numbers::F32(cast(&array, &DataType::Float32).ok()?.as_primitive::<Float32Type>().values().to_vec())
+            }
+            _ => Numbers::F64(cast(&array, &DataType::Float64).ok()?.as_primitive::<Float64Type>().values().to_vec()),
+        };
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let missing = nulls.map(|nulls| nulls.iter().map(|valid| !valid).collect());
+        Some(Operand::new(numbers, missing))
+    }
+}
+
+/// The type in which the numbers of a column are scanned, if it has one.
+fn number_type(data_type: &DataType) -> Option<DataType> {
+    use DataType::{
+        Date32, Date64, Duration, Float16, Float32, Float64, Int8, Int16, Int32, Int64, Time32, Time64, Timestamp,
+        UInt8, UInt16, UInt32,
+    };
+    match data_type {
+        Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => Some(Int32),
+        Int64 | UInt32 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => Some(Int64),
+        Float16 | Float32 => Some(Float32),
+        Float64 => Some(Float64),
+        _ => None,
+    }
+}
+
+fn no_numbers(data_type: &DataType) -> Numbers {
+    match number_type(data_type).expect("the type of a number") {
+        DataType::Int32 => Numbers::I32(Vec::new()),
+        DataType::Int64 => Numbers::I64(Vec::new()),
+        DataType::Float32 => Numbers::F32(Vec::new()),
+        _ => Numbers::F64(Vec::new()),
+    }
+}
+
+fn domain(data_type: &DataType) -> Option<Domain> {
+    number_type(data_type).map(|found| if found.is_floating() { Domain::Float } else { Domain::Whole })
+}
+
+/// The sides whose columns an expression reads.
+fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
+    match bound.operation {
+        Operation::Column(slot) => (slot < left_columns, slot >= left_columns),
+        _ => bound
+            .operands()
+            .into_iter()
+            .map(|operand| reads(operand, left_columns))
+            .fold((false, false), |all, one| (all.0 | one.0, all.1 | one.1)),
+    }
+}
+
+/// The comparisons that a conjunct is made of; none where it is something else.
+fn bands(bound: &Bound, left_columns: usize) -> Option<Vec<Band>> {
+    match &bound.operation {
+        Operation::Compare(comparison, operands) => compared(*comparison, &operands[0], &operands[1], left_columns),
+        Operation::Between(operands) => {
+            let [value, low, high] = &**operands;
+            let mut all = compared(Comparison::GreaterOrEqual, value, low, left_columns)?;
+            all.extend(compared(Comparison::LessOrEqual, value, high, left_columns)?);
+            Some(all)
+        }
+        _ => None,
+    }
+}
+
+fn compared(comparison: Comparison, first: &Bound, second: &Bound, left_columns: usize) -> Option<Vec<Band>> {
+    let domain = domain(&first.data_type)?;
+    let orders = match comparison {
+        Comparison::Equal => vec![Order::LessOrEqual, Order::GreaterOrEqual],
+        Comparison::Less => vec![Order::Less],
+        Comparison::LessOrEqual => vec![Order::LessOrEqual],
+        Comparison::Greater => vec![Order::Greater],
+        Comparison::GreaterOrEqual => vec![Order::GreaterOrEqual],
+        Comparison::NotEqual => return None,
+    };
+    let orders_across = orders.iter().copied().map(across).collect();
+    match (reads(first, left_columns), reads(second, left_columns)) {
+        ((true, false), (false, true)) => sums(first, second, orders, domain),
+        ((false, true), (true, false)) => sums(second, first, orders_across, domain),
+        ((true, true), (false, false)) => difference(first, second, orders, domain, left_columns),
+        ((false, false), (true, true)) => difference(second, first, orders_across, domain, left_columns),
+        _ => None,
+    }
+}
+
+/// What an order becomes when its sides, or their signs, change.
+fn across(order: Order) -> Order {
+    match order {
+        Order::Less => Order::Greater,
+        Order::LessOrEqual => Order::GreaterOrEqual,
+        Order::Greater => Order::Less,
+        Order::GreaterOrEqual => Order::LessOrEqual,
+    }
+}
+
+/// `left [+ constant] <order> right [+ constant]`
+fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Option<Vec<Band>> {
+    let ((left, left_plus), (right, right_plus)) = (sum(left, domain)?, sum(right, domain)?);
+    let relation = match domain {
+        Domain::Whole => {
+            let (left_plus, right_plus) = (left_plus.whole, right_plus.whole);
+            let one = |order| Constraint::Compare { left_plus, order, right_plus };
+            Relation::Whole(orders.into_iter().map(one).collect())
+        }
+        Domain::Float => {
+            let (left_plus, right_plus) = (left_plus.float, right_plus.float);
+            let one = |order| Constraint::Compare { left_plus, order, right_plus };
+            Relation::Float(orders.into_iter().map(one).collect())
+        }
+    };
+    Some(vec![Band { left: left.clone(), right: right.clone(), relation }])
+}
+
+/// `left - right <order> constant`, or its absolute value.
+fn difference(
+    computed: &Bound,
+    than: &Bound,
+    orders: Vec<Order>,
+    domain: Domain,
+    left_columns: usize,
+) -> Option<Vec<Band>> {
+    let than = Constant::of(than)?;
+    let (subtraction, is_absolute) = match &computed.operation {
+        Operation::Abs(inner) => (&**inner, true),
+        _ => (computed, false),
+    };
+    let Operation::Arithmetic(Arithmetic::Subtract, operands) = &subtraction.operation else { return None };
+    if self::domain(&subtraction.data_type)? != domain {
+        return None;
+    }
+    let [first, second] = &**operands;
+    let swapped = match (reads(first, left_columns), reads(second, left_columns)) {
+        ((true, false), (false, true)) => false,
+        ((false, true), (true, false)) => true,
+        _ => return None,
+    };
+    let (left, right) = if swapped { (second, first) } else { (first, second) };
+    let mut all: Vec<(Order, Constant)> = orders.into_iter().map(|order| (order, than)).collect();
+    if is_absolute {
+        // More than a distance away are two ranges, which are not one.
+        if all.iter().any(|(order, _)| matches!(order, Order::Greater | Order::GreaterOrEqual)) {
+            return None;
+        }
+        all.extend(all.clone().into_iter().map(|(order, than)| (across(order), than.negated())));
+    }
+    if swapped {
+        all.iter_mut().for_each(|(order, than)| (*order, *than) = (across(*order), than.negated()));
+    }
+    let relation = match domain {
+        Domain::Whole => Relation::Whole(
+            all.iter().map(|&(order, than)| Constraint::Difference { order, than: than.whole }).collect(),
+        ),
+        Domain::Float => Relation::Float(
+            all.iter().map(|&(order, than)| Constraint::Difference { order, than: than.float }).collect(),
+        ),
+    };
+    Some(vec![Band { left: column(left, domain)?.clone(), right: column(right, domain)?.clone(), relation }])
+}
+
+/// A finite constant, in both types; the one of the comparison's domain is exact.
+#[derive(Clone, Copy)]
+struct Constant {
+    whole: i64,
+    float: f64,
+}
+
+impl Constant {
+    const ZERO: Constant = Constant { whole: 0, float: 0.0 };
+
+    fn of(bound: &Bound) -> Option<Self> {
+        let Operation::Scalar(value) = &bound.operation else { return None };
+        if value.is_null(0) {
+            return None;
+        }
+        match domain(value.data_type())? {
+            Domain::Whole => {
+                let whole = cast(value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
+                // Its negative must exist.
+                (whole > i64::MIN).then_some(Constant { whole, float: whole as f64 })
+            }
+            Domain::Float => {
+                let float = cast(value, &DataType::Float64).ok()?.as_primitive::<Float64Type>().value(0);
+                float.is_finite().then_some(Constant { whole: 0, float })
+            }
+        }
+    }
+
+    fn negated(self) -> Self {
+        Constant { whole: -self.whole, float: -self.float }
+    }
+}
+
+/// A number, and the constant that is added to it.
+fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
+    let inner = match &bound.operation {
+        // To another unit of time is no widening.
+        Operation::Cast(inner) if self::domain(&inner.data_type) == Some(domain) && !bound.data_type.is_temporal() => {
+            inner
+        }
+        _ => bound,
+    };
+    if let Operation::Arithmetic(operator @ (Arithmetic::Add | Arithmetic::Subtract), operands) = &inner.operation
+        && self::domain(&inner.data_type) == Some(domain)
+    {
+        let [first, second] = &**operands;
+        if let Some(constant) = Constant::of(second) {
+            let constant = if *operator == Arithmetic::Add { constant } else { constant.negated() };
+            return Some((column(first, domain)?, constant));
+        }
+        if let (Some(constant), Arithmetic::Add) = (Constant::of(first), operator) {
+            return Some((column(second, domain)?, constant));
+        }
+    }
+    Some((column(bound, domain)?, Constant::ZERO))
+}
+
+/// What a number is read from, without the cast to the type it is compared in, which keeps the order.
+fn column(bound: &Bound, domain: Domain) -> Option<&Bound> {
+    let found = number_type(&bound.data_type)?;
+    match &bound.operation {
+        Operation::Cast(inner) => match (number_type(&inner.data_type), domain) {
+            (Some(_), _) if bound.data_type.is_temporal() => Some(bound),
+            (Some(narrow), Domain::Whole) if !narrow.is_floating() => Some(inner),
+            (Some(_), Domain::Float) if found.is_floating() => Some(inner),
+            _ => Some(bound),
+        },
+        _ => Some(bound),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::columns::expression::parse_sql;
+    use arrow_schema::{Field, Schema, TimeUnit};
+
+    fn comparisons(text: &str) -> (usize, usize) {
+        let field = |name: &str, data_type| Field::new(name, data_type, true);
+        let schema = Schema::new(vec![
+            field("i", DataType::Int32),
+            field("n", DataType::Int64),
+            field("f", DataType::Float32),
+            field("d", DataType::Float64),
+            field("s", DataType::Utf8),
+            field("t", DataType::Timestamp(TimeUnit::Microsecond, None)),
+            field("u", DataType::UInt64),
+        ]);
+        Predicate::bind(&parse_sql(text).unwrap(), &schema, &schema).unwrap().comparisons()
+    }
+
+    #[test]
+    fn comparisons_between_the_sides_are_found() {
+        for text in [
+            "left.i = right.i",
+            "left.i < right.n",
+            "right.n >= left.d",
+            "left.f + 1 > right.i",
+            "left.i BETWEEN right.i - 10 AND right.i + 10",
+            "right.f BETWEEN left.f - 0.5 AND 3 + left.f",
+            "abs(left.n - right.i) <= 5",
+            "abs(right.d - left.f) < 0.5",
+            "left.n - right.n BETWEEN -2 AND 7",
+            "10 > right.f - left.f",
+            "left.i * 2 < right.n / 3",
+            "left.t - right.t < INTERVAL '5 seconds'",
+            "left.t < right.t + INTERVAL '5 seconds'",
+        ] {
+            assert_eq!(comparisons(text), (1, 1), "{text}");
+        }
+        assert_eq!(comparisons("left.i < right.i AND left.s = right.s AND abs(left.n) < right.n"), (2, 3));
+    }
+
+    #[test]
+    fn what_is_no_range_is_left() {
+        for text in [
+            "left.i != right.i",
+            "left.s < right.s",
+            "left.u < right.u",
+            "left.i < 5",
+            "left.i + right.i < 5",
+            "abs(left.n - right.n) > 5",
+            "left.i < right.i OR left.n < right.n",
+            "left.i * right.i < 5",
+            "left.i < NULL",
+        ] {
+            assert_eq!(comparisons(text).0, 0, "{text}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+use proptest::prelude::*;
+
+use crate::columns::expression::{
+    Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary, parse_row_sql, parse_sql,
+};
+
+fn literal() -> impl Strategy<Value = Literal> {
+    prop_oneof![
+        Just(Literal::Null),
+        any::<bool>().prop_map(Literal::Boolean),
+        prop_oneof![Just(i128::from(i64::MIN)), Just(i128::from(u64::MAX)), -5..=5_i128].prop_map(Literal::Integer),
+        prop_oneof![any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), Just(-0.0), Just(1e300)]
+            .prop_map(Literal::Float),
+        (-99_999..99_999_i128, 0..8_u8).prop_map(|(value, scale)| Literal::Decimal { value, scale }),
+        "\\PC{0,8}".prop_map(Literal::Text),
+        Just(Literal::Text("it's \"odd\" \\ -- /* \n\0".into())),
+        proptest::collection::vec(any::<u8>(), 0..4).prop_map(Literal::Binary),
+        // Years 0 to 9999.
+        (-719_528..2_932_896).prop_map(Literal::Date),
+        (-62_167_219_200_000_000_000..253_402_300_799_999_999_999_i128, any::<bool>(), 0..10_u32).prop_map(
+            |(nanoseconds, zoned, places)| {
+                let nanoseconds = nanoseconds - nanoseconds.rem_euclid(10_i128.pow(places));
+                Literal::Timestamp { nanoseconds, zoned }
+            }
+        ),
+        any::<i64>().prop_map(|x| Literal::Duration { nanoseconds: x.into() }),
+        any::<i32>().prop_map(|x| Literal::Duration { nanoseconds: i128::from(x) * 1_000_000_000 }),
+    ]
+}
+
+fn column() -> impl Strategy<Value = Expr> {
+    let side = prop_oneof![Just(Side::Left), Just(Side::Right)];
+    let keyword =
+        (0..sqlparser::keywords::ALL_KEYWORDS.len()).prop_map(|i| sqlparser::keywords::ALL_KEYWORDS[i].to_lowercase());
+    (side, prop_oneof![keyword, "[a-z_][a-z0-9_]{0,5}", "\\PC{1,8}"]).prop_map(|(side, name)| Expr::Column(side, name))
+}
+
+fn binary() -> impl Strategy<Value = Binary> {
+    use Arithmetic::{Add, Divide, Multiply, Remainder, Subtract};
+    use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+    prop_oneof![
+        Just(Binary::And),
+        Just(Binary::Or),
+        proptest::sample::select(vec![Add, Subtract, Multiply, Divide, Remainder]).prop_map(Binary::Arithmetic),
+        proptest::sample::select(vec![Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual])
+            .prop_map(Binary::Compare),
+    ]
+}
+
+fn expr() -> impl Strategy<Value = Expr> {
+    let leaf = prop_oneof![column(), literal().prop_map(Expr::Literal)];
+    leaf.prop_recursive(6, 40, 4, |inner| {
+        use Unary::{Abs, IsNotNull, IsNull, Negate, Not};
+        let unary = proptest::sample::select(vec![Negate, Not, Abs, IsNull, IsNotNull]);
+        prop_oneof![
+            (unary, inner.clone()).prop_map(|(operator, x)| Expr::Unary(operator, x.into())),
+            (inner.clone(), binary(), inner.clone()).prop_map(|(l, operator, r)| Expr::Binary(
+                l.into(),
+                operator,
+                r.into()
+            )),
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(value, low, high)| Expr::Between {
+                value: value.into(),
+                low: low.into(),
+                high: high.into()
+            }),
+            (inner.clone(), proptest::collection::vec(inner.clone(), 1..4))
+                .prop_map(|(value, items)| Expr::In { value: value.into(), items }),
+            (inner, proptest::sample::select(vec![Language::Like, Language::Regexp]), "[a%_'.*]{0,4}")
+                .prop_map(|(value, language, pattern)| Expr::Match { value: value.into(), language, pattern }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn text_of_a_tree_parses_to_the_same_tree(expr in expr()) {
+        let text = expr.to_string();
+        prop_assert_eq!(parse_sql(&text).map_err(|error| TestCaseError::fail(error.to_string()))?, expr, "{}", text);
+    }
+}
+
+/// Each text, and how it is displayed once parsed.
+#[test]
+fn text_is_read_as_sql() {
+    for (text, shown) in [
+        ("LEFT.a=1 and Right.b<>2 or not left.c", "left.a = 1 AND right.b != 2 OR NOT left.c"),
+        ("left.a == 1", "left.a = 1"),
+        ("left.a = 1 AND (left.b = 2 OR left.c = 3)", "left.a = 1 AND (left.b = 2 OR left.c = 3)"),
+        ("left.a - (left.b - 1) - 2 * (left.c + 3)", "left.a - (left.b - 1) - 2 * (left.c + 3)"),
+        ("left . a > -5", "left.a > -5"),
+        ("-left.a > +5", "-left.a > 5"),
+        ("-(5) < - -5", "-(5) < -(-5)"),
+        ("left.a not between 1 and 2", "NOT left.a BETWEEN 1 AND 2"),
+        ("left.a not in (1, 'x')", "NOT left.a IN (1, 'x')"),
+        ("left.a not like 'it''s %'", "NOT left.a LIKE 'it''s %'"),
+        ("left.a rlike '^x' or left.a not regexp 'y'", "left.a REGEXP '^x' OR NOT left.a REGEXP 'y'"),
+        ("left.date is null /* not a type */", "left.date IS NULL"),
+        ("left.case is not null -- nor CASE", "left.case IS NOT NULL"),
+        ("left.\"odd \"\"name\"\"\" = 'it''s'", "left.\"odd \"\"name\"\"\" = 'it''s'"),
+        ("ABS(left.x) % 2 = .5e1", "abs(left.x) % 2 = 5.0"),
+        ("left.x < DECIMAL '-01.50'", "left.x < DECIMAL '-1.50'"),
+        ("left.x < double 'nan' or left.x = DOUBLE '-inf'", "left.x < DOUBLE 'NaN' OR left.x = DOUBLE '-inf'"),
+        ("left.x = X'00FF'", "left.x = X'00ff'"),
+        ("left.t > DATE '2024-02-29'", "left.t > DATE '2024-02-29'"),
+        ("left.t > TIMESTAMP '2024-02-29'", "left.t > TIMESTAMP '2024-02-29 00:00:00'"),
+        (
+            "left.t > TIMESTAMP '2024-02-29T01:02:03.5+01:00'",
+            "left.t > TIMESTAMP '2024-02-29 00:02:03.500000000+00:00'",
+        ),
+        ("left.t > TIMESTAMP '2024-02-29 01:02:03Z'", "left.t > TIMESTAMP '2024-02-29 01:02:03+00:00'"),
+        ("left.t < INTERVAL '1 hour 30 minutes'", "left.t < INTERVAL '5400 seconds'"),
+        ("left.t < interval '-1h30m0.5s'", "left.t < INTERVAL '-5400500 milliseconds'"),
+        ("left.t < INTERVAL '5' SECOND", "left.t < INTERVAL '5 seconds'"),
+        ("left.t < INTERVAL 2 WEEKS", "left.t < INTERVAL '1209600 seconds'"),
+    ] {
+        let expr = parse_sql(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(expr.to_string(), shown, "{text}");
+        // By their debug form, in which NaN equals itself.
+        assert_eq!(format!("{:?}", parse_sql(shown)), format!("{:?}", Ok::<_, crate::Error>(expr)), "{text}");
+    }
+}
+
+#[test]
+fn text_over_single_rows_names_columns_with_or_without_row() {
+    for (text, shown) in [
+        ("price > 1 and \"odd name\" is null", "row.price > 1 AND row.\"odd name\" IS NULL"),
+        ("row.date = ROW.price", "row.date = row.price"),
+    ] {
+        let expr = parse_row_sql(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(expr.to_string(), shown);
+        assert_eq!(parse_row_sql(shown).unwrap(), expr);
+    }
+    let refused = |text| parse_row_sql(text).unwrap_err().message().to_owned();
+    assert!(refused("left.price > 1").contains("`left.price`: there are no sides here; write row.price"));
+    assert!(refused(" ").contains("expected a condition such as `price > 10`"));
+    assert!(parse_sql("row.price > 1").unwrap_err().message().contains("say of which side: left.price"));
+}
+
+#[test]
+fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
+    for (text, reason) in [
+        ("", "the text is empty"),
+        ("  -- nothing", "the text is empty"),
+        ("left.a <", "Expected: an expression, found: EOF"),
+        ("left.a = 1 left.b", "expected the end, found `\"left\"`"),
+        ("left.a = 'x", "Unterminated string literal"),
+        ("price > 1", "`price`: say of which side: left.price or right.price"),
+        ("middle.a = 1", "expected left or right before the point, found `middle`"),
+        ("left.a.b = 1", "expected a side and a column"),
+        ("left.a || left.b = 'x'", "the operator `||` is not supported"),
+        ("left.a LIKE left.b", "the pattern `left.b` is not supported; expected text in quotes"),
+        ("left.a LIKE 'x%' ESCAPE '!'", "is not supported"),
+        ("left.a IN (SELECT 1)", "is not supported"),
+        ("CASE WHEN left.a THEN 1 END = 1", "is not supported"),
+        ("CAST(left.a AS INT) = 1", "is not supported"),
+        ("sqrt(left.a) = 1", "the one function is abs(x)"),
+        ("abs(left.a, 2) = 1", "the one function is abs(x)"),
+        ("abs(DISTINCT left.a) = 1", "the one function is abs(x)"),
+        ("left.a IS TRUE", "is not supported"),
+        ("left.a = ?", "is not supported"),
+        ("left.a = 18446744073709551616", "fits neither int64 nor uint64; write DECIMAL"),
+        ("left.a = 1e999", "does not fit float64"),
+        ("left.a = X'0'", "expected an even number of hexadecimal digits"),
+        ("left.a = DATE '2024-02-30'", "is not valid"),
+        ("left.a = DATE '2024-02-03 10:00:00'", "is not valid"),
+        ("left.a = TIMESTAMP 'noon'", "is not valid"),
+        ("left.a = DECIMAL '1e5'", "is not valid"),
+        ("left.a = DECIMAL '123456789012345678901234567890123456789'", "is not valid"),
+        ("left.a = TIME '10:00:00'", "expected DATE, TIMESTAMP, DECIMAL or DOUBLE"),
+        ("left.a = INTERVAL '1 month'", "in units from nanoseconds to weeks"),
+        ("left.a = INTERVAL '5'", "in units from nanoseconds to weeks"),
+        ("left.a = INTERVAL '0.5 ns'", "in units from nanoseconds to weeks"),
+        ("left.a = INTERVAL '1-2' YEAR TO MONTH", "in units from nanoseconds to weeks"),
+    ] {
+        let error = parse_sql(text).expect_err(text);
+        assert!(error.is_argument(), "{text}: {error:?}");
+        assert!(error.message().starts_with(&format!("where `{text}`: ")), "{text}: {error}");
+        assert!(error.message().contains(reason), "{text}: {error}");
+    }
+}
+
+#[test]
+fn size_of_a_text_is_limited_before_the_stack_is() {
+    let chain = |n: usize| format!("left.a = 0{}", " + 1".repeat(n));
+    assert!(parse_sql(&chain(199)).is_ok());
+    let error = parse_sql(&chain(1_000_000)).expect_err("a tree a million levels deep");
+    assert!(error.message().contains("1000001 operators are more than 200"), "{error}");
+
+    let nested = |n: usize| format!("{}left.a{}", "(".repeat(n), ")".repeat(n));
+    assert!(parse_sql(&nested(50)).is_ok());
+    let error = parse_sql(&nested(400)).expect_err("400 parentheses");
+    assert!(error.message().contains("recursion limit exceeded"), "{error}");
+
+    let items = vec!["1"; 100_000].join(", ");
+    assert!(parse_sql(&format!("left.a IN ({items})")).is_ok());
+}

@@ -1,0 +1,205 @@
+//! Key columns as dense numbers: equal keys get equal numbers, whatever the columns' layouts.
+//!
+//! The right side's keys are numbered, in parts by several threads; the left side's are looked up. A key that holds a
+//! null, and a left key that no right row has, is [`NO_KEY`].
+//!
+//! Three ways, by what the key is:
+//!
+//! - *direct*: one column stored as 64-bit integers whose values span little more than there are rows. The number is
+//!   the distance from the smallest.
+//! - *integers*: any other such column: a hash table of integers.
+//! - *bytes*: strings and binaries as they are, anything else and several columns through `arrow-row`'s encoding, in
+//!   which equal keys are equal bytes: a hash table of byte strings.
+
+mod bytes;
+mod numbering;
+mod types;
+mod words;
+
+use std::ops::Range;
+
+use arrow_array::ArrayRef;
+use arrow_schema::{DataType, Field};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::NO_KEY;
+use tidegate_structures::memory::pages::Pages;
+use tidegate_sync::Stop;
+
+use self::bytes::{ByteColumn, RowColumns};
+use self::numbering::{ByteTable, IntegerTable, KeySource, number};
+use self::types::is_bytes;
+pub(crate) use self::types::{common_type, is_word};
+pub(crate) use self::words::canonical;
+use self::words::{WordColumn, direct, span, words};
+use super::table::Table;
+use crate::{Error, Result};
+
+/// Rows a thread encodes at a time.
+const PART_ROWS: usize = 1 << 16;
+
+/// The numbers of both sides' keys.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pub(crate) left: Pages<u32>,
+    pub(crate) right: Pages<u32>,
+    /// One more than the largest number.
+    pub(crate) count: usize,
+    /// Where a number is the key's distance from the smallest: that one.
+    pub(crate) smallest: Option<i64>,
+    /// How they were made, for people.
+    pub(crate) method: &'static str,
+}
+
+/// A pair of columns whose values must be equal, and the type in which they are compared.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyColumn {
+    pub(crate) left: usize,
+    pub(crate) right: usize,
+    common: DataType,
+}
+
+impl KeyColumn {
+    pub(crate) fn new(left: usize, left_field: &Field, right: usize, right_field: &Field) -> Result<Self> {
+        let common = common_type(left_field.data_type(), right_field.data_type()).ok_or_else(|| {
+            Error::schema(format!(
+                "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; cast one of them",
+                left_field.name(),
+                left_field.data_type(),
+                right_field.name(),
+                right_field.data_type()
+            ))
+        })?;
+        Ok(KeyColumn { left, right, common })
+    }
+
+    /// The type that holds the values of both sides.
+    pub(crate) fn common_type(&self) -> &DataType {
+        &self.common
+    }
+}
+
+/// Numbers the keys of both sides.
+pub(crate) fn encode(left: &Table, right: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
+    if let [column] = columns {
+        if is_word(&column.common) {
+            let left = words(left, column.left, &column.common, driver)?;
+            let right = words(right, column.right, &column.common, driver)?;
+            return match span(&right, driver)? {
+                Some(span) if span.is_direct(left.rows() + right.rows()) => direct(&left, &right, span, driver),
+                _ => number::<IntegerTable, _>(&left, &right, "hashed integers", driver),
+            };
+        }
+        if is_bytes(&column.common) {
+            let left = ByteColumn::new(left, column.left);
+            let right = ByteColumn::new(right, column.right);
+            return number::<ByteTable, _>(&left, &right, "hashed byte strings", driver);
+        }
+    }
+    let left = RowColumns::new(left, columns.iter().map(|column| (column.left, &column.common)).collect());
+    let right = RowColumns::new(right, columns.iter().map(|column| (column.right, &column.common)).collect());
+    number::<ByteTable, _>(&left, &right, "hashed rows of several columns", driver)
+}
+
+/// Numbers the keys of one table, for grouping. A null is a value like any other where there are several columns; the null
+/// of a single column is [`NO_KEY`].
+pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
+    let nothing = Table::from(&**table.schema());
+    if let [_] = columns {
+        return encode(&nothing, table, columns, driver);
+    }
+    let rows = |table| {
+        let columns = columns.iter().map(|column| (column.right, &column.common)).collect();
+        RowColumns::new(table, columns).with_nulls()
+    };
+    number::<ByteTable, _>(&rows(&nothing), &rows(table), "hashed rows of several columns", driver)
+}
+
+/// The keys of one side, for a caller that numbers them itself.
+pub(crate) enum SideKeys<'a> {
+    Words(WordColumn),
+    Bytes(ByteColumn),
+    Rows(RowColumns<'a>),
+}
+
+impl<'a> SideKeys<'a> {
+    /// Whether keys of these columns are words; they are byte strings otherwise.
+    pub(crate) fn are_words(columns: &[KeyColumn]) -> bool {
+        matches!(columns, [column] if is_word(&column.common))
+    }
+
+    /// The keys in columns of a table, compared in these types.
+    pub(crate) fn new(table: &'a Table, columns: &[(usize, &'a DataType)]) -> Result<Self> {
+        Ok(match columns {
+            [(column, common)] if is_word(common) => {
+                SideKeys::Words(words(table, *column, common, &Driver::new(1, Stop::default()))?)
+            }
+            [(column, common)] if is_bytes(common) => SideKeys::Bytes(ByteColumn::new(table, *column)),
+            columns => SideKeys::Rows(RowColumns::new(table, columns.to_vec())),
+        })
+    }
+
+    /// The same, where a null among several columns is a value like any other.
+    pub(crate) fn with_nulls(self) -> Self {
+        match self {
+            SideKeys::Rows(keys) => SideKeys::Rows(keys.with_nulls()),
+            one_column => one_column,
+        }
+    }
+
+    /// Calls `each` with every key in row order; `None` for one that holds a null.
+    pub(crate) fn for_each_word(&self, mut each: impl FnMut(Option<i64>)) -> Result<()> {
+        match self {
+            SideKeys::Words(keys) => keys.for_each(0..keys.rows(), |key| each(key.copied())),
+            _ => Err(Error::bug("these keys are no words")),
+        }
+    }
+
+    /// As [`for_each_word`](Self::for_each_word), for keys that are byte strings.
+    pub(crate) fn for_each_bytes(&self, each: impl FnMut(Option<&[u8]>)) -> Result<()> {
+        match self {
+            SideKeys::Bytes(keys) => keys.for_each(0..keys.rows(), each),
+            SideKeys::Rows(keys) => keys.for_each(0..keys.rows(), each),
+            SideKeys::Words(_) => Err(Error::bug("these keys are words")),
+        }
+    }
+}
+
+/// The slices of `values` that consecutive ranges stand for.
+pub(crate) fn split<'a, T>(mut values: &'a mut [T], parts: &[Range<usize>]) -> Vec<&'a mut [T]> {
+    let cut = |part: &Range<usize>| {
+        let (head, rest) = std::mem::take(&mut values).split_at_mut(part.len());
+        values = rest;
+        head
+    };
+    parts.iter().map(cut).collect()
+}
+
+/// The chunks of a column and where each starts.
+struct Chunks {
+    arrays: Vec<ArrayRef>,
+    starts: Vec<usize>,
+}
+
+impl Chunks {
+    fn new(table: &Table, arrays: Vec<ArrayRef>) -> Self {
+        let mut starts = vec![0];
+        starts.extend(table.batches().iter().scan(0, |rows, batch| {
+            *rows += batch.num_rows();
+            Some(*rows)
+        }));
+        Chunks { arrays, starts }
+    }
+
+    fn rows(&self) -> usize {
+        *self.starts.last().expect("a start and the end")
+    }
+
+    /// The parts of chunks that make up a range of rows: chunk number and range in it.
+    fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let bounds = self.starts.windows(2).enumerate();
+        bounds.filter_map(move |(chunk, bounds)| {
+            let (start, end) = (rows.start.max(bounds[0]), rows.end.min(bounds[1]));
+            (start < end).then(|| (chunk, start - bounds[0]..end - bounds[0]))
+        })
+    }
+}

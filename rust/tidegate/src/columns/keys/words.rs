@@ -1,0 +1,175 @@
+//! Keys that are 64-bit words.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+use tidegate_operators::driver::Driver;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
+
+use super::numbering::KeySource;
+use super::{Chunks, Keys, NO_KEY, PART_ROWS, split};
+use crate::columns::table::Table;
+use crate::{Error, Result};
+
+/// A chunk as words: equal values, and only they, have equal words.
+pub(super) fn word_chunk(table: &Table, column: usize, chunk: &ArrayRef, common: &DataType) -> Result<Int64Array> {
+    let failed = |error| {
+        let name = table.schema().field(column).name().clone();
+        Error::data(format!("{}: key column `{name}` cannot be compared as {common}: {error}", table.name()))
+    };
+    if let Some(values) = crate::columns::time::as_int64(chunk)
+        && chunk.data_type() == common
+    {
+        return Ok(Int64Array::new(values, chunk.nulls().cloned()));
+    }
+    let chunk = match chunk.data_type() {
+        DataType::Dictionary(_, values) => cast(chunk, values).map_err(failed)?,
+        _ => chunk.clone(),
+    };
+    // An unsigned key above the signed range has no equal on a side with signed keys; a null has none either.
+    if *common == DataType::Int64 && *chunk.data_type() == DataType::UInt64 {
+        return Ok(chunk.as_primitive::<UInt64Type>().unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
+    }
+    let strict = arrow_cast::CastOptions { safe: false, ..Default::default() };
+    let plain = |to: &DataType| arrow_cast::cast_with_options(&chunk, to, &strict).map_err(failed);
+    Ok(match common {
+        DataType::Float64 => plain(common)?
+            .as_primitive::<Float64Type>()
+            .unary::<_, Int64Type>(|key| canonical(key).to_bits().cast_signed()),
+        DataType::UInt64 => plain(common)?.as_primitive::<UInt64Type>().unary::<_, Int64Type>(u64::cast_signed),
+        DataType::Date32 | DataType::Boolean => cast(&plain(common)?, &DataType::Int32)
+            .and_then(|array| cast(&array, &DataType::Int64))
+            .map_err(failed)?
+            .as_primitive::<Int64Type>()
+            .clone(),
+        _ => {
+            let array = plain(common)?;
+            let values = crate::columns::time::as_int64(&array).expect("a type stored as 64-bit integers");
+            Int64Array::new(values, array.nulls().cloned())
+        }
+    })
+}
+
+/// One bit pattern for all NaN, and one for both zeros.
+pub(crate) fn canonical(value: f64) -> f64 {
+    if value.is_nan() {
+        f64::NAN
+    } else if value == 0.0 {
+        0.0
+    } else {
+        value
+    }
+}
+
+/// A column as words.
+pub(crate) struct WordColumn {
+    chunks: Vec<(ScalarBuffer<i64>, Option<NullBuffer>)>,
+    starts: Chunks,
+}
+
+pub(super) fn words(table: &Table, column: usize, common: &DataType, driver: &Driver) -> Result<WordColumn> {
+    let arrays = table.chunks(column);
+    let chunks = driver.map(arrays, |chunk| word_chunk(table, column, &chunk, common))?;
+    let chunks = chunks.into_iter().map(|chunk| {
+        chunk.map(|chunk| {
+            let (_, values, nulls) = chunk.into_parts();
+            (values, nulls.filter(|nulls| nulls.null_count() > 0))
+        })
+    });
+    Ok(WordColumn { chunks: chunks.collect::<Result<_>>()?, starts: Chunks::new(table, Vec::new()) })
+}
+
+impl KeySource for WordColumn {
+    type Key = i64;
+
+    fn rows(&self) -> usize {
+        self.starts.rows()
+    }
+
+    fn for_each(&self, rows: Range<usize>, mut each: impl FnMut(Option<&i64>)) -> Result<()> {
+        for (chunk, range) in self.starts.pieces(rows) {
+            let (values, nulls) = &self.chunks[chunk];
+            match nulls {
+                None => values[range].iter().for_each(|key| each(Some(key))),
+                Some(nulls) => range.for_each(|row| each(nulls.is_valid(row).then_some(&values[row]))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The smallest and the largest key.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    low: i64,
+    high: i64,
+}
+
+impl Span {
+    /// Whether numbering by distance costs no more memory than a hash table of the rows would.
+    pub(super) fn is_direct(self, rows: usize) -> bool {
+        self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
+    }
+}
+
+pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<Span>> {
+    let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
+    let spans = driver.map(parts, |rows| {
+        let mut span: Option<Span> = None;
+        let mut widen = |low: i64, high: i64| {
+            let wide = span.get_or_insert(Span { low, high });
+            *wide = Span { low: wide.low.min(low), high: wide.high.max(high) };
+        };
+        for (chunk, range) in column.starts.pieces(rows) {
+            let (values, nulls) = &column.chunks[chunk];
+            match nulls {
+                // Minimum and maximum in one pass each, so that both are vectorised.
+                None => widen(
+                    values[range.clone()].iter().copied().fold(i64::MAX, i64::min),
+                    values[range].iter().copied().fold(i64::MIN, i64::max),
+                ),
+                Some(nulls) => range.filter(|&row| nulls.is_valid(row)).for_each(|row| widen(values[row], values[row])),
+            }
+        }
+        span
+    })?;
+    let wider = |a: Span, b: Span| Span { low: a.low.min(b.low), high: a.high.max(b.high) };
+    Ok(spans.into_iter().flatten().reduce(wider))
+}
+
+/// Numbers keys by their distance from the smallest right one.
+pub(super) fn direct(left: &WordColumn, right: &WordColumn, span: Span, driver: &Driver) -> Result<Keys> {
+    let width = span.high.abs_diff(span.low);
+    let number = |key: i64| {
+        let distance = (key as u64).wrapping_sub(span.low as u64);
+        if distance <= width { distance as u32 } else { NO_KEY }
+    };
+    let side = |column: &WordColumn| -> Result<Pages<u32>> {
+        let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
+        let mut numbers = Pages::unwritten(column.rows());
+        let slices = split(&mut numbers, &parts);
+        driver.map(parts.into_iter().zip(slices).collect(), |(rows, mut out): (_, &mut [Slot<u32>])| {
+            for (chunk, range) in column.starts.pieces(rows) {
+                let (values, nulls) = &column.chunks[chunk];
+                let (head, rest) = std::mem::take(&mut out).split_at_mut(range.len());
+                out = rest;
+                head.iter_mut().zip(&values[range.clone()]).for_each(|(out, &key)| out.set(number(key)));
+                if let Some(nulls) = nulls {
+                    head.iter_mut()
+                        .zip(range)
+                        .filter(|(_, row)| nulls.is_null(*row))
+                        .for_each(|(out, _)| out.set(NO_KEY));
+                }
+            }
+        })?;
+        Ok(numbers.written())
+    };
+    let (left, right) = (side(left)?, side(right)?);
+    Ok(Keys { left, right, count: width as usize + 1, smallest: Some(span.low), method: "direct integers" })
+}

@@ -1,0 +1,17 @@
+//! Arrow in: tables, and their columns as plain numbers.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `table.rs` | inputs, validated |
+//! | `time.rs`, `duration.rs` | units, zones and bounds; durations as text |
+//! | `keys/` | keys as dense numbers |
+//! | `codes.rs`, `distance.rs` | values as codes in their order; how far they may be apart |
+//! | `expression/` | the `where` |
+
+pub(crate) mod codes;
+pub(crate) mod distance;
+pub(crate) mod duration;
+pub mod expression;
+pub(crate) mod keys;
+pub(crate) mod table;
+pub(crate) mod time;

@@ -1,0 +1,392 @@
+//! An aggregation whose names and types fit the schemas of all its tables.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidegate_operators::aggregate::Windows;
+
+use super::{Aggregate, Aggregation, Design, Function};
+use crate::columns::expression::{Predicate, Side};
+use crate::columns::keys::{KeyColumn, common_type};
+use crate::columns::table::{Names, column};
+use crate::columns::time::{self, Unit};
+use crate::{Error, Result};
+
+/// What is read of the tables and what is made of it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) unit: Unit,
+    pub(crate) span: Span,
+    /// The columns that keys and values are read from, with the types that all tables' columns take.
+    pub(crate) read: SchemaRef,
+    /// The key columns, by their places in `read`.
+    pub(crate) by: Vec<KeyColumn>,
+    pub(crate) outputs: Vec<OutputPlan>,
+    pub(crate) tables: Vec<TablePlan>,
+    pub(crate) schema: SchemaRef,
+}
+
+/// Windows in steps of the unit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Span {
+    Windows(Windows),
+    /// Sessions that end so much after their last row.
+    Sessions(i64),
+}
+
+impl Span {
+    /// Whether all windows that hold a time begin and end within 64 bits.
+    pub(crate) fn fits(&self, ts: i64) -> bool {
+        match self {
+            Span::Windows(windows) => windows.fit(ts, ts),
+            Span::Sessions(gap) => ts.checked_add(*gap).is_some(),
+        }
+    }
+}
+
+/// What is read of one table.
+#[derive(Debug)]
+pub(crate) struct TablePlan {
+    pub(crate) time: usize,
+    pub(crate) rows: Option<Predicate>,
+    /// Where the columns of `read` are.
+    pub(crate) read: Vec<usize>,
+    /// The predicate of each aggregate.
+    pub(crate) predicates: Vec<Option<Predicate>>,
+}
+
+/// One aggregate.
+#[derive(Debug)]
+pub(crate) struct OutputPlan {
+    pub(crate) name: String,
+    pub(crate) function: Function,
+    /// The place of its column in `read`.
+    pub(crate) column: Option<usize>,
+}
+
+impl OutputPlan {
+    /// The column of which the function chooses a row.
+    pub(crate) fn chosen(&self) -> Option<usize> {
+        self.column.filter(|_| matches!(self.function, Function::First | Function::Last))
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(query: &Aggregation, tables: &[(String, &Schema)]) -> Result<Self> {
+        if tables.is_empty() {
+            return Err(Error::argument("streams: expected at least one stream, got none"));
+        }
+        let times: Vec<usize> =
+            tables.iter().map(|(name, schema)| column(name, schema, &query.on, "on")).collect::<Result<_>>()?;
+        let fields: Vec<&Field> = tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
+        let unit = common_unit(tables, &fields)?;
+        let span = span(query, unit)?;
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut known = HashSet::new();
+        let of_aggregates =
+            query.aggregates.iter().filter_map(|aggregate| aggregate.column.as_deref().map(|name| (name, "aggs")));
+        for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
+            if known.insert(name) {
+                names.push((name, role));
+            }
+        }
+        let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
+        let read = Arc::new(read_schema(tables, &columns, &names)?);
+        let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
+        let by = query.by.iter().map(|name| key(&read, of_read[&**name])).collect::<Result<Vec<_>>>()?;
+        let table = |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
+            let bind = |expr| Predicate::bind_row(expr, schema).map_err(|error| in_table(name, tables.len(), error));
+            Ok(TablePlan {
+                time: *time,
+                rows: query.predicate.as_ref().map(bind).transpose()?,
+                read: names.iter().map(|(read, role)| columns.column(name, read, role)).collect::<Result<_>>()?,
+                predicates: query
+                    .aggregates
+                    .iter()
+                    .map(|aggregate| aggregate.predicate.as_ref().map(bind).transpose())
+                    .collect::<Result<_>>()?,
+            })
+        };
+        let output = |aggregate: &Aggregate| {
+            let column = aggregate.column.as_deref().map(|name| of_read[name]);
+            let Aggregate { name, function, .. } = aggregate;
+            OutputPlan { name: name.clone(), function: *function, column }
+        };
+        let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
+        let schema = schema(&by, &window_type(&fields, unit), &read, &outputs)?;
+        let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
+        Ok(Plan { unit, span, read, by, outputs, tables, schema })
+    }
+
+    pub(crate) fn explain(&self, query: &Aggregation, streams: usize) -> String {
+        let mut lines = self.describe(query);
+        lines.insert(1, format!("  streams    {streams}"));
+        let (algorithm, memory) = match self.span {
+            Span::Windows(_) => (
+                format!("{}; a result is one combination; O(rows + results)", design(query.algorithm)),
+                "8 bytes a row + 4 to 24 bytes an aggregate, slice and key",
+            ),
+            Span::Sessions(_) => (
+                "one pass over all rows in merged order for the sessions, one for each aggregate; O(n log n)"
+                    .to_owned(),
+                "56 bytes a row + 4 to 24 bytes an aggregate and session",
+            ),
+        };
+        lines.extend([
+            format!("  algorithm  {algorithm}"),
+            format!("  threads    {}", query.threads),
+            format!("  memory     inputs + {memory} + result; rows out of time order are copied"),
+            format!("  output     {} columns, by window, then key", self.schema.fields().len()),
+        ]);
+        lines.join("\n")
+    }
+
+    /// What is asked for, line by line.
+    pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
+        let unit = self.unit.name();
+        let windows = match &self.span {
+            Span::Windows(windows) => {
+                let (size, advance, offset) = windows.lengths();
+                format!("[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}")
+            }
+            Span::Sessions(gap) => format!("sessions that end {gap} ({unit}) after their last row"),
+        };
+        let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
+        let mut lines = vec![
+            "aggregate".to_owned(),
+            format!("  windows    {windows}, on {}", query.on),
+            match query.by.is_empty() {
+                true => "  key        none: all rows are one group".to_owned(),
+                false => format!("  key        {}; null is a group", query.by.join(", ")),
+            },
+        ];
+        lines.extend(query.predicate.as_ref().map(|predicate| format!("  where      {predicate}")));
+        lines.push(format!("  aggregates {}", aggregates.join(", ")));
+        lines
+    }
+}
+
+/// What a design does, for people; why it was picked, if it was.
+pub(crate) fn design(design: Option<Design>) -> &'static str {
+    let Some(design) = design else {
+        return "slices, which is the fastest: a row goes to one slice, each source has states of its own";
+    };
+    match design {
+        Design::Slices => "slices: a row goes to one slice, each source has states of its own",
+        Design::MultiQueue => "MQ: a queue with a lock for each source; one thread merges, and updates slices",
+        Design::LockFreeMultiQueue => {
+            "MQ-LF: a queue without locks for each source; one thread merges, and updates slices"
+        }
+        Design::MergedSingleConsumer => "TuMLSC: a gate merges; one thread updates slices",
+        Design::MergedMultipleConsumer => "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive",
+        Design::WindowMerged => "WiML: each source updates slices, in a hive",
+    }
+}
+
+fn show(aggregate: &Aggregate) -> String {
+    let Aggregate { name, function, column, predicate } = aggregate;
+    let condition = predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
+    format!("{name} = {}({}){condition}", function.name(), column.as_deref().unwrap_or(""))
+}
+
+/// Names the table of an error that one of several tables made.
+fn in_table(name: &str, tables: usize, error: Error) -> Error {
+    if tables == 1 { error } else { error.within(name) }
+}
+
+/// The finest unit of all time columns.
+fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
+    let zoned = |field: &Field| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
+    let mut common = Unit::of(&tables[0].0, fields[0])?;
+    for ((name, _), field) in tables.iter().zip(fields).skip(1) {
+        let refuse = |why: &str| {
+            Error::schema(format!(
+                "{why}: column `{}` is {} in {} and {} in {name}",
+                field.name(),
+                fields[0].data_type(),
+                tables[0].0,
+                field.data_type()
+            ))
+        };
+        if zoned(field) != zoned(fields[0]) {
+            return Err(refuse("times with and without a zone cannot be compared; give all a zone or none"));
+        }
+        common = match (common, Unit::of(name, field)?) {
+            (Unit::Integer, Unit::Integer) => Unit::Integer,
+            (Unit::Nanoseconds(a), Unit::Nanoseconds(b)) => Unit::Nanoseconds(a.min(b)),
+            _ => return Err(refuse("an integer and a time cannot be compared")),
+        };
+    }
+    Ok(common)
+}
+
+fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
+    let positive = |name: &str, bound| match time::steps(name, bound, unit)? {
+        steps if steps > 0 => Ok(steps),
+        steps => Err(Error::argument(format!("{name} must be greater than 0, got {steps} ({})", unit.name()))),
+    };
+    Ok(match query.windows {
+        super::Windows::Sliding { size, advance, offset } => {
+            let size = positive("size", size)?;
+            let advance = advance.map_or(Ok(size), |advance| positive("advance", advance))?;
+            Span::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
+        }
+        super::Windows::Session(gap) if query.algorithm.is_none() => Span::Sessions(positive("session", gap)?),
+        super::Windows::Session(_) => {
+            return Err(Error::argument(
+                "algorithm: sessions have an algorithm of their own; leave it out, or choose windows with a size",
+            ));
+        }
+    })
+}
+
+/// The columns that are read, in types that hold the values of all tables.
+fn read_schema(tables: &[(String, &Schema)], columns: &[Names<'_>], names: &[(&str, &str)]) -> Result<Schema> {
+    let field = |&(name, role): &(&str, &str)| {
+        let mut common: Option<Field> = None;
+        for ((table, schema), columns) in tables.iter().zip(columns) {
+            let field = schema.field(columns.column(table, name, role)?);
+            common = Some(match common {
+                None => field.clone(),
+                Some(common) if common.data_type() == field.data_type() => {
+                    let nullable = common.is_nullable() || field.is_nullable();
+                    common.with_nullable(nullable)
+                }
+                Some(common) => {
+                    let both = common_type(common.data_type(), field.data_type()).ok_or_else(|| {
+                        Error::schema(format!(
+                            "column `{name}` is {} in {} and {} in {table}; cast one of them",
+                            common.data_type(),
+                            tables[0].0,
+                            field.data_type()
+                        ))
+                    })?;
+                    let nullable = common.is_nullable() || field.is_nullable();
+                    common.with_data_type(both).with_nullable(nullable)
+                }
+            });
+        }
+        Ok(common.expect("there is a table"))
+    };
+    Ok(Schema::new(names.iter().map(field).collect::<Result<Vec<_>>>()?))
+}
+
+fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
+    let field = read.field(at);
+    let name = field.name();
+    KeyColumn::new(at, field, at, field).map_err(|_| {
+        Error::schema(format!("by: column `{name}` is {}, which cannot be a key; cast it first", field.data_type()))
+    })
+}
+
+/// The type of a window's start and end.
+fn window_type(fields: &[&Field], unit: Unit) -> DataType {
+    let unit = match unit {
+        Unit::Integer => return DataType::Int64,
+        Unit::Nanoseconds(1) => TimeUnit::Nanosecond,
+        Unit::Nanoseconds(1_000) => TimeUnit::Microsecond,
+        Unit::Nanoseconds(1_000_000) => TimeUnit::Millisecond,
+        Unit::Nanoseconds(1_000_000_000) => TimeUnit::Second,
+        Unit::Nanoseconds(_) => return DataType::Date32,
+    };
+    let zone = match fields[0].data_type() {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    };
+    DataType::Timestamp(unit, zone)
+}
+
+fn schema(by: &[KeyColumn], window: &DataType, read: &Schema, outputs: &[OutputPlan]) -> Result<SchemaRef> {
+    let mut fields =
+        vec![Field::new("window_start", window.clone(), false), Field::new("window_end", window.clone(), false)];
+    fields.extend(by.iter().map(|key| read.field(key.left).clone()));
+    for output in outputs {
+        let of = output.column.map(|at| read.field(at));
+        let data_type = output_type(output, of)?;
+        // A window has rows, but all may be null or left out by a condition.
+        let nullable = !matches!(output.function, Function::Count);
+        fields.push(Field::new(&output.name, data_type, nullable));
+    }
+    let mut names = HashSet::with_capacity(fields.len());
+    for field in &fields {
+        if !names.insert(field.name()) {
+            return Err(Error::schema(format!(
+                "the result would have two columns `{}`; name the aggregate or the key otherwise",
+                field.name()
+            )));
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
+    let OutputPlan { name, function, .. } = output;
+    let Some(of) = of else {
+        return match function {
+            Function::Count => Ok(DataType::Int64),
+            _ => Err(Error::argument(format!("aggs: `{name}`: {} needs a column", function.name()))),
+        };
+    };
+    let given = of.data_type();
+    let values = leaf(given);
+    let refuse = |expected: &str| {
+        Error::schema(format!(
+            "aggs: `{name}`: {} of column `{}` of type {given}: expected {expected}; cast it first",
+            function.name(),
+            of.name()
+        ))
+    };
+    let is_decimal = matches!(values, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+    match function {
+        Function::Count => Ok(DataType::Int64),
+        Function::First | Function::Last => Ok(given.clone()),
+        Function::User(user) => user.result(values).ok_or_else(|| refuse(user.expected())),
+        Function::Min | Function::Max if is_ordered(values) => Ok(values.clone()),
+        Function::Min | Function::Max => Err(refuse("numbers, times, booleans, text or binary")),
+        _ if !values.is_integer() && !values.is_floating() && !is_decimal => Err(refuse("numbers")),
+        Function::Sum if values.is_unsigned_integer() => Ok(DataType::UInt64),
+        Function::Sum if values.is_integer() => Ok(DataType::Int64),
+        Function::Sum => Ok(match values {
+            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+                DataType::Decimal128(38, *scale)
+            }
+            _ => DataType::Float64,
+        }),
+        Function::Mean | Function::Var | Function::Std => Ok(DataType::Float64),
+    }
+}
+
+/// Of a dictionary, the type of what it encodes.
+pub(crate) fn leaf(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+fn is_ordered(data_type: &DataType) -> bool {
+    use DataType::{Duration, Time32, Time64};
+    matches!(data_type, Time32(_) | Time64(_) | Duration(_)) || common_type(data_type, data_type).is_some()
+}
+
+impl TablePlan {
+    /// The columns of the table that something reads.
+    pub(crate) fn every(&self) -> Vec<usize> {
+        let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Side::Left));
+        let mut every = self.used();
+        every.extend(of_rows.copied().chain([self.time]));
+        every.sort_unstable();
+        every.dedup();
+        every
+    }
+
+    /// Those that something reads apart from the time and the predicate on rows.
+    pub(crate) fn used(&self) -> Vec<usize> {
+        let predicates = self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Side::Left));
+        let mut used: Vec<usize> = self.read.iter().chain(predicates).copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+}

@@ -1,0 +1,310 @@
+//! Functions that Rust code brings along, of Arrow columns.
+
+use std::fmt;
+
+use arrow_schema::DataType;
+use tidegate_operators::aggregate::{Aggregate, Column, Output, UserFunction};
+
+use super::Function;
+
+/// A [`UserFunction`] of a column of numbers: see [`Function::of_floats`] and [`Function::of_integers`].
+#[derive(Clone, Copy)]
+pub struct UserDefined {
+    pub(crate) name: &'static str,
+    pub(crate) of: Of,
+    result: &'static DataType,
+}
+
+/// What a user's function is of, and the aggregate that it makes of that.
+#[derive(Clone, Copy)]
+pub(crate) enum Of {
+    Integers(for<'a> fn(Vec<Column<'a, i64>>) -> Aggregate<'a>),
+    Floats(for<'a> fn(Vec<Column<'a, f64>>) -> Aggregate<'a>),
+}
+
+/// What a user's function results in: `i64` or `f64`.
+pub trait UserResult: Output {
+    /// The type of the column of results.
+    const TYPE: &'static DataType;
+}
+
+impl UserResult for i64 {
+    const TYPE: &'static DataType = &DataType::Int64;
+}
+
+impl UserResult for f64 {
+    const TYPE: &'static DataType = &DataType::Float64;
+}
+
+impl UserDefined {
+    /// The type of the result; none if the function is not of such values.
+    pub(super) fn result(&self, values: &DataType) -> Option<DataType> {
+        let is_decimal = matches!(values, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+        let fits = match self.of {
+            Of::Integers(_) => values.is_integer() && *values != DataType::UInt64,
+            Of::Floats(_) => values.is_integer() || values.is_floating() || is_decimal,
+        };
+        fits.then(|| self.result.clone())
+    }
+
+    /// What the function is of, for messages.
+    pub(super) fn expected(&self) -> &'static str {
+        match self.of {
+            Of::Integers(_) => "whole numbers that fit int64",
+            Of::Floats(_) => "numbers",
+        }
+    }
+}
+
+impl fmt::Debug for UserDefined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UserDefined").field(&self.name).finish()
+    }
+}
+
+impl Function {
+    /// A user's function of numbers of any type, as floats; nulls do not count.
+    ///
+    /// It is used as those that there are: over windows and sessions, by every design, in [`Aggregation`](super::Aggregation)
+    /// and [`OnlineAggregation`](crate::stream::OnlineAggregation). `name` stands for the function in plans, messages
+    /// and snapshots: give another to a function that computes something else.
+    ///
+    /// # Examples
+    ///
+    /// The largest value less the smallest:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use arrow_array::cast::AsArray;
+    /// use arrow_array::types::Float64Type;
+    /// use arrow_array::{Array, Float64Array, Int64Array, RecordBatch};
+    /// use tidegate::query::aggregate::{Aggregate, Aggregation, Function, Order, UserFunction, Windows};
+    /// use tidegate::{Bound, Driver, Stop, Table};
+    ///
+    /// struct Spread;
+    ///
+    /// impl UserFunction for Spread {
+    ///     type Input = f64;
+    ///     type State = [f64; 2];
+    ///     type Output = f64;
+    ///
+    ///     const ORDER: Order = Order::Any;
+    ///     const EMPTY: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
+    ///
+    ///     fn add(state: &mut [f64; 2], value: f64) {
+    ///         *state = Self::combine(*state, [value, value]);
+    ///     }
+    ///
+    ///     fn combine(earlier: [f64; 2], later: [f64; 2]) -> [f64; 2] {
+    ///         [earlier[0].min(later[0]), earlier[1].max(later[1])]
+    ///     }
+    ///
+    ///     fn finish([smallest, largest]: [f64; 2]) -> Option<f64> {
+    ///         (smallest <= largest).then_some(largest - smallest)
+    ///     }
+    ///
+    ///     fn to_words([smallest, largest]: [f64; 2]) -> [u64; 3] {
+    ///         [smallest.to_bits(), largest.to_bits(), 0]
+    ///     }
+    ///
+    ///     fn of_words([smallest, largest, _]: [u64; 3]) -> [f64; 2] {
+    ///         [f64::from_bits(smallest), f64::from_bits(largest)]
+    ///     }
+    /// }
+    ///
+    /// let rows = RecordBatch::try_from_iter([
+    ///     ("ts", Arc::new(Int64Array::from(vec![1, 4, 12])) as Arc<dyn Array>),
+    ///     ("price", Arc::new(Float64Array::from(vec![9.5, 7.0, 8.0]))),
+    /// ])?;
+    /// let spread = Aggregate {
+    ///     name: "spread".to_owned(),
+    ///     function: Function::of_floats::<Spread>("spread"),
+    ///     column: Some("price".to_owned()),
+    ///     predicate: None,
+    /// };
+    /// let query = Aggregation {
+    ///     on: "ts".to_owned(),
+    ///     windows: Windows::Sliding { size: Bound::Steps(10), advance: None, offset: Bound::Steps(0) },
+    ///     by: Vec::new(),
+    ///     aggregates: vec![spread],
+    ///     predicate: None,
+    ///     algorithm: None,
+    ///     threads: 1,
+    ///     max_rows: None,
+    /// };
+    /// let driver = Driver::new(1, Stop::default());
+    /// let table = Table::new("prices", rows.schema(), vec![rows], &driver)?;
+    /// let found = query.run(vec![table], Stop::default())?;
+    /// assert_eq!(found[0]["spread"].as_primitive::<Float64Type>().values(), &[2.5, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_floats<F: UserFunction<Input = f64, Output: UserResult>>(name: &'static str) -> Self {
+        Function::User(UserDefined {
+            name,
+            of: Of::Floats(|columns| Aggregate::user::<F>(columns)),
+            result: F::Output::TYPE,
+        })
+    }
+
+    /// As [`of_floats`](Self::of_floats), of whole numbers, as they are.
+    pub fn of_integers<F: UserFunction<Input = i64, Output: UserResult>>(name: &'static str) -> Self {
+        Function::User(UserDefined {
+            name,
+            of: Of::Integers(|columns| Aggregate::user::<F>(columns)),
+            result: F::Output::TYPE,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+    use tidegate_operators::aggregate::Order;
+    use tidegate_sync::Stop;
+
+    use super::super::{Aggregate, Aggregation, Design, Windows};
+    use super::*;
+    use crate::columns::table::Table;
+    use crate::columns::time::Bound;
+    use crate::stream::{AggregateOptions, OnlineAggregation, Operator, Polled, lock};
+    use crate::{Driver, Result};
+
+    /// The values one after the other, as the digits of a number, which tells their order.
+    struct Digits;
+
+    impl UserFunction for Digits {
+        type Input = i64;
+        type State = (i64, i64);
+        type Output = i64;
+
+        const ORDER: Order = Order::Merged;
+        const EMPTY: (i64, i64) = (0, 1);
+
+        fn add(state: &mut (i64, i64), value: i64) {
+            *state = Self::combine(*state, (value, 10));
+        }
+
+        fn combine(earlier: (i64, i64), later: (i64, i64)) -> (i64, i64) {
+            (earlier.0 * later.1 + later.0, earlier.1 * later.1)
+        }
+
+        fn finish((digits, tens): (i64, i64)) -> Option<i64> {
+            (tens > 1).then_some(digits)
+        }
+
+        fn to_words((digits, tens): (i64, i64)) -> [u64; 3] {
+            [digits.cast_unsigned(), tens.cast_unsigned(), 0]
+        }
+
+        fn of_words([digits, tens, _]: [u64; 3]) -> (i64, i64) {
+            (digits.cast_signed(), tens.cast_signed())
+        }
+    }
+
+    fn query(windows: Windows, algorithm: Option<Design>) -> Aggregation {
+        let digits = Aggregate {
+            name: "digits".to_owned(),
+            function: Function::of_integers::<Digits>("digits"),
+            column: Some("v".to_owned()),
+            predicate: None,
+        };
+        Aggregation {
+            on: "ts".to_owned(),
+            windows,
+            by: Vec::new(),
+            aggregates: vec![digits],
+            predicate: None,
+            algorithm,
+            threads: 2,
+            max_rows: None,
+        }
+    }
+
+    fn rows(ts: &[i64], v: &[Option<i32>]) -> RecordBatch {
+        let (ts, v): (ArrayRef, ArrayRef) =
+            (Arc::new(Int64Array::from(ts.to_vec())), Arc::new(Int32Array::from(v.to_vec())));
+        RecordBatch::try_from_iter_with_nullable([("ts", ts, false), ("v", v, true)]).unwrap()
+    }
+
+    fn sources() -> [RecordBatch; 2] {
+        [rows(&[0, 4, 9, 30], &[Some(1), None, Some(4), None]), rows(&[2, 4, 8], &[Some(2), Some(3), Some(5)])]
+    }
+
+    fn digits(batches: &[RecordBatch]) -> Vec<Option<i64>> {
+        batches
+            .iter()
+            .flat_map(|batch| batch["digits"].as_primitive::<Int64Type>().iter().collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn of_tables(query: &Aggregation) -> Result<Vec<RecordBatch>> {
+        let driver = Driver::new(1, Stop::default());
+        let table = |batch: RecordBatch| Table::new("rows", batch.schema(), vec![batch], &driver);
+        query.run(sources().into_iter().map(table).collect::<Result<_>>()?, Stop::default())
+    }
+
+    /// The same of rows as they come, going on from a snapshot in between.
+    fn of_sources(query: &Aggregation) -> Result<Vec<RecordBatch>> {
+        let options = AggregateOptions { sources: 2, lateness: None, memory_limit: None };
+        let made = || OnlineAggregation::new(query, sources()[0].schema(), &options);
+        let mut found = Vec::new();
+        let mut poll = |online: &mut OnlineAggregation| -> Result<()> {
+            while let Polled::Batch(batch) = online.poll()? {
+                found.push(batch);
+            }
+            Ok(())
+        };
+        let mut online = made()?;
+        for cut in 0..4 {
+            for (source, batch) in online.sources().to_vec().iter().zip(sources()) {
+                if cut < batch.num_rows() {
+                    lock(source).push(&batch.schema(), vec![batch.slice(cut, 1)], &Stop::default())?;
+                }
+            }
+            poll(&mut online)?;
+            let snapshot = online.snapshot(&Stop::default())?;
+            online = made()?;
+            online.restore(&snapshot, &Stop::default())?;
+        }
+        online.sources().iter().for_each(|source| lock(source).close());
+        poll(&mut online)?;
+        Ok(found)
+    }
+
+    #[test]
+    fn a_function_of_one_s_own_is_computed_by_every_design() {
+        use Design::{
+            LockFreeMultiQueue, MergedMultipleConsumer, MergedSingleConsumer, MultiQueue, Slices, WindowMerged,
+        };
+        let designs =
+            [Slices, MultiQueue, LockFreeMultiQueue, MergedSingleConsumer, MergedMultipleConsumer, WindowMerged];
+        for algorithm in std::iter::once(None).chain(designs.map(Some)) {
+            let size =
+                Windows::Sliding { size: Bound::Steps(5), advance: Some(Bound::Steps(4)), offset: Bound::Steps(0) };
+            let query = query(size, algorithm);
+            let wanted = [Some(1), Some(123), Some(35), Some(54), None];
+            assert_eq!(digits(&of_tables(&query).unwrap()), wanted, "{algorithm:?}");
+            assert_eq!(digits(&of_sources(&query).unwrap()), wanted, "{algorithm:?}");
+        }
+        let sessions = query(Windows::Session(Bound::Steps(10)), None);
+        assert_eq!(digits(&of_tables(&sessions).unwrap()), [Some(12354), None]);
+        assert_eq!(digits(&of_sources(&sessions).unwrap()), [Some(12354), None]);
+    }
+
+    #[test]
+    fn a_column_that_a_function_is_not_of_is_refused() {
+        let v: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        let ts: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let schema = RecordBatch::try_from_iter([("ts", ts), ("v", v)]).unwrap().schema();
+        let error = query(Windows::Session(Bound::Steps(10)), None).schema(&[schema]).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "aggs: `digits`: digits of column `v` of type Utf8: expected whole numbers that fit int64; cast it first"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! The band join.
+
+mod algorithm;
+
+use arrow_schema::{Schema, SchemaRef};
+
+pub use self::algorithm::BandAlgorithm;
+pub(crate) use self::algorithm::RowJoin;
+use super::options::{JoinOptions, JoinPlan};
+use super::window::{Window, WindowPlan};
+use crate::columns::codes::ColumnPlan;
+use crate::columns::distance::Within;
+use crate::{Error, Result};
+
+/// Candidates a left row beyond which rows enter an index, so that only those in a window are looked at. Checking this many
+/// costs as much as the index, as measured.
+pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
+
+/// A band join: which pairs of rows of two tables are wanted.
+///
+/// A pair `(l, r)` is in the result when `l.x - below <= r.x <= l.x + above` in each column of `on`, all `by` columns are
+/// equal and `predicate` holds.
+#[derive(Clone, Debug)]
+pub struct BandJoin {
+    /// The band columns of both sides.
+    pub on: Vec<(String, String)>,
+    /// How far the values of each may be apart.
+    pub within: Vec<Within>,
+    /// The windows in which rows meet; without any, whole tables meet.
+    pub sliding: Option<Sliding>,
+    /// How pairs are found.
+    pub algorithm: BandAlgorithm,
+    /// What any join may be asked for.
+    pub options: JoinOptions,
+}
+
+/// The windows of a band join.
+#[derive(Clone, Debug)]
+pub struct Sliding {
+    /// The time column of each side.
+    pub time: (String, String),
+    /// The window of each side.
+    pub window: (Window, Window),
+}
+
+/// A join whose names and types fit two schemas.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) columns: Vec<ColumnPlan>,
+    pub(crate) windows: Option<WindowPlan>,
+    pub(crate) join: JoinPlan,
+}
+
+impl BandJoin {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+        let (columns, widths) = (self.on.len(), self.within.len());
+        if columns == 0 {
+            return Err(Error::argument("on names no column; a band join needs one at least"));
+        }
+        if columns != widths {
+            return Err(Error::argument(format!("within has {widths} entries, but on names {columns} columns")));
+        }
+        let columns = self.on.iter().zip(&self.within);
+        let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
+        let columns = columns.collect::<Result<_>>()?;
+        let windows = self.sliding.as_ref().map(|Sliding { time, window }| {
+            // A name that is said of this join alone, since its band columns have the usual one.
+            WindowPlan::new("time", time, *window, left, right)
+        });
+        Ok(Plan { columns, windows: windows.transpose()?, join: self.options.plan(left, right)? })
+    }
+
+    /// The lines of an explanation that say which pairs there are.
+    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+        let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
+        lines.extend(plan.columns.iter().map(|column| format!("  band       {column}")));
+        if let (Some(windows), Some(sliding)) = (&plan.windows, &self.sliding) {
+            lines.extend(windows.describe(&sliding.time));
+        }
+        lines.push(self.options.describe_keys());
+        lines.extend(self.options.describe_predicate());
+        lines
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(left, right)?.join.schema)
+    }
+
+    /// What the join of two tables of these schemas would do, for people.
+    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+        let plan = self.plan(left, right)?;
+        let mut lines = self.describe(&plan);
+        let sorted = match &plan.columns[..] {
+            [column] if plan.windows.is_none() => {
+                format!("right rows grouped by key, in the order of {}", column.right_name())
+            }
+            _ => {
+                "right rows grouped by key, in the order of the column or the window that leaves the fewest pairs of a \
+                 sample; the others are checked pair by pair"
+                    .to_owned()
+            }
+        };
+        let (algorithm, index) = match self.algorithm {
+            BandAlgorithm::Sort | BandAlgorithm::Auto => {
+                let sort = "sort and sweep; O(n log n + pairs in the band of the indexed column)";
+                let choice = match (self.algorithm, &plan.windows) {
+                    (BandAlgorithm::Auto, Some(_)) => format!(
+                        "; buckets instead, if a sample says that this leaves more than {MOST_CANDIDATES} pairs a left \
+                         row to be checked"
+                    ),
+                    (BandAlgorithm::Auto, None) => "; no index, since without windows no rows leave it".to_owned(),
+                    _ => String::new(),
+                };
+                (format!("{sort}{choice}"), sorted)
+            }
+            algorithm => (algorithm.to_string(), format!("{} a side, as asked for", algorithm.index())),
+        };
+        lines.extend([
+            format!("  algorithm  {algorithm}"),
+            format!("  index      {index}"),
+            format!("  threads    {}", self.options.threads),
+            format!(
+                "  memory     inputs + up to 60 bytes a row{}, + result",
+                if plan.columns.len() > 1 || plan.windows.is_some() {
+                    " and 32 a row for each further band column and the window"
+                } else {
+                    ""
+                }
+            ),
+            format!(
+                "  output     {} columns, in left row order, then right row order",
+                plan.join.schema.fields().len()
+            ),
+        ]);
+        Ok(lines.join("\n"))
+    }
+}

@@ -1,0 +1,15 @@
+//! What is asked: which columns are read, which rows match, what the result is called. Nothing here runs.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `interval.rs`, `window/`, `band/` | the joins, with their algorithms by name |
+//! | `options.rs` | what any join may be asked for |
+//! | `aggregate/` | the aggregation: its functions, also those that users bring, and its plan |
+//! | `output.rs` | names and types of the result |
+
+pub mod aggregate;
+pub(crate) mod band;
+pub(crate) mod interval;
+pub(crate) mod options;
+pub(crate) mod output;
+pub(crate) mod window;

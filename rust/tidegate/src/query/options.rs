@@ -1,0 +1,103 @@
+//! What any join may be asked for, and the part of its plan that follows from that.
+
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::predicate::Term;
+use tidegate_operators::rows::How;
+
+use super::output::{OutputColumn, Shape};
+use crate::Result;
+use crate::columns::expression::{Expr, Predicate};
+use crate::columns::keys::KeyColumn;
+use crate::columns::table::Names;
+
+/// What may be asked of any join, beside what decides its pairs.
+#[derive(Clone, Debug)]
+pub struct JoinOptions {
+    /// Pairs of columns that must be equal.
+    pub by: Vec<(String, String)>,
+    /// A condition on matching pairs.
+    pub predicate: Option<Expr>,
+    /// Which rows the result has.
+    pub how: How,
+    /// What is added to names of right columns that the left side has too.
+    pub suffix: String,
+    /// The columns of the result, or all.
+    pub columns: Option<Vec<String>>,
+    /// The number of threads.
+    pub threads: usize,
+    /// The most rows the result may have.
+    pub max_rows: Option<u64>,
+    /// The most rows of a batch, or what keeps a batch at a few megabytes.
+    pub batch_rows: Option<usize>,
+}
+
+/// The part of a join's plan that all joins have.
+#[derive(Debug)]
+pub(crate) struct JoinPlan {
+    pub(crate) keys: Vec<KeyColumn>,
+    pub(crate) predicate: Option<Predicate>,
+    pub(crate) columns: Vec<OutputColumn>,
+    pub(crate) schema: SchemaRef,
+}
+
+impl JoinOptions {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<JoinPlan> {
+        let (of_left, of_right) = (Names::new(left), Names::new(right));
+        let key = |(l, r): &(String, String)| {
+            let (l, r) = (of_left.column("left", l, "by")?, of_right.column("right", r, "by")?);
+            KeyColumn::new(l, left.field(l), r, right.field(r))
+        };
+        let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let predicate = self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
+        let shape = Shape { how: self.how, keys: &keys, suffix: &self.suffix, columns: self.columns.as_deref() };
+        let (columns, schema) = shape.output(left, right)?;
+        Ok(JoinPlan { keys, predicate, columns, schema })
+    }
+
+    /// The line of an explanation that names the keys.
+    pub(crate) fn describe_keys(&self) -> String {
+        let keys: Vec<_> = self.by.iter().map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") }).collect();
+        match keys.is_empty() {
+            true => "  key        none: all rows are one group".to_owned(),
+            false => format!("  key        {}", keys.join(", ")),
+        }
+    }
+
+    /// The line of an explanation that shows the condition, if there is one.
+    pub(crate) fn describe_predicate(&self) -> Option<String> {
+        self.predicate.as_ref().map(|predicate| format!("  where      {predicate}, on blocks of candidate pairs"))
+    }
+}
+
+impl JoinPlan {
+    /// The line of an explanation that says how a condition is tested, if there is one.
+    pub(crate) fn describe_scan(&self) -> Option<String> {
+        let (scanned, all) = self.predicate.as_ref()?.comparisons();
+        let wide = tidegate_structures::simd::scan::instructions();
+        Some(match scanned {
+            0 => "  scan       none: the condition has no conjunct that compares numbers of the two sides".to_owned(),
+            _ => format!("  scan       {scanned} of {all} conjuncts, as ranges of numbers, with {wide}"),
+        })
+    }
+
+    /// The line of an explanation that says how the right rows of a run are found.
+    pub(crate) fn describe_index(&self) -> String {
+        let runs = "  index      right rows grouped by key, in time order";
+        let Some(predicate) = &self.predicate else { return runs.to_owned() };
+        let scan = predicate.scan();
+        match &scan.of_right()[..] {
+            [] => format!("{runs}; none by value, since no numbers of the two sides are compared"),
+            numbers => format!(
+                "{runs}; in blocks by the value of {} too, if a sample says that looking rows up takes less time than \
+                 comparing them",
+                numbers.join(" or ")
+            ),
+        }
+    }
+
+    /// Whether integers of the two sides, or keys, have to be equal.
+    pub(crate) fn has_equality(&self) -> bool {
+        let terms = self.predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
+        !self.keys.is_empty() || terms.iter().any(Term::is_equality)
+    }
+}

@@ -1,0 +1,132 @@
+//! Which columns a join's result has, what they are called, and where they come from.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+use tidegate_operators::rows::How;
+
+use crate::columns::keys::KeyColumn;
+use crate::columns::table::{Names, Table};
+use crate::results::gather::{Column, Gather, Source};
+use crate::{Error, Result};
+
+/// What decides the columns of a result.
+pub(crate) struct Shape<'a> {
+    pub(crate) how: How,
+    pub(crate) keys: &'a [KeyColumn],
+    pub(crate) suffix: &'a str,
+    pub(crate) columns: Option<&'a [String]>,
+}
+
+/// A column of the result, by the columns it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputColumn {
+    Left(usize),
+    Right(usize),
+    /// A key column of one name on both sides, where a row may have no left row.
+    Either(usize, usize),
+}
+
+impl Shape<'_> {
+    /// The result's columns: the left ones, then the right ones but for keys of one name, or what `columns` picks.
+    pub(crate) fn output(&self, left: &Schema, right: &Schema) -> Result<(Vec<OutputColumn>, SchemaRef)> {
+        let mut columns = self.left_columns(left, right);
+        if self.how.pairs() {
+            columns.extend(self.right_columns(left, right));
+        }
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(columns.len());
+        for (at, (_, field)) in columns.iter().enumerate() {
+            if places.insert(field.name().clone(), at).is_some() && self.wants(field.name()) {
+                return Err(Error::schema(format!(
+                    "the result would have two columns `{}`; choose another suffix than `{}`, or rename one",
+                    field.name(),
+                    self.suffix
+                )));
+            }
+        }
+        if let Some(wanted) = self.columns {
+            let mut seen = HashSet::with_capacity(wanted.len());
+            let mut pick = |name: &String| match places.get(name) {
+                Some(_) if !seen.insert(name.clone()) => Err(Error::argument(format!("columns names `{name}` twice"))),
+                Some(&at) => Ok(columns[at].clone()),
+                None => {
+                    let mut names: Vec<_> = columns.iter().map(|(_, field)| format!("`{}`", field.name())).collect();
+                    names.truncate(20);
+                    let names = names.join(", ");
+                    Err(Error::schema(format!("columns: the result has no column `{name}`; it has {names}")))
+                }
+            };
+            columns = wanted.iter().map(&mut pick).collect::<Result<_>>()?;
+        }
+        let (columns, fields): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        Ok((columns, Arc::new(Schema::new_with_metadata(fields, left.metadata().clone()))))
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.columns.is_none_or(|columns| columns.iter().any(|column| column == name))
+    }
+
+    /// The keys that have one name on both sides.
+    fn shared_keys(&self, left: &Schema, right: &Schema) -> impl Iterator<Item = &KeyColumn> {
+        self.keys.iter().filter(|key| left.field(key.left).name() == right.field(key.right).name())
+    }
+
+    fn left_columns(&self, left: &Schema, right: &Schema) -> Vec<(OutputColumn, FieldRef)> {
+        let optional = self.how.keeps_right();
+        let mut shared: HashMap<usize, &KeyColumn> = HashMap::new();
+        for key in self.shared_keys(left, right) {
+            shared.entry(key.left).or_insert(key);
+        }
+        let column = |(at, field): (usize, &FieldRef)| match shared.get(&at) {
+            Some(key) if optional => {
+                let other = right.field(key.right);
+                let same = field.data_type() == other.data_type();
+                let data_type = if same { field.data_type() } else { key.common_type() };
+                let nullable = field.is_nullable() || other.is_nullable();
+                let field = Field::clone(field).with_data_type(data_type.clone()).with_nullable(nullable);
+                (OutputColumn::Either(at, key.right), Arc::new(field))
+            }
+            _ => (OutputColumn::Left(at), nullable(field, optional)),
+        };
+        left.fields().iter().enumerate().map(column).collect()
+    }
+
+    fn right_columns(&self, left: &Schema, right: &Schema) -> Vec<(OutputColumn, FieldRef)> {
+        let shared: HashSet<usize> = self.shared_keys(left, right).map(|key| key.right).collect();
+        let names = Names::new(left);
+        let column = |(at, field): (usize, &FieldRef)| {
+            let mut field = nullable(field, self.how.keeps_left());
+            if names.has(field.name()) {
+                let name = format!("{}{}", field.name(), self.suffix);
+                field = Arc::new(Field::clone(&field).with_name(name));
+            }
+            (OutputColumn::Right(at), field)
+        };
+        right.fields().iter().enumerate().filter(|(at, _)| !shared.contains(at)).map(column).collect()
+    }
+}
+
+fn nullable(field: &FieldRef, optional: bool) -> FieldRef {
+    if optional && !field.is_nullable() { Arc::new(Field::clone(field).with_nullable(true)) } else { field.clone() }
+}
+
+impl OutputColumn {
+    /// What gathers the columns of a result.
+    pub(crate) fn gather(columns: &[Self], schema: &Schema, left: &Table, right: &Table, how: How) -> Gather {
+        let source = |column: &OutputColumn| match *column {
+            OutputColumn::Left(at) => Source::Left(Arc::new(Column::new(left, at))),
+            OutputColumn::Right(at) => Source::Right(Arc::new(Column::new(right, at))),
+            OutputColumn::Either(l, r) => {
+                let (of_left, of_right) = Column::new_pair(left, l, right, r);
+                Source::Either(Arc::new(of_left), Arc::new(of_right))
+            }
+        };
+        Gather {
+            sources: columns.iter().map(source).collect(),
+            types: schema.fields().iter().map(|field| field.data_type().clone()).collect(),
+            optional: [how.keeps_right(), how.keeps_left()],
+            records: [Vec::new(), Vec::new()],
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The window join.
+
+mod algorithm;
+
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::window::Windows;
+
+use super::options::{JoinOptions, JoinPlan};
+use crate::columns::table::{Table, column};
+use crate::columns::time::{self, Bound, Int64s, Unit};
+use crate::{Error, Result};
+pub use algorithm::Algorithm;
+pub(crate) use algorithm::{Comparing, WithJoin, equal_keys, numbers_of};
+
+/// For how long the rows of a side stay in its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// For a time.
+    Time(Bound),
+    /// Until so many more rows of the side have come.
+    Rows(usize),
+}
+
+/// A window join: which pairs of rows of two tables are wanted.
+///
+/// A pair is in the result when the earlier of its rows, in merged order, is still in its side's window when the later one
+/// comes, all `by` columns are equal and `predicate` holds.
+#[derive(Clone, Debug)]
+pub struct WindowJoin {
+    /// The time column of each side.
+    pub on: (String, String),
+    /// The window of each side.
+    pub window: (Window, Window),
+    /// How rows are compared; what is best if none is said.
+    pub algorithm: Option<Algorithm>,
+    /// What any join may be asked for.
+    pub options: JoinOptions,
+}
+
+/// A join whose names and types fit two schemas.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) windows: WindowPlan,
+    pub(crate) join: JoinPlan,
+}
+
+/// Windows of two schemas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowPlan {
+    /// The time column of each side.
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    pub(crate) windows: Windows,
+}
+
+impl WindowPlan {
+    /// The windows of rows with these time columns, which the argument `role` names.
+    pub(crate) fn new(
+        role: &str,
+        names: &(String, String),
+        window: (Window, Window),
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Self> {
+        let times = (column("left", left, &names.0, role)?, column("right", right, &names.1, role)?);
+        let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
+        let windows = match window {
+            (Window::Time(left), Window::Time(right)) => {
+                Windows::Time(time::length("window", left, unit)?, time::length("window", right, unit)?)
+            }
+            (Window::Rows(left), Window::Rows(right)) => Windows::Rows(left, right),
+            _ => {
+                return Err(Error::argument(
+                    "window: one side has a time and the other a number of rows; give both the same kind",
+                ));
+            }
+        };
+        Ok(WindowPlan { times, unit, windows })
+    }
+
+    /// The lines of an explanation that name the time columns and say how long rows stay.
+    pub(crate) fn describe(&self, names: &(String, String)) -> [String; 2] {
+        let window = match self.windows {
+            Windows::Time(left, right) => {
+                let unit = self.unit.name();
+                format!("  window     left rows stay {left}, right rows {right} ({unit})")
+            }
+            Windows::Rows(left, right) => {
+                format!("  window     the last {left} left rows, the last {right} right rows")
+            }
+        };
+        [format!("  time       left.{}, right.{}", names.0, names.1), window]
+    }
+
+    /// The times of both sides.
+    pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
+        Ok((time::times(left, self.times.0, self.unit)?, time::times(right, self.times.1, self.unit)?))
+    }
+}
+
+impl WindowJoin {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+        let windows = WindowPlan::new("on", &self.on, self.window, left, right)?;
+        Ok(Plan { windows, join: self.options.plan(left, right)? })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(left, right)?.join.schema)
+    }
+
+    /// What the join of two tables of these schemas would do, for people.
+    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+        let plan = self.plan(left, right)?;
+        let mut lines = self.describe(&plan);
+        let (algorithm, index, memory) = match self.algorithm {
+            None => (
+                "group and sweep (auto): each left row's window is a run of right rows in time order, of which those that \
+                 meet the condition are looked for",
+                plan.join.describe_index(),
+                "inputs + up to 60 bytes a row, up to 17 a row for each comparison scanned for, 84 a right row for \
+                 finding matches, + result",
+            ),
+            Some(algorithm) => (
+                algorithm.describe(),
+                format!("  index      {}", algorithm.index(plan.join.has_equality())),
+                "inputs + up to 60 bytes a row, and up to 50 for each comparison scanned for, + 8 a pair, + result",
+            ),
+        };
+        lines.extend([
+            format!("  algorithm  {algorithm}"),
+            index,
+            format!("  threads    {}", self.options.threads),
+            format!("  memory     {memory}"),
+            format!(
+                "  output     {} columns, in left row order, then right row order",
+                plan.join.schema.fields().len()
+            ),
+        ]);
+        Ok(lines.join("\n"))
+    }
+
+    /// The lines of an explanation that say which pairs there are.
+    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+        let mut lines = vec![format!("window_join ({:?})", self.options.how).to_lowercase()];
+        lines.extend(plan.windows.describe(&self.on));
+        lines.push(self.options.describe_keys());
+        lines.extend(self.options.describe_predicate());
+        lines.extend(plan.join.describe_scan());
+        lines
+    }
+}

@@ -1,0 +1,241 @@
+//! A column of a table, in one chunk or several.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use arrow_array::{Array, ArrayRef, UInt32Array, make_array, new_null_array};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::concat::concat;
+use arrow_select::interleave::interleave;
+use arrow_select::take::take;
+use bytemuck::{AnyBitPattern, NoUninit};
+use bytes::Bytes;
+use tidegate_operators::rows::NO_ROW;
+use tidegate_structures::memory::gather::{Store, Value, gather};
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::chunks::{ChunkFinder, Chunked, Chunks, gather_columns};
+use super::demand_texts;
+use crate::Result;
+use crate::columns::table::Table;
+
+/// A column of a table, ready to be gathered.
+#[derive(Debug)]
+pub(crate) struct Column {
+    data_type: DataType,
+    chunks: Vec<ArrayRef>,
+    /// Where each chunk starts, with the number of rows as last element.
+    pub(super) starts: Vec<u32>,
+    /// The width of a value, where all values have the same and our kernels gather them.
+    pub(super) width: Option<usize>,
+    /// Raw values of each chunk, where the width is fixed.
+    values: Vec<Buffer>,
+    has_nulls: bool,
+}
+
+impl Column {
+    pub(crate) fn new(table: &Table, column: usize) -> Self {
+        let data_type = table.schema().field(column).data_type().clone();
+        Self::of_chunks(data_type, one_dictionary(table.chunks(column)))
+    }
+
+    /// A key column of both sides. Where both are dictionaries of one type, they get one dictionary.
+    pub(crate) fn new_pair(left: &Table, left_column: usize, right: &Table, right_column: usize) -> (Self, Self) {
+        let (of_left, of_right) = (left.chunks(left_column), right.chunks(right_column));
+        let one = one_dictionary([of_left.clone(), of_right.clone()].concat());
+        let (left_type, right_type) =
+            (left.schema().field(left_column).data_type(), right.schema().field(right_column).data_type());
+        let (of_left, of_right) = match &one[..] {
+            [one] if left_type == right_type => {
+                (vec![one.slice(0, left.rows())], vec![one.slice(left.rows(), right.rows())])
+            }
+            _ => (one_dictionary(of_left), one_dictionary(of_right)),
+        };
+        (Self::of_chunks(left_type.clone(), of_left), Self::of_chunks(right_type.clone(), of_right))
+    }
+
+    pub(crate) fn of_chunks(data_type: DataType, chunks: Vec<ArrayRef>) -> Self {
+        let mut starts = vec![0_u32];
+        starts.extend(chunks.iter().scan(0, |rows, chunk| {
+            *rows += chunk.len() as u32;
+            Some(*rows)
+        }));
+        let width = fixed_width(&data_type);
+        let values = width.map_or_else(Vec::new, |width| chunks.iter().map(|chunk| raw_values(chunk, width)).collect());
+        let has_nulls = chunks.iter().any(|chunk| chunk.null_count() > 0);
+        Column { data_type, chunks, starts, width, values, has_nulls }
+    }
+
+    /// The bytes a row takes, on average.
+    pub(crate) fn row_bytes(&self) -> usize {
+        let rows = self.starts[self.starts.len() - 1] as usize;
+        self.width.unwrap_or_else(|| {
+            let bytes: usize =
+                self.chunks.iter().map(|chunk| chunk.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+            bytes.div_ceil(rows.max(1))
+        })
+    }
+
+    /// The bits of the values of some rows, which have 4 or 8 bytes each.
+    pub(crate) fn longs(&self, rows: Range<usize>) -> Cow<'_, [u64]> {
+        match self.width {
+            Some(4) => self.values_of::<u32>(rows).iter().map(|&word| word.into()).collect(),
+            _ => self.values_of(rows),
+        }
+    }
+
+    /// The values of some rows.
+    fn values_of<T: AnyBitPattern + NoUninit>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
+        if let [chunk] = &self.values[..] {
+            return Cow::Borrowed(&bytemuck::cast_slice(chunk)[rows]);
+        }
+        let finder = ChunkFinder::new(&self.starts);
+        let (mut found, mut row) = (Vec::with_capacity(rows.len()), rows.start);
+        while row < rows.end {
+            let (chunk, place) = finder.find(row as u32);
+            let values: &[T] = bytemuck::cast_slice(&self.values[chunk]);
+            let end = values.len().min(place + rows.end - row);
+            found.extend_from_slice(&values[place..end]);
+            row += end - place;
+        }
+        found.into()
+    }
+
+    /// Gathers the rows, none of which is [`NO_ROW`], into an array of its own.
+    pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
+        let Some(width) = self.width else { return self.take(rows) };
+        let mut memory = Pages::<u8>::unwritten(width * rows.len());
+        gather_columns(vec![(self, &mut memory[..])], rows, false, Store::Cached);
+        self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, false)
+    }
+
+    /// The array of the values gathered from the rows.
+    pub(super) fn array(&self, values: Buffer, rows: &[u32], optional: bool) -> Result<ArrayRef, ArrowError> {
+        let data = ArrayDataBuilder::new(self.data_type.clone())
+            .len(rows.len())
+            .add_buffer(values)
+            .nulls(self.nulls(rows, optional));
+        data.build().map(make_array)
+    }
+
+    /// Gathers the rows by `arrow-select`, whatever the type; [`NO_ROW`] gives a null.
+    pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
+        match &self.chunks[..] {
+            [] => Ok(new_null_array(&self.data_type, rows.len())),
+            [chunk] if takes_nulls(&self.data_type) || !rows.contains(&NO_ROW) => {
+                demand_texts(&self.chunks, rows.iter().map(|&row| (0, row as usize)));
+                let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != NO_ROW));
+                take(chunk, &UInt32Array::new(rows.to_vec().into(), (nulls.null_count() > 0).then_some(nulls)), None)
+            }
+            chunks => {
+                let null = new_null_array(&self.data_type, 1);
+                let mut sources: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+                sources.push(&*null);
+                let finder = ChunkFinder::new(&self.starts);
+                let places: Vec<(usize, usize)> =
+                    rows.iter().map(|&row| if row == NO_ROW { (chunks.len(), 0) } else { finder.find(row) }).collect();
+                demand_texts(chunks, places.iter().copied());
+                interleave(&sources, &places)
+            }
+        }
+    }
+
+    /// Which of the rows are valid, if one may not be.
+    fn nulls(&self, rows: &[u32], optional: bool) -> Option<NullBuffer> {
+        if !self.has_nulls && !optional {
+            return None;
+        }
+        let finder = ChunkFinder::new(&self.starts);
+        let valid = BooleanBuffer::collect_bool(rows.len(), |at| {
+            let row = rows[at];
+            row != NO_ROW && {
+                let (chunk, place) = finder.find(row);
+                self.chunks[chunk].is_valid(place)
+            }
+        });
+        Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
+    }
+
+    /// Writes the values of the rows, of which those that are [`NO_ROW`] give zeros, where the column has one chunk.
+    pub(super) fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [Slot<u8>], store: Store) {
+        match self.width {
+            Some(1) => self.gather_as::<u8>(rows, optional, out, store),
+            Some(2) => self.gather_as::<u16>(rows, optional, out, store),
+            Some(4) => self.gather_as::<u32>(rows, optional, out, store),
+            Some(8) => self.gather_as::<u64>(rows, optional, out, store),
+            Some(16) => self.gather_as::<[u64; 2]>(rows, optional, out, store),
+            width => unreachable!("a width of {width:?} is not gathered here"),
+        }
+    }
+
+    fn gather_as<T: Value + AnyBitPattern + NoUninit + Default>(
+        &self,
+        rows: &[u32],
+        optional: bool,
+        out: &mut [Slot<u8>],
+        store: Store,
+    ) {
+        let out: &mut [Slot<T>] = Slot::cast(out);
+        let chunk: &[T] = bytemuck::cast_slice(&self.values[0]);
+        match optional {
+            false => gather(chunk, rows, out, store),
+            true => out.iter_mut().zip(rows).for_each(|(out, &row)| {
+                out.set(chunk.get(row as usize).copied().unwrap_or_default());
+            }),
+        }
+    }
+
+    /// The chunks as values of their width, and where values gathered from them go.
+    pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn Chunked + 'a> {
+        fn of<'a, T: AnyBitPattern + NoUninit + Default>(
+            values: &'a [Buffer],
+            out: &'a mut [Slot<u8>],
+        ) -> Box<dyn Chunked + 'a> {
+            let chunks: Vec<&[T]> = values.iter().map(|values| bytemuck::cast_slice(values)).collect();
+            Box::new(Chunks { chunks, out: Slot::cast(out) })
+        }
+        match self.width {
+            Some(1) => of::<u8>(&self.values, out),
+            Some(2) => of::<u16>(&self.values, out),
+            Some(4) => of::<u32>(&self.values, out),
+            Some(8) => of::<u64>(&self.values, out),
+            Some(16) => of::<[u64; 2]>(&self.values, out),
+            width => unreachable!("a width of {width:?} is not gathered here"),
+        }
+    }
+}
+
+/// Whether `take` gives a null where a row number is null: not of types without a validity bitmap of their own.
+fn takes_nulls(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) | DataType::RunEndEncoded(..) => false,
+        DataType::Struct(fields) => fields.iter().all(|field| takes_nulls(field.data_type())),
+        _ => true,
+    }
+}
+
+/// Dictionary chunks as one array with one dictionary, so that all batches of a result share it; other chunks as they are,
+/// and so dictionaries that together have more values than their codes can tell apart.
+fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
+    let of_dictionaries = chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
+    if chunks.len() < 2 || !of_dictionaries || !chunks.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type())
+    {
+        return chunks;
+    }
+    let arrays: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+    concat(&arrays).map_or(chunks, |one| vec![one])
+}
+
+/// The bytes of a value, where all values of the type have the same number and our kernels know it.
+pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
+    data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width))
+}
+
+/// The values of a fixed-width array, without those before its offset.
+pub(crate) fn raw_values(array: &dyn Array, width: usize) -> Buffer {
+    let data = array.to_data();
+    let values = data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width);
+    if values.as_ptr().align_offset(width) == 0 { values } else { Buffer::from(values.as_slice()) }
+}

@@ -1,0 +1,114 @@
+//! Gathers rows of many batches, given by batch and row number, into new columns.
+//!
+//! [`super::gather`] does so for tables, whose rows have one number; the rows of an incremental operator lie in batches
+//! that come and go.
+
+use arrow_array::{Array, ArrayRef, make_array, new_null_array};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::{ArrowError, DataType};
+use arrow_select::interleave::interleave as interleave_any;
+use bytemuck::AnyBitPattern;
+
+use super::gather::{demand_texts, fixed_width, raw_values};
+
+/// Where a row is: its batch's number among those gathered from, and its row number there.
+pub(crate) type Place = (u32, u32);
+
+/// The place of a row that there is not, which gives nulls.
+pub(crate) const NO_PLACE: Place = (u32::MAX, 0);
+
+/// The values at `places` of a column of which `chunks` are the batches' parts.
+pub(crate) fn interleave(data_type: &DataType, chunks: &[ArrayRef], places: &[Place]) -> Result<ArrayRef, ArrowError> {
+    if let Some((chunk, first)) = neighbours(places) {
+        return Ok(chunks[chunk as usize].slice(first as usize, places.len()));
+    }
+    match fixed_width(data_type) {
+        Some(1) => fixed::<u8>(data_type, chunks, places),
+        Some(2) => fixed::<u16>(data_type, chunks, places),
+        Some(4) => fixed::<u32>(data_type, chunks, places),
+        Some(8) => fixed::<u64>(data_type, chunks, places),
+        Some(16) => fixed::<i128>(data_type, chunks, places),
+        _ => {
+            let null = new_null_array(data_type, 1);
+            let mut sources: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
+            sources.push(&*null);
+            let place = |&(chunk, row): &Place| match (chunk, row) {
+                NO_PLACE => (chunks.len(), 0),
+                _ => (chunk as usize, row as usize),
+            };
+            let places: Vec<_> = places.iter().map(place).collect();
+            demand_texts(chunks, places.iter().copied());
+            interleave_any(&sources, &places)
+        }
+    }
+}
+
+/// The first place, if the rows are neighbours in one chunk.
+fn neighbours(places: &[Place]) -> Option<Place> {
+    let (&(chunk, first), &(last_chunk, last)) = (places.first()?, places.last()?);
+    let likely =
+        chunk == last_chunk && (chunk, first) != NO_PLACE && last.wrapping_sub(first) as usize == places.len() - 1;
+    (likely && (first..).zip(places).all(|(row, &place)| place == (chunk, row))).then_some((chunk, first))
+}
+
+fn fixed<T: ArrowNativeType + AnyBitPattern>(
+    data_type: &DataType,
+    chunks: &[ArrayRef],
+    places: &[Place],
+) -> Result<ArrayRef, ArrowError> {
+    let buffers: Vec<Buffer> = chunks.iter().map(|chunk| raw_values(chunk, size_of::<T>())).collect();
+    let values: Vec<&[T]> = buffers.iter().map(|buffer| bytemuck::cast_slice(buffer)).collect();
+    let is_missing = places.contains(&NO_PLACE);
+    let found: Vec<T> = if is_missing {
+        let value = |&(chunk, row): &Place| values.get(chunk as usize).map_or_else(T::default, |of| of[row as usize]);
+        places.iter().map(value).collect()
+    } else {
+        places.iter().map(|&(chunk, row)| values[chunk as usize][row as usize]).collect()
+    };
+    let has_nulls = is_missing || chunks.iter().any(|chunk| chunk.null_count() > 0);
+    let valid = |at: usize| {
+        let (chunk, row) = places[at];
+        chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_valid(row as usize))
+    };
+    let nulls = has_nulls.then(|| NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid)));
+    let data = ArrayDataBuilder::new(data_type.clone())
+        .len(places.len())
+        .add_buffer(Buffer::from_vec(found))
+        .nulls(nulls.filter(|nulls| nulls.null_count() > 0));
+    data.build().map(make_array)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Int32Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn values_and_nulls_come_from_their_places() {
+        let numbers: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(vec![Some(1), None, Some(3)])),
+            Arc::new(Int32Array::from(vec![Some(9), Some(4), Some(5)]).slice(1, 2)),
+        ];
+        let places = [(0, 2), (1, 0), (0, 1), NO_PLACE, (1, 1)];
+        let found = interleave(&DataType::Int32, &numbers, &places).unwrap();
+        assert_eq!(*found, Int32Array::from(vec![Some(3), Some(4), None, None, Some(5)]));
+
+        let words: Vec<ArrayRef> =
+            vec![Arc::new(StringArray::from(vec!["a", "b"])), Arc::new(StringArray::from(vec!["c"]))];
+        let found = interleave(&DataType::Utf8, &words, &[(1, 0), NO_PLACE, (0, 1)]).unwrap();
+        assert_eq!(*found, StringArray::from(vec![Some("c"), None, Some("b")]));
+    }
+
+    #[test]
+    fn neighbours_are_not_copied() {
+        assert_eq!(neighbours(&[(3, 4), (3, 5), (3, 6)]), Some((3, 4)));
+        assert_eq!(neighbours(&[(3, 4), (3, 6), (3, 6)]), None);
+        assert_eq!(neighbours(&[(3, 4), (2, 5)]), None);
+        assert_eq!(neighbours(&[NO_PLACE]), None);
+        assert_eq!(neighbours(&[]), None);
+    }
+}

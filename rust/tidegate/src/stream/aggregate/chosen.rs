@@ -1,0 +1,105 @@
+//! The rows that functions have chosen, and those that they may choose next.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::interleave::interleave_record_batch;
+
+use crate::Result;
+use crate::results::gather::Column;
+use crate::stream::memory::Charge;
+
+/// How many rows may be kept beyond twice those that are chosen.
+const SPARE_ROWS: usize = 1 << 16;
+
+/// Rows by number. Of epochs, all rows are kept as they came, until they are far more than are chosen.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// What the batches have been charged.
+    charges: Vec<Arc<Charge>>,
+    rows: usize,
+    /// The rows that were chosen when they were gathered last.
+    gathered: usize,
+}
+
+impl Rows {
+    pub(crate) fn new(schema: SchemaRef) -> Self {
+        Rows { schema, batches: Vec::new(), charges: Vec::new(), rows: 0, gathered: 0 }
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are no columns to choose from.
+    pub(crate) fn is_needless(&self) -> bool {
+        self.schema.fields().is_empty()
+    }
+
+    /// Adds rows; the number of the first.
+    pub(crate) fn push(&mut self, rows: RecordBatch) -> u32 {
+        let first = self.rows as u32;
+        self.rows += rows.num_rows();
+        self.batches.push(rows);
+        first
+    }
+
+    /// Holds the memory's place in the limit as long as the rows.
+    pub(crate) fn hold(&mut self, charges: impl IntoIterator<Item = Arc<Charge>>) {
+        self.charges.extend(charges);
+    }
+
+    /// Whether it is time to gather those that are chosen.
+    pub(crate) fn is_due(&self) -> bool {
+        self.rows > 2 * self.gathered + SPARE_ROWS
+    }
+
+    /// The rows of these numbers.
+    pub(crate) fn table(&self, numbers: &[u32]) -> Result<RecordBatch> {
+        if self.batches.is_empty() {
+            return Ok(RecordBatch::new_empty(self.schema.clone()));
+        }
+        let mut starts = Vec::with_capacity(self.batches.len());
+        let mut rows = 0;
+        for batch in &self.batches {
+            starts.push(rows);
+            rows += batch.num_rows();
+        }
+        let place = |&number: &u32| {
+            let batch = starts.partition_point(|&start| start <= number as usize) - 1;
+            (batch, number as usize - starts[batch])
+        };
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        Ok(interleave_record_batch(&batches, &numbers.iter().map(place).collect::<Vec<_>>())?)
+    }
+
+    /// Keeps only these rows, which get their numbers from 0 on.
+    pub(crate) fn keep(&mut self, rows: RecordBatch) {
+        self.charges.clear();
+        self.rows = rows.num_rows();
+        self.gathered = self.rows;
+        self.batches = vec![rows];
+    }
+
+    /// A column of all rows.
+    pub(crate) fn column(&self, at: usize) -> Column {
+        let chunks = self.batches.iter().map(|batch| batch.column(at).clone()).collect();
+        Column::of_chunks(self.schema.field(at).data_type().clone(), chunks)
+    }
+
+    /// The bytes of rows that have been charged to nobody else.
+    pub(crate) fn memory(&self) -> usize {
+        match &self.batches[..] {
+            [rows, ..] if self.gathered > 0 => crate::stream::intake::source::batch_bytes(rows),
+            _ => 0,
+        }
+    }
+}

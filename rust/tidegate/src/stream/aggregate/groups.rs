@@ -1,0 +1,203 @@
+//! The groups of an aggregation of rows as they come: numbers that are given again, and their order.
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_cast::cast;
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{SchemaRef, SortOptions};
+use tidegate_operators::aggregate::KeyOrder;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::Side;
+
+use crate::batch::aggregate::groups::canonical_values;
+use crate::columns::keys::KeyColumn;
+use crate::columns::table::Table;
+use crate::query::aggregate::plan::leaf;
+use crate::results::gather::Column;
+use crate::stream::state::keys::KeyNumbers;
+use crate::{Error, Result};
+
+/// Nulls come last.
+const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
+
+/// Numbers that are no group's any more are looked for when there are so many more than after the last time.
+const NEW_GROUPS: usize = 1 << 10;
+
+/// What a group takes beside its key: its number, its place in a hash table and in the order.
+pub(crate) const GROUP_BYTES: usize = 64;
+
+/// The keys that rows have, by number.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// The schema of the key columns.
+    schema: SchemaRef,
+    numbers: KeyNumbers,
+    converter: RowConverter,
+    /// For each number, its key as bytes in the order of keys; none where no row has the number.
+    keys: Vec<Option<Box<[u8]>>>,
+    /// The numbers in the order of their keys.
+    order: Vec<u32>,
+    /// The place of each number there.
+    ranks: Vec<u32>,
+    /// The key columns in that order.
+    columns: Option<Vec<Column>>,
+    /// How many groups were left when they were looked through last.
+    swept: usize,
+    /// The bytes of all keys.
+    bytes: usize,
+}
+
+impl Groups {
+    /// Groups of rows of `schema`, all of whose columns are keys.
+    pub(crate) fn new(schema: SchemaRef) -> Result<Self> {
+        let key = |at: usize| KeyColumn::new(at, schema.field(at), at, schema.field(at));
+        let columns = (0..schema.fields().len()).map(key).collect::<Result<Vec<_>>>()?;
+        let fields = schema.fields().iter();
+        let fields = fields.map(|field| SortField::new_with_options(leaf(field.data_type()).clone(), ASCENDING));
+        let mut groups = Groups {
+            numbers: KeyNumbers::of_groups(columns),
+            converter: RowConverter::new(fields.collect())?,
+            keys: Vec::new(),
+            order: Vec::new(),
+            ranks: Vec::new(),
+            columns: None,
+            swept: 0,
+            bytes: 0,
+            schema,
+        };
+        if groups.schema.fields().is_empty() {
+            (groups.keys, groups.order, groups.ranks) = (vec![Some(Box::default())], vec![0], vec![0]);
+        }
+        Ok(groups)
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of each row's group, batch after batch.
+    pub(crate) fn of(&mut self, batches: &[RecordBatch], driver: &Driver) -> Result<Vec<u32>> {
+        let mut all = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+        let found = self.numbers.of_each(Side::Left, driver, batches)?;
+        for ((numbers, may_be_new), rows) in found.into_iter().zip(batches) {
+            if may_be_new {
+                self.take_in(rows, &numbers)?;
+            }
+            all.extend(numbers);
+        }
+        Ok(all)
+    }
+
+    /// Takes in the keys of rows whose numbers were none's.
+    fn take_in(&mut self, rows: &RecordBatch, numbers: &[u32]) -> Result<()> {
+        let most = numbers.iter().max().map_or(0, |&number| number as usize + 1);
+        self.keys.resize(most.max(self.keys.len()), None);
+        let mut fresh: Vec<(u32, u32)> = Vec::new();
+        for (row, &number) in (0..).zip(numbers) {
+            let key = &mut self.keys[number as usize];
+            if key.is_none() {
+                *key = Some(Box::default());
+                fresh.push((number, row));
+            }
+        }
+        if fresh.is_empty() { Ok(()) } else { self.learn(rows, &fresh) }
+    }
+
+    /// Takes in the keys of numbers that were none's, each with a row that has it.
+    fn learn(&mut self, rows: &RecordBatch, fresh: &[(u32, u32)]) -> Result<()> {
+        let table = Table::trusted("keys", rows.clone());
+        let places: Vec<u32> = fresh.iter().map(|&(_, row)| row).collect();
+        let column = |at: usize| canonical_values(&Column::new(&table, at).gather(&places)?);
+        let columns = (0..rows.num_columns()).map(column).collect::<Result<Vec<ArrayRef>>>()?;
+        let encoded = self.converter.convert_columns(&columns)?;
+        for (&(number, _), key) in fresh.iter().zip(&encoded) {
+            self.bytes += key.as_ref().len();
+            self.keys[number as usize] = Some(key.as_ref().into());
+        }
+        let mut fresh: Vec<u32> = fresh.iter().map(|&(number, _)| number).collect();
+        fresh.sort_unstable_by(|a, b| self.keys[*a as usize].cmp(&self.keys[*b as usize]));
+        self.order = merged(&self.order, &fresh, |number| self.keys[number as usize].as_deref());
+        self.rank();
+        Ok(())
+    }
+
+    fn rank(&mut self) {
+        self.ranks.resize(self.keys.len(), 0);
+        self.order.iter().zip(0..).for_each(|(&number, rank)| self.ranks[number as usize] = rank);
+        self.columns = None;
+    }
+
+    /// One more than the largest number.
+    pub(crate) fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// How many groups there are.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Bytes that the groups take.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes + GROUP_BYTES * self.keys.len()
+    }
+
+    pub(crate) fn order(&self) -> KeyOrder<'_> {
+        KeyOrder { keys: &self.order, ranks: &self.ranks }
+    }
+
+    /// The key columns, with a value for each group in their order.
+    pub(crate) fn columns(&mut self) -> Result<&[Column]> {
+        if self.columns.is_none() {
+            let column = |array: ArrayRef| Column::of_chunks(array.data_type().clone(), vec![array]);
+            self.columns = Some(self.table(&self.order)?.columns().iter().cloned().map(column).collect());
+        }
+        self.columns.as_deref().ok_or_else(|| Error::bug("the key columns were made"))
+    }
+
+    /// The keys of groups.
+    pub(crate) fn table(&self, numbers: &[u32]) -> Result<RecordBatch> {
+        let parser = self.converter.parser();
+        let keys = numbers.iter().filter_map(|&number| self.keys[number as usize].as_deref());
+        let columns = self.converter.convert_rows(keys.map(|key| parser.parse(key)))?;
+        let types = self.schema.fields().iter().map(|field| field.data_type());
+        let columns = columns.iter().zip(types).map(|(column, data_type)| match column.data_type() == data_type {
+            true => Ok(column.clone()),
+            false => cast(column, data_type),
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(numbers.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns.collect::<Result<_, _>>()?, &options)?)
+    }
+
+    /// Whether it is time to look for groups without rows.
+    pub(crate) fn is_due(&self) -> bool {
+        self.len() > 2 * self.swept + NEW_GROUPS
+    }
+
+    /// Forgets groups that are not used.
+    pub(crate) fn release(&mut self, used: &[bool]) {
+        let is_used = |number: u32| used.get(number as usize).copied().unwrap_or(false);
+        let silent: Vec<u32> = self.order.iter().copied().filter(|&number| !is_used(number)).collect();
+        if !silent.is_empty() && !self.schema.fields().is_empty() {
+            for &number in &silent {
+                let key = self.keys[number as usize].take();
+                self.bytes -= key.map_or(0, |key| key.len());
+            }
+            self.order.retain(|&number| is_used(number));
+            self.numbers.release(&silent);
+            self.rank();
+        }
+        self.swept = self.len();
+    }
+}
+
+/// Two lists in the order of `key`.
+fn merged<'a>(a: &[u32], b: &[u32], key: impl Fn(u32) -> Option<&'a [u8]>) -> Vec<u32> {
+    let (mut a, mut b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
+    let mut both = Vec::with_capacity(a.len() + b.len());
+    while let (Some(&of_a), Some(&of_b)) = (a.peek(), b.peek()) {
+        let next = if key(of_a) <= key(of_b) { a.next() } else { b.next() };
+        both.extend(next);
+    }
+    both.extend(a.chain(b));
+    both
+}

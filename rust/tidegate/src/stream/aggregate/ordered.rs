@@ -1,0 +1,242 @@
+//! Columns of values that have an order but are no numbers, such as text and decimals, for the smallest and the largest of
+//! rows as they come.
+//!
+//! Each value gets a code, a whole number, such that codes are in the order of the values; states are of codes. A value
+//! that comes between two others gets a code between theirs. Where there is none left, all values get new codes, evenly
+//! spaced, and the states follow. Values that no state has are forgotten once they are many.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use tidegate_operators::aggregate::{OnlineWindows, Page, Values};
+use tidegate_operators::driver::Driver;
+
+use super::groups::{GROUP_BYTES, Groups};
+use crate::Result;
+use crate::batch::aggregate::columns::{Codes, is_ordered_only};
+use crate::columns::table::Table;
+use crate::query::aggregate::Function;
+use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};
+use crate::results::gather::Column;
+
+/// How far apart codes are that are given evenly.
+const SPACE: i64 = 1 << 30;
+
+/// All columns of an aggregation that need codes.
+#[derive(Debug)]
+pub(crate) struct OrderedColumns {
+    columns: Vec<OrderedColumn>,
+    /// For each aggregate, its column among these.
+    of_output: Vec<Option<usize>>,
+}
+
+#[derive(Debug)]
+struct OrderedColumn {
+    /// The column of the plan.
+    at: usize,
+    values: Groups,
+    /// By the number of a value: its code.
+    codes: Vec<Option<i64>>,
+    /// All codes, which are in the order of the values.
+    ordered: Vec<i64>,
+}
+
+/// The column of which an aggregate chooses a value that needs a code.
+fn ordered(plan: &Plan, output: &OutputPlan) -> Option<usize> {
+    let is_extreme = matches!(output.function, Function::Min | Function::Max);
+    output.column.filter(|&at| is_extreme && is_ordered_only(leaf(plan.read.field(at).data_type())))
+}
+
+impl OrderedColumns {
+    pub(crate) fn new(plan: &Plan) -> Result<Self> {
+        let mut at: Vec<usize> = plan.outputs.iter().filter_map(|output| ordered(plan, output)).collect();
+        at.sort_unstable();
+        at.dedup();
+        let place = |output| ordered(plan, output).and_then(|column| at.binary_search(&column).ok());
+        let of_output = plan.outputs.iter().map(place).collect();
+        let column = |&at: &usize| {
+            let values = Groups::new(Arc::new(plan.read.project(&[at])?))?;
+            Ok(OrderedColumn { at, values, codes: Vec::new(), ordered: Vec::new() })
+        };
+        Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })
+    }
+
+    /// The most bytes that a row adds, beside those of its values.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.columns.len() * (GROUP_BYTES + 2 * size_of::<i64>())
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        let bytes = |column: &OrderedColumn| column.values.memory() + 2 * size_of::<i64>() * column.codes.len();
+        self.columns.iter().map(bytes).sum()
+    }
+
+    /// For each aggregate that needs them, the codes of all rows. States get new codes where that has to be.
+    pub(crate) fn codes(
+        &mut self,
+        rows: &Table,
+        windows: &mut dyn OnlineWindows,
+        driver: &Driver,
+    ) -> Result<Vec<Codes>> {
+        let mut of_columns = Vec::with_capacity(self.columns.len());
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            let batches = rows.batches().iter().map(|batch| batch.project(&[column.at]));
+            let numbers = column.values.of(&batches.collect::<Result<Vec<_>, _>>()?, driver)?;
+            if let Some(new) = column.give() {
+                follow(&self.of_output, place, windows, &new);
+            }
+            let code = |number: &u32| column.codes[*number as usize].expect("every value has a code");
+            of_columns.push(Arc::new(numbers.iter().map(code).collect::<Vec<i64>>()));
+        }
+        Ok(self.of_output.iter().map(|column| column.map(|column| of_columns[column].clone())).collect())
+    }
+
+    /// Forgets values that no state has, where they are many.
+    pub(crate) fn tidy(&mut self, windows: &mut dyn OnlineWindows) {
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            if column.values.is_due() {
+                column.release(&used(&self.of_output, place, windows));
+            }
+        }
+    }
+
+    /// Forgets values that no state has, and gives the others codes that follow from them alone.
+    pub(crate) fn settle(&mut self, windows: &mut dyn OnlineWindows) {
+        for (place, column) in self.columns.iter_mut().enumerate() {
+            column.release(&used(&self.of_output, place, windows));
+            let new = column.space();
+            follow(&self.of_output, place, windows, &new);
+        }
+    }
+
+    /// The values of each column, in their order.
+    pub(crate) fn tables(&self) -> Result<Vec<RecordBatch>> {
+        self.columns.iter().map(|column| column.values.table(column.values.order().keys)).collect()
+    }
+
+    /// Takes back what [`tables`](Self::tables) gave; `learn` takes the values of one of them in.
+    pub(crate) fn restore(&mut self, mut learn: impl FnMut(&mut Groups) -> Result<Vec<u32>>) -> Result<()> {
+        for column in &mut self.columns {
+            learn(&mut column.values)?;
+            column.space();
+        }
+        Ok(())
+    }
+
+    /// Whether all values that states have are known.
+    pub(crate) fn has_all(&self, windows: &mut dyn OnlineWindows) -> bool {
+        let outputs = self.of_output.iter().enumerate();
+        outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(|(output, codes)| {
+            let mut all = true;
+            windows.for_each_value(output, &mut |code| all &= codes.binary_search(code).is_ok());
+            all
+        })
+    }
+
+    /// Makes ranks of the codes of a page.
+    pub(crate) fn ranks(&self, page: &mut Page) {
+        for (of, column) in page.columns.iter_mut().zip(&self.of_output) {
+            let (Some(column), Values::Integers(codes)) = (column, &mut of.values) else { continue };
+            let ordered = &self.columns[*column].ordered;
+            // A value that is missing has no code.
+            codes.iter_mut().for_each(|code| *code = ordered.binary_search(code).unwrap_or(0) as i64);
+        }
+    }
+
+    /// For each aggregate that needs them, the values by rank.
+    pub(crate) fn values(&mut self) -> Result<Vec<Option<&Column>>> {
+        let columns = self.columns.iter_mut().map(|column| Ok(&column.values.columns()?[0]));
+        let columns = columns.collect::<Result<Vec<&Column>>>()?;
+        Ok(self.of_output.iter().map(|column| column.map(|column| columns[column])).collect())
+    }
+}
+
+/// The codes that states of a column have.
+fn used(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWindows) -> Vec<i64> {
+    let mut used = Vec::new();
+    for (output, _) in of_output.iter().enumerate().filter(|(_, of)| **of == Some(column)) {
+        windows.for_each_value(output, &mut |code| used.push(*code));
+    }
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+/// Changes the codes that states of a column have.
+fn follow(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWindows, new: &HashMap<i64, i64>) {
+    for (output, _) in of_output.iter().enumerate().filter(|(_, of)| **of == Some(column)) {
+        windows.for_each_value(output, &mut |code| *code = new[code]);
+        windows.follow_values(output, &|code| new.get(&code).copied());
+    }
+}
+
+impl OrderedColumn {
+    /// Gives codes to the values without one; what has become of the others' where they had to change.
+    fn give(&mut self) -> Option<HashMap<i64, i64>> {
+        self.codes.resize(self.values.count(), None);
+        if self.ordered.len() == self.values.len() {
+            return None;
+        }
+        let order = self.values.order().keys;
+        let mut start = 0;
+        // Runs of values without a code.
+        while let Some(first) = order[start..].iter().position(|&number| self.codes[number as usize].is_none()) {
+            let run = &order[start + first..];
+            let end = run.iter().position(|&number| self.codes[number as usize].is_some()).unwrap_or(run.len());
+            let before = (start + first).checked_sub(1).and_then(|at| self.codes[order[at] as usize]);
+            let after = run.get(end).and_then(|&number| self.codes[number as usize]);
+            let Some((from, step)) = between(before, after, end as i64) else { return Some(self.space()) };
+            for (number, at) in run[..end].iter().zip(1..) {
+                self.codes[*number as usize] = Some(from + step * at);
+            }
+            start += first + end;
+        }
+        self.list();
+        None
+    }
+
+    /// Spaces all codes evenly; what has become of them.
+    fn space(&mut self) -> HashMap<i64, i64> {
+        self.codes.resize(self.values.count(), None);
+        let mut new = HashMap::new();
+        for (&number, at) in self.values.order().keys.iter().zip(1..) {
+            let code = at * SPACE;
+            if let Some(former) = self.codes[number as usize].replace(code) {
+                new.insert(former, code);
+            }
+        }
+        self.list();
+        new
+    }
+
+    /// Lists the codes in their order.
+    fn list(&mut self) {
+        let code = |number: &u32| self.codes[*number as usize];
+        self.ordered.clear();
+        self.ordered.extend(self.values.order().keys.iter().filter_map(code));
+    }
+
+    /// Forgets all values but those of some codes.
+    fn release(&mut self, used: &[i64]) {
+        let is_used = |code: &Option<i64>| code.is_some_and(|code| used.binary_search(&code).is_ok());
+        let kept: Vec<bool> = self.codes.iter().map(is_used).collect();
+        self.values.release(&kept);
+        self.codes.iter_mut().zip(kept).filter(|(_, kept)| !kept).for_each(|(code, _)| *code = None);
+        self.list();
+    }
+}
+
+/// So many codes between two others: the one before the first, and the distance of each from the one before it; none where
+/// there are not as many.
+fn between(before: Option<i64>, after: Option<i64>, count: i64) -> Option<(i64, i64)> {
+    match (before, after) {
+        (None, None) => Some((0, SPACE)),
+        (Some(before), None) => before.checked_add(SPACE.checked_mul(count)?).map(|_| (before, SPACE)),
+        (None, Some(after)) => after.checked_sub(SPACE.checked_mul(count + 1)?).map(|from| (from, SPACE)),
+        (Some(before), Some(after)) => {
+            let step = after.checked_sub(before)? / (count + 1);
+            (step > 0).then_some((before, step))
+        }
+    }
+}

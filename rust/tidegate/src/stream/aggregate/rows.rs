@@ -1,0 +1,119 @@
+//! The rows of an epoch of an incremental aggregation, and those of which functions choose.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::NO_ROW;
+use tidegate_structures::gate::Planned;
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::OnlineAggregation;
+use crate::Result;
+use crate::batch::aggregate::streams::Streams;
+use crate::columns::table::Table;
+use crate::columns::time::Int64s;
+use crate::stream::intake::source::SourceRun;
+
+/// Pieces of a source's rows with fewer, on average, are put together before anything is made of them.
+const PIECE_ROWS: usize = 1 << 10;
+
+/// Neighbouring rows of a run, and the position of the run's first.
+type Part<'a> = (&'a SourceRun, u64, Range<usize>);
+
+/// Rows of one source with their times.
+type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
+
+impl OnlineAggregation {
+    /// The rows of each source.
+    pub(crate) fn tables(&self, pending: &[Planned<SourceRun>], driver: &Driver) -> Result<Vec<(Table, Int64s)>> {
+        let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.intake.sources.len()];
+        for (pushed, rows) in pending.iter().flat_map(Planned::pieces) {
+            let of_source = &mut of_sources[usize::from(pushed.first.source())];
+            match of_source.last_mut() {
+                // The next block goes on where the last one was cut.
+                Some((_, first, last)) if *first == pushed.first.position() && last.end == rows.start => {
+                    last.end = rows.end;
+                }
+                _ => of_source.push((&pushed.run, pushed.first.position(), rows)),
+            }
+        }
+        let read = &self.read[..];
+        let schema = Arc::new(self.stream.schema.project(read)?);
+        let table = |(number, pieces): (usize, Vec<Part<'_>>)| {
+            let piece = |(run, _, rows): &Part<'_>| -> Result<Piece> {
+                let (start, rows) = (rows.start, rows.len());
+                Ok((run.ts.slice(start, rows), run.batch.slice(start, rows).project(read)?))
+            };
+            let pieces = pieces.iter().map(piece).collect::<Result<Vec<_>>>()?;
+            let (ts, batches) = match &pieces[..] {
+                [(ts, batch)] => (Int64s::Arrow(ts.clone()), vec![batch.clone()]),
+                pieces => in_few_pieces(&schema, pieces)?,
+            };
+            Ok((Table::of_valid(format!("source {number}"), schema.clone(), batches)?, ts))
+        };
+        driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
+    }
+
+    /// Keeps the rows of an epoch, of which functions may choose; the number of each source's first.
+    pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
+        if self.rows.is_needless() {
+            return Ok(vec![0; streams.sources.len()]);
+        }
+        let names = self.rows.schema().clone();
+        let places = names.fields().iter().map(|field| self.plan.read.index_of(field.name()));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        let mut firsts = Vec::with_capacity(streams.sources.len());
+        for source in &streams.sources {
+            let mut first = None;
+            for batch in &streams.table.batches()[source.batches.clone()] {
+                let number = self.rows.push(batch.project(&places)?);
+                first = first.or(Some(number));
+            }
+            firsts.push(first.unwrap_or(0));
+        }
+        Ok(firsts)
+    }
+
+    /// Keeps only the rows that have been chosen.
+    pub(crate) fn gather_chosen(&mut self) -> Result<()> {
+        if self.rows.is_needless() {
+            return Ok(());
+        }
+        let mut chosen = Vec::new();
+        // By row: the number that it gets.
+        let mut new = vec![NO_ROW; self.rows.len()];
+        self.windows.for_each_row(&mut |row| {
+            let number = &mut new[*row as usize];
+            if *number == NO_ROW {
+                *number = chosen.len() as u32;
+                chosen.push(*row);
+            }
+            *row = *number;
+        });
+        self.windows.follow_rows(&|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
+        let rows = self.rows.table(&chosen)?;
+        self.rows.keep(rows);
+        Ok(())
+    }
+}
+
+/// The times in one piece, and the rows likewise where their pieces are small: else each is worth a look of its own.
+fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
+    let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
+    let mut ts = Pages::unwritten(rows);
+    let mut filled = 0;
+    for (piece, _) in pieces {
+        Slot::copy(&mut ts[filled..filled + piece.len()], piece);
+        filled += piece.len();
+    }
+    let batches = match pieces {
+        [] => Vec::new(),
+        pieces if rows >= pieces.len() * PIECE_ROWS => pieces.iter().map(|(_, batch)| batch.clone()).collect(),
+        pieces => vec![concat_batches(schema, pieces.iter().map(|(_, batch)| batch))?],
+    };
+    Ok((Int64s::Own(ts.written()), batches))
+}

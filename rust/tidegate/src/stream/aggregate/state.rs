@@ -1,0 +1,192 @@
+//! Snapshots of an incremental aggregation.
+//!
+//! A snapshot holds the states of slices that windows still need, their keys, the rows that functions have chosen, rows
+//! that are not ready, those that were late, and results that were not handed out. Keys and rows are numbered anew in an
+//! order that follows from the data, so that nothing in it depends on threads or polls.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
+
+use arrow_schema::Schema;
+use tidegate_operators::aggregate::{Bounds, Saved};
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_sync::Stop;
+
+use super::chosen::Rows;
+use super::groups::Groups;
+use super::ordered::OrderedColumns;
+use super::{AggregateOptions, OnlineAggregation, state_bytes};
+use crate::query::aggregate::{Aggregation, Function};
+use crate::stream::Operator;
+use crate::stream::intake::source::columns;
+use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
+use crate::{Error, Result};
+
+/// What decides the results, a line each: what a snapshot must be of.
+pub(crate) fn describe(query: &Aggregation, schema: &Schema, options: &AggregateOptions) -> String {
+    let mut text = String::from("operator: aggregate\n");
+    let mut line = |name: &str, value: String| writeln!(text, "{name}: {value}").expect("a string takes all text");
+    line("stream", columns(schema));
+    line("on", format!("{:?}", query.on));
+    line("windows", format!("{:?}", query.windows));
+    line("by", format!("{:?}", query.by));
+    for aggregate in &query.aggregates {
+        let condition = aggregate.predicate.as_ref().map(ToString::to_string);
+        let (function, column) = (aggregate.function.name(), &aggregate.column);
+        let whose = if matches!(aggregate.function, Function::User(_)) { "user's " } else { "" };
+        line("agg", format!("{:?} {whose}{function} {column:?} {condition:?}", aggregate.name));
+    }
+    line("where", format!("{:?}", query.predicate.as_ref().map(ToString::to_string)));
+    line("sources", format!("{:?}", options.sources));
+    line("lateness", format!("{:?}", options.lateness));
+    text
+}
+
+impl OnlineAggregation {
+    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had happened. All that is ready
+    /// is aggregated first; its results are in the snapshot until they are polled. When `pause` is requested this fails, and
+    /// a later call goes on.
+    pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
+        self.catch_up(pause)?;
+        let mut writer = Writer::new(&self.query);
+        self.intake.write(&mut writer)?;
+        self.intake.shared.late.write(&mut writer)?;
+        self.windows.arrange(self.groups.order());
+        self.gather_chosen()?;
+        self.ordered.settle(&mut *self.windows);
+        let tables = self.ordered.tables()?;
+        let saved = self.windows.save();
+        // 1. Keys, by their order.
+        let used = self.windows.is_used();
+        let is_used = |&number: &u32| used.get(number as usize).copied().unwrap_or(false);
+        let numbers: Vec<u32> = self.groups.order().keys.iter().copied().filter(is_used).collect();
+        let ranks: HashMap<u32, u64> = numbers.iter().copied().zip(0..).collect();
+        if !self.by.is_empty() {
+            writer.table(&self.groups.table(&numbers)?)?;
+        }
+        // 2. Values of which the smallest or the largest is chosen, by their order.
+        for values in &tables {
+            writer.table(values)?;
+        }
+        // 3. Sessions, or slices; and states.
+        writer.number(saved.sessions.len() as u64);
+        for &(start, last, key) in &saved.sessions {
+            writer.time(start);
+            writer.time(last);
+            writer.number(ranks[&key]);
+        }
+        writer.time(saved.closed);
+        writer.time(saved.next);
+        let slice = |writer: &mut Writer, (slice, keys): &(i64, Vec<u32>)| {
+            writer.time(*slice);
+            writer.number(keys.len() as u64);
+            keys.iter().for_each(|key| writer.number(ranks[key]));
+        };
+        writer.number(saved.open.len() as u64);
+        for open in &saved.open {
+            writer.flag(open.is_some());
+            open.iter().for_each(|open| slice(&mut writer, open));
+        }
+        writer.number(saved.kept.len() as u64);
+        saved.kept.iter().for_each(|kept| slice(&mut writer, kept));
+        writer.number(saved.words.len() as u64);
+        saved.words.iter().for_each(|&word| writer.number(word));
+        // 4. Rows that functions have chosen, by the order of states.
+        if !self.rows.is_needless() {
+            let all: Vec<u32> = (0..self.rows.len() as u32).collect();
+            writer.table(&self.rows.table(&all)?)?;
+        }
+        // 5. Results that were not handed out, batch by batch, as polls will give them.
+        writer.number(self.rows_out);
+        writer.number(self.ready.len() as u64);
+        self.ready.iter().try_for_each(|batch| writer.table(batch))?;
+        Ok(writer.finish())
+    }
+
+    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When this fails, or when `stop`
+    /// is requested before all is read, the aggregation is as it was before.
+    pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let sources = self.intake.stats();
+        let is_used =
+            |source: &crate::stream::SourceStats| source.rows_in > 0 || source.watermark.is_some() || source.closed;
+        if self.rows_out > 0 || !self.ready.is_empty() || sources.iter().any(is_used) {
+            return Err(Error::state(
+                "a snapshot can only be restored into an aggregation that was not used; make a new one",
+            ));
+        }
+        // 1. All is read and checked before any of it is taken.
+        let mut reader = Reader::new(snapshot, &self.query)?;
+        let intake = self.intake.read(&mut reader)?;
+        let mut groups = Groups::new(self.groups.schema().clone())?;
+        let keys = if self.by.is_empty() { vec![0] } else { learn(&mut groups, &mut reader, &self.alone)? };
+        let mut ordered = OrderedColumns::new(&self.plan)?;
+        ordered.restore(|values| learn(values, &mut reader, &self.alone))?;
+        let saved = read_saved(&mut reader, &keys)?;
+        let mut rows = Rows::new(self.rows.schema().clone());
+        if !rows.is_needless() {
+            rows.keep(reader.table(rows.schema())?);
+        }
+        let bounds = Bounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
+        let mut windows = self.no_windows()?;
+        if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
+            return Err(damaged("its states are not those of its slices or sessions"));
+        }
+        let rows_out = reader.rows()?;
+        let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&self.plan.schema));
+        let ready = ready.collect::<Result<VecDeque<_>>>()?;
+        reader.finish()?;
+        if stop.is_requested() {
+            return Err(Stopped.into());
+        }
+        // 2. There is room for all.
+        let bytes = state_bytes(&*windows, &groups, &ordered, &rows);
+        let charges = self.intake.charge(&intake, bytes)?;
+        // 3. It is taken.
+        self.charge = Some(self.intake.restore(intake, charges));
+        (self.groups, self.ordered, self.rows, self.windows) = (groups, ordered, rows, windows);
+        (self.rows_out, self.ready) = (rows_out, ready);
+        Ok(())
+    }
+}
+
+/// Takes in keys or values of a snapshot, which are there once each and in order; their numbers.
+fn learn(groups: &mut Groups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
+    let table = reader.table(groups.schema())?;
+    let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
+    if numbers != groups.order().keys {
+        return Err(damaged("keys or values are out of order, or there twice"));
+    }
+    Ok(numbers)
+}
+
+fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
+    const NUMBER: usize = size_of::<u64>();
+    let key = |reader: &mut Reader<'_>| {
+        let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
+        number.copied().ok_or_else(|| damaged("a slice or a session has a key that is none"))
+    };
+    let slice = |reader: &mut Reader<'_>| {
+        let slice = reader.time()?;
+        let keys = (0..reader.count(NUMBER)?).map(|_| key(reader));
+        Ok::<_, Error>((slice, keys.collect::<Result<Vec<u32>>>()?))
+    };
+    let mut saved = Saved::default();
+    for _ in 0..reader.count(3 * NUMBER)? {
+        saved.sessions.push((reader.time()?, reader.time()?, key(reader)?));
+    }
+    saved.closed = reader.time()?;
+    saved.next = reader.time()?;
+    for _ in 0..reader.count(1)? {
+        let open = if reader.flag()? { Some(slice(reader)?) } else { None };
+        saved.open.push(open);
+    }
+    for _ in 0..reader.count(2 * NUMBER)? {
+        saved.kept.push(slice(reader)?);
+    }
+    let words = reader.count(NUMBER)?;
+    saved.words = (0..words).map(|_| reader.number()).collect::<Result<_>>()?;
+    Ok(saved)
+}

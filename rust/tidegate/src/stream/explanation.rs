@@ -1,0 +1,49 @@
+//! What an incremental join does, for people.
+
+use super::intake::source::ROW_BYTES;
+use super::join::StreamOptions;
+use super::memory::Memory;
+
+/// How an incremental join finds its pairs.
+pub(super) struct Method<'a> {
+    pub(super) algorithm: &'a str,
+    pub(super) index: &'a str,
+    pub(super) threads: usize,
+    /// Bytes that it keeps of a row beside what every join keeps.
+    pub(super) row_bytes: usize,
+}
+
+/// What an operator does, but for its limit, which may change.
+#[derive(Debug)]
+pub(super) struct Explanation {
+    /// The last of them is on memory.
+    pub(super) lines: Vec<String>,
+    pub(super) output: String,
+}
+
+impl Explanation {
+    pub(super) fn text(&self, memory: &Memory) -> String {
+        format!("{}; {}\n{}", self.lines.join("\n"), memory.describe(), self.output)
+    }
+}
+
+/// What a join of rows as they come does. The first lines say which pairs there are, the result has so many columns.
+pub(super) fn explain(
+    mut lines: Vec<String>,
+    method: &Method<'_>,
+    result_columns: usize,
+    options: &StreamOptions,
+) -> Explanation {
+    let Method { algorithm, index, threads, row_bytes } = method;
+    let row_bytes = ROW_BYTES + row_bytes;
+    let order = if options.ordered { "a pair at the place of its later row" } else { "in any order" };
+    let pinned = if options.pin { ", each on a processor of its own" } else { "" };
+    lines.extend([
+        format!("  sources    {} left, {} right", options.sources.0, options.sources.1),
+        format!("  algorithm  {algorithm}"),
+        format!("  index      {index}"),
+        format!("  threads    {threads}{pinned}"),
+        format!("  memory     rows until none can match them any more, and {row_bytes} bytes each"),
+    ]);
+    Explanation { lines, output: format!("  output     {result_columns} columns, {order}") }
+}

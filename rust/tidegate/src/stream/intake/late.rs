@@ -1,0 +1,147 @@
+//! Rows that came below their source's watermark, kept until they are asked for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt16Array, UInt64Array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::source::{Stream, batch_bytes};
+use crate::Result;
+use crate::stream::memory::Charge;
+use crate::stream::state::snapshot::{Reader, Writer, damaged};
+
+/// Late rows of one push.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(crate) source: u16,
+    pub(crate) rows: RecordBatch,
+    /// Number of each row among all of the source.
+    pub(crate) positions: Vec<u64>,
+    /// The source's watermark when each row came.
+    pub(crate) watermarks: Vec<i64>,
+    pub(crate) _charge: Charge,
+}
+
+/// Late rows of a snapshot.
+#[derive(Debug)]
+pub(crate) struct RestoredLate {
+    source: u16,
+    rows: RecordBatch,
+    positions: Vec<u64>,
+    watermarks: Vec<i64>,
+}
+
+impl RestoredLate {
+    /// Reads the next ones; `schema` tells that of a source, if there is such a source.
+    pub(crate) fn read(reader: &mut Reader<'_>, schema: impl Fn(u64) -> Option<SchemaRef>) -> Result<Self> {
+        let source = reader.number()?;
+        let schema = schema(source).ok_or_else(|| damaged("a late row is of no source"))?;
+        let rows = reader.table(&schema)?;
+        let numbers = 0..rows.num_rows();
+        let positions = numbers.clone().map(|_| reader.rows()).collect::<Result<_>>()?;
+        let watermarks = numbers.map(|_| reader.time()).collect::<Result<_>>()?;
+        Ok(RestoredLate { source: source as u16, rows, positions, watermarks })
+    }
+
+    pub(crate) fn source(&self) -> u16 {
+        self.source
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.positions.len() as u64
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        batch_bytes(&self.rows)
+    }
+
+    /// The rows as they are kept. The charge is for them.
+    pub(crate) fn late(self, charge: Charge) -> Late {
+        let RestoredLate { source, rows, positions, watermarks } = self;
+        Late { source, rows, positions, watermarks, _charge: charge }
+    }
+}
+
+/// The late rows of an operator.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LateRows(Arc<Mutex<Vec<Arc<Late>>>>);
+
+impl LateRows {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Late>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, late: Late) {
+        self.lock().push(Arc::new(late));
+    }
+
+    /// Writes those that were not taken.
+    pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
+        let late = self.kept();
+        writer.number(late.len() as u64);
+        for late in &late {
+            let Late { source, rows, positions, watermarks, .. } = &**late;
+            writer.number(u64::from(*source));
+            writer.table(rows)?;
+            positions.iter().for_each(|&position| writer.number(position));
+            watermarks.iter().for_each(|&watermark| writer.time(watermark));
+        }
+        Ok(())
+    }
+
+    /// All that have come and were not forgotten, by source and in each as they came: the order in which sources were fed
+    /// does not show.
+    pub(crate) fn kept(&self) -> Vec<Arc<Late>> {
+        let mut late = self.lock().clone();
+        late.sort_by_key(|late| late.source);
+        late
+    }
+
+    /// Forgets those of the first so many pushes.
+    pub(crate) fn forget(&self, pushes: usize) {
+        self.lock().drain(..pushes);
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for each push: each row with
+    /// its source, its position and the watermark that it came below.
+    pub(crate) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
+        let schema = late_schema(stream);
+        let batch = |late: &Arc<Late>| {
+            let rows = late.rows.num_rows();
+            let watermarks = cast(&Int64Array::from(late.watermarks.clone()), schema.field(2).data_type())?;
+            let mut columns: Vec<ArrayRef> = vec![
+                Arc::new(UInt16Array::from(vec![late.source; rows])),
+                Arc::new(UInt64Array::from(late.positions.clone())),
+                watermarks,
+            ];
+            columns.extend(late.rows.columns().iter().cloned());
+            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        };
+        self.kept().iter().map(batch).collect()
+    }
+}
+
+/// The schema of the late rows of a stream.
+pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
+    let on = stream.schema.field(stream.on);
+    let of_late = [
+        Field::new("late_source", DataType::UInt16, false),
+        Field::new("late_position", DataType::UInt64, false),
+        Field::new("late_watermark", watermark_type(on.data_type()), true),
+    ];
+    let fields: Vec<FieldRef> =
+        of_late.into_iter().map(Arc::new).chain(stream.schema.fields().iter().cloned()).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// The type in which a watermark of a time column is told: its own, or `int64` for integers, since the lateness may
+/// take it below what an unsigned or a short integer holds.
+fn watermark_type(on: &DataType) -> DataType {
+    if on.is_integer() { DataType::Int64 } else { on.clone() }
+}

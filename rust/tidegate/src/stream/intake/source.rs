@@ -1,0 +1,477 @@
+//! A source: checks what is pushed, puts it in time order as far as the lateness asks for, and feeds the gate.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::rows::{LateRow, Released, Reorder, Timed};
+use tidegate_structures::gate::{BlockSource, Rejected, Run};
+use tidegate_structures::memory;
+use tidegate_sync::Stop;
+
+use super::late::{Late, LateRows};
+use super::news::News;
+use crate::columns::table::Table;
+use crate::columns::time::{self, Unit};
+use crate::results::interleave::{Place, interleave};
+use crate::stream::memory::{Charge, Memory, Refused};
+use crate::stream::state::snapshot::{Reader, Writer, damaged};
+use crate::{Error, Result};
+
+/// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if that is no more.
+pub(crate) const ROW_BYTES: usize = 40;
+
+/// Rows of one source in time order, in the gate.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceRun {
+    pub(crate) ts: ScalarBuffer<i64>,
+    pub(crate) batch: RecordBatch,
+    /// When the newest of the rows was pushed.
+    pub(crate) pushed: Instant,
+    /// Holds the memory's place in the limit for as long as the rows are held.
+    pub(crate) charge: Arc<Charge>,
+}
+
+impl Run for SourceRun {
+    fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+}
+
+/// Rows as they were pushed.
+#[derive(Clone, Debug)]
+struct Push {
+    ts: ScalarBuffer<i64>,
+    batch: RecordBatch,
+    pushed: Instant,
+}
+
+impl Timed for Push {
+    fn ts(&self) -> &[i64] {
+        &self.ts
+    }
+}
+
+/// What the sources of one stream have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) schema: SchemaRef,
+    /// The time column.
+    pub(crate) on: usize,
+    /// The unit in which times are compared: the column's or a finer one.
+    pub(crate) unit: Unit,
+    /// Steps of the unit.
+    pub(crate) lateness: i64,
+}
+
+/// What all sources of an operator have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) late: LateRows,
+    pub(crate) news: Arc<News>,
+    pub(crate) memory: Memory,
+    /// Bytes that are charged for a row beside the row.
+    pub(crate) row_bytes: usize,
+}
+
+/// A feeder of an operator.
+#[derive(Debug)]
+pub struct Source {
+    name: Arc<str>,
+    stream: Stream,
+    shared: Shared,
+    /// Until it is closed.
+    gate: Option<BlockSource<SourceRun>>,
+    number: u16,
+    reorder: Reorder<Push>,
+    /// What the rows held back have been charged.
+    held: Option<Charge>,
+    rows_in: u64,
+    rows_late: u64,
+}
+
+/// What a snapshot says of a source.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    watermark: i64,
+    closed: bool,
+    rows_in: u64,
+    rows_late: u64,
+    /// Rows that no reader had taken.
+    ts: ScalarBuffer<i64>,
+    batch: RecordBatch,
+    /// What those rows are charged.
+    pub(crate) bytes: usize,
+}
+
+impl Restored {
+    /// No row that is not read yet is before it; none if there is none and comes none.
+    pub(crate) fn next(&self) -> Option<i64> {
+        let promised = (!self.closed).then_some(self.watermark);
+        self.ts.first().copied().into_iter().chain(promised).min()
+    }
+
+    /// Rows that have come, and those of them that were late.
+    pub(crate) fn rows(&self) -> (u64, u64) {
+        (self.rows_in, self.rows_late)
+    }
+}
+
+/// Numbers that describe a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceStats {
+    /// What the source is called in messages.
+    pub name: Arc<str>,
+    /// Rows pushed.
+    pub rows_in: u64,
+    /// Rows of them that were late.
+    pub rows_late: u64,
+    /// No row below it is taken any more; none before the first promise.
+    pub watermark: Option<i64>,
+    /// Whether there are no more rows.
+    pub closed: bool,
+    /// Bytes that are held of its rows.
+    pub memory: usize,
+}
+
+impl Source {
+    pub(crate) fn new(name: String, stream: Stream, shared: Shared, gate: BlockSource<SourceRun>) -> Self {
+        Source {
+            name: name.into(),
+            number: gate.number(),
+            reorder: Reorder::new(stream.lateness),
+            stream,
+            shared,
+            gate: Some(gate),
+            held: None,
+            rows_in: 0,
+            rows_late: 0,
+        }
+    }
+
+    /// The schema that pushed rows must have.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.stream.schema
+    }
+
+    /// The time column's field; times and promises are steps of its unit.
+    pub fn time_field(&self) -> &Field {
+        self.stream.schema.field(self.stream.on)
+    }
+
+    /// The number of the source, which sorts rows of equal time.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Numbers that describe the source.
+    pub fn stats(&self) -> SourceStats {
+        SourceStats {
+            name: self.name.clone(),
+            rows_in: self.rows_in,
+            rows_late: self.rows_late,
+            watermark: Some(self.reorder.watermark()).filter(|&watermark| watermark > i64::MIN),
+            closed: self.gate.is_none(),
+            memory: self.shared.memory.held_by(self.number),
+        }
+    }
+
+    fn closed(&self) -> Error {
+        Error::closed(format!("{} is closed: rows cannot follow its end; make a new operator for more", self.name))
+    }
+
+    /// Rows that wait until their source can bring none before them.
+    pub fn rows_held(&self) -> usize {
+        self.reorder.rows()
+    }
+
+    /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested before the first is taken.
+    pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
+        if self.gate.is_none() {
+            return Err(self.closed());
+        }
+        // 1. Whatever can be wrong with the rows is found before the first of them counts.
+        self.check_schema(schema)?;
+        let batches: Vec<RecordBatch> = batches
+            .into_iter()
+            .map(|batch| RecordBatch::try_new(self.stream.schema.clone(), batch.columns().to_vec()))
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
+        let table = Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, stop.clone()))?;
+        let mut first = self.rows_in;
+        let mut times = Vec::with_capacity(table.batches().len());
+        for batch in table.batches() {
+            let column = batch.column(self.stream.on);
+            times.push(time::chunk_times(&self.name, self.time_field(), column, self.stream.unit, first)?);
+            first += batch.num_rows() as u64;
+        }
+        if stop.is_requested() {
+            return Err(Stopped.into());
+        }
+        // 2. Nor is memory taken beyond the limit.
+        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * self.shared.row_bytes;
+        let charge = self.charge(table.rows(), bytes)?;
+        // 3. From here on nothing fails.
+        let row_bytes = bytes / table.rows().max(1);
+        self.hold(charge);
+        let pushed = Instant::now();
+        for (batch, ts) in table.batches().iter().zip(times) {
+            let push = Push { ts, batch: batch.clone(), pushed };
+            if let Err(push) = self.pass_on(push) {
+                let late = self.reorder.push(push);
+                self.keep_late(batch, &late, row_bytes);
+            }
+            self.rows_in += batch.num_rows() as u64;
+        }
+        self.release();
+        self.shared.news.tell();
+        Ok(())
+    }
+
+    pub(crate) fn check_schema(&self, given: &Schema) -> Result<()> {
+        let same = |a: &Schema, b: &Schema| {
+            a.fields().len() == b.fields().len()
+                && a.fields()
+                    .iter()
+                    .zip(b.fields())
+                    .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
+        };
+        if same(given, &self.stream.schema) {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "{}: expected rows of ({}), got ({}); select, order and cast the columns first",
+            self.name,
+            columns(&self.stream.schema),
+            columns(given)
+        )))
+    }
+
+    fn hold(&mut self, charge: Charge) {
+        match &mut self.held {
+            None => self.held = Some(charge),
+            Some(held) => held.merge(charge),
+        }
+    }
+
+    /// The part of what is held that stands for `bytes`.
+    fn let_go(&mut self, bytes: usize) -> Charge {
+        self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
+    }
+
+    /// Gives rows to the gate as they are, unless they have to be put in order first.
+    fn pass_on(&mut self, push: Push) -> Result<(), Push> {
+        if self.stream.lateness > 0 || !self.reorder.is_empty() {
+            return Err(push);
+        }
+        let last = *push.ts.last().expect("a table's batches are not empty");
+        let charge = Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * self.shared.row_bytes));
+        let run = SourceRun { ts: push.ts, batch: push.batch, pushed: push.pushed, charge };
+        match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
+            Ok(()) => {
+                self.reorder.advance(last);
+                Ok(())
+            }
+            Err(Rejected::Late { row, .. } | Rejected::Full { row, .. }) => {
+                self.hold(Arc::into_inner(row.charge).expect("the gate has not shared the rows"));
+                Err(Push { ts: row.ts, batch: row.batch, pushed: row.pushed })
+            }
+        }
+    }
+
+    fn keep_late(&mut self, batch: &RecordBatch, late_rows: &[LateRow], row_bytes: usize) {
+        if late_rows.is_empty() {
+            return;
+        }
+        let rows = UInt32Array::from_iter_values(late_rows.iter().map(|late| late.row));
+        let rows = take_record_batch(batch, &rows).expect("row numbers of the batch");
+        let watermarks = late_rows.iter().map(|late| late.watermark).collect();
+        let positions = late_rows.iter().map(|late| self.rows_in + u64::from(late.row)).collect();
+        self.rows_late += late_rows.len() as u64;
+        let charge = self.let_go(late_rows.len() * row_bytes);
+        self.shared.late.add(Late { source: self.number, rows, positions, watermarks, _charge: charge });
+    }
+
+    /// Gives the gate what no later row can come before.
+    fn release(&mut self) {
+        if let Some(released) = self.reorder.release() {
+            self.feed(released);
+        }
+        if self.reorder.is_empty() {
+            self.held = None;
+        }
+        let watermark = self.reorder.watermark();
+        let gate = self.gate.as_mut().expect("rows are released while the source is open");
+        gate.advance(watermark);
+        gate.let_go();
+    }
+
+    fn feed(&mut self, released: Released<Push>) {
+        let Push { ts, batch, pushed } = self.in_order(released);
+        let bytes = batch_bytes(&batch) + ts.len() * self.shared.row_bytes;
+        let charge = Arc::new(self.let_go(bytes));
+        let run = SourceRun { ts, batch, pushed, charge };
+        let gate = self.gate.as_mut().expect("rows are fed while the source is open");
+        gate.push(run).expect("released rows are in order and above what was promised");
+    }
+
+    /// Released rows as if they had been pushed together, in order.
+    fn in_order(&self, released: Released<Push>) -> Push {
+        match released {
+            Released::Slice(push, Range { start, end }) => Push {
+                ts: push.ts.slice(start, end - start),
+                batch: push.batch.slice(start, end - start),
+                pushed: push.pushed,
+            },
+            Released::Rows { ts, payloads, places } => {
+                let pushed = payloads.last().expect("rows are of a push").pushed;
+                let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
+                let ts = ScalarBuffer::from(ts);
+                let batch = gather_timed(&self.stream, &ts, &batches, &places).expect("rows of one schema");
+                Push { ts, batch, pushed }
+            }
+        }
+    }
+
+    /// Writes what the source has come to, with the rows that it has given the gate and no reader has taken yet.
+    pub(crate) fn write(&self, unread: Vec<RecordBatch>, writer: &mut Writer) -> Result<()> {
+        let mut rows = unread;
+        rows.extend(self.reorder.clone().release_all().map(|released| self.in_order(released).batch));
+        writer.time(self.reorder.watermark());
+        writer.flag(self.gate.is_none());
+        writer.number(self.rows_in);
+        writer.number(self.rows_late);
+        memory::demand(rows.iter().map(batch_bytes).sum());
+        writer.table(&concat_batches(&self.stream.schema, &rows)?)
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<Restored> {
+        let (watermark, closed) = (reader.time()?, reader.flag()?);
+        let (rows_in, rows_late) = (reader.rows()?, reader.rows()?);
+        let batch = reader.table(&self.stream.schema)?;
+        let rows = batch.num_rows();
+        let table = Table::trusted(self.name.clone(), batch.clone());
+        let ts = time::times(&table, self.stream.on, self.stream.unit)
+            .map_err(|error| damaged(error.message()))?
+            .into_buffer();
+        if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
+            return Err(damaged("rows of a source are out of order, or more than have come"));
+        }
+        if ts.last().is_some_and(|last| last.saturating_sub(self.stream.lateness) > watermark) {
+            return Err(damaged("a source has promised less than its rows do"));
+        }
+        let bytes = batch_bytes(&batch) + rows * self.shared.row_bytes;
+        Ok(Restored { watermark, closed, rows_in, rows_late, ts, batch, bytes })
+    }
+
+    /// Goes on from what was read; this source must not have been used. The charge is for its rows.
+    pub(crate) fn restore(&mut self, restored: Restored, charge: Charge) {
+        let Restored { watermark, closed, rows_in, rows_late, ts, batch, .. } = restored;
+        (self.rows_in, self.rows_late) = (rows_in, rows_late);
+        self.hold(charge);
+        let push = (batch.num_rows() > 0).then_some(Push { ts, batch, pushed: Instant::now() });
+        self.reorder = Reorder::restore(self.stream.lateness, watermark, push);
+        self.release();
+        if closed {
+            self.close();
+        }
+        self.shared.news.tell();
+    }
+
+    /// Takes memory for rows, if the limit has room.
+    fn charge(&self, rows: usize, bytes: usize) -> Result<Charge> {
+        let refused = |refused: Refused| Error::memory(refused.say(&format!("{}: {rows} rows", self.name)));
+        self.shared.memory.charge(self.number, bytes).map_err(refused)
+    }
+
+    /// Promises that no later row is below `ts`, a number of steps of the time column's unit.
+    pub fn advance(&mut self, ts: i64) -> Result<()> {
+        if self.gate.is_none() {
+            return Err(self.closed());
+        }
+        let scale = time::scale(self.time_field(), self.stream.unit);
+        self.reorder.advance(ts.saturating_mul(scale));
+        self.release();
+        self.shared.news.tell();
+        Ok(())
+    }
+
+    /// Promises that there are no more rows. A second call does nothing.
+    pub fn close(&mut self) {
+        if self.gate.is_none() {
+            return;
+        }
+        if let Some(released) = self.reorder.release_all() {
+            self.feed(released);
+        }
+        self.gate = None;
+        self.held = None;
+        self.shared.memory.close(self.number);
+        self.shared.news.tell();
+    }
+
+    /// Closes the source and drops what it holds back.
+    pub(crate) fn abandon(&mut self) {
+        self.reorder = Reorder::new(0);
+        self.close();
+    }
+}
+
+/// The bytes of the rows of a batch.
+pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size());
+    batch.columns().iter().map(bytes).sum()
+}
+
+/// Rows of several batches as one batch.
+pub(crate) fn gather_batch(schema: &SchemaRef, batches: &[&RecordBatch], places: &[Place]) -> Result<RecordBatch> {
+    gather(schema, batches, places, |_| None)
+}
+
+/// Rows of several batches of a stream as one batch, of which the times are known already.
+pub(crate) fn gather_timed(
+    stream: &Stream,
+    ts: &ScalarBuffer<i64>,
+    batches: &[&RecordBatch],
+    places: &[Place],
+) -> Result<RecordBatch> {
+    let times = time::from_int64(stream.schema.field(stream.on), stream.unit, ts);
+    gather(&stream.schema, batches, places, |column| times.clone().filter(|_| column == stream.on))
+}
+
+fn gather(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    places: &[Place],
+    known: impl Fn(usize) -> Option<ArrayRef>,
+) -> Result<RecordBatch> {
+    let column = |at: usize| match known(at) {
+        Some(column) => Ok(column),
+        None => {
+            let chunks: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
+            interleave(schema.field(at).data_type(), &chunks, places)
+        }
+    };
+    let columns = (0..schema.fields().len()).map(column).collect::<Result<Vec<_>, _>>()?;
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(places.len()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// The columns of a schema with their types, for messages.
+pub(crate) fn columns(schema: &Schema) -> String {
+    const SHOWN: usize = 20;
+    let fields = schema.fields();
+    let mut shown: Vec<_> =
+        fields.iter().take(SHOWN).map(|field| format!("{}: {}", field.name(), field.data_type())).collect();
+    if fields.len() > SHOWN {
+        shown.push(format!("and {} more", fields.len() - SHOWN));
+    }
+    shown.join(", ")
+}

@@ -1,0 +1,234 @@
+//! The incremental band join: index-based window join, with values and keys as codes.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_operators::band::index::{Bands, Kept, most_selective};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::{Progress, Results, Side};
+use tidegate_sync::Stop;
+
+use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamJoin, StreamOptions, record_bytes};
+use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
+use crate::columns::table::Table;
+use crate::query::band::{BandAlgorithm, BandJoin, RowJoin};
+use crate::query::options::JoinOptions;
+use crate::stream::explanation::{Method, explain};
+use crate::stream::state::kept_keys::KeptKeys;
+use crate::{Error, Result};
+
+/// How many times fewer candidates another column must give for it to be indexed instead: sorting all rows in again is
+/// not worth less, nor is a sample that sure.
+const WORTH: f64 = 2.0;
+
+/// How many times the rows of a sample come before another sample is taken.
+const PATIENCE: u64 = 8;
+
+impl StreamJoin {
+    /// The band join of rows of these schemas.
+    pub fn band(query: &BandJoin, left: SchemaRef, right: SchemaRef, options: &StreamOptions) -> Result<Self> {
+        let plan = query.plan(&left, &right)?;
+        let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
+            return Err(Error::argument("a band join of rows as they come needs a window, and the columns of time"));
+        };
+        if query.algorithm == BandAlgorithm::Sort {
+            return Err(Error::argument(
+                "algorithm: sort is for whole tables; give auto or an index, since rows that come have to be found",
+            ));
+        }
+        let JoinOptions { how, threads, .. } = query.options;
+        let names: Vec<String> = plan.columns.iter().map(ColumnPlan::right_name).collect();
+        let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
+        let columns = plan.columns.len() + usize::from(keys.is_some());
+        let chosen = match (query.algorithm, columns) {
+            (BandAlgorithm::Auto, _) => "; the fastest for any window and distribution",
+            _ => "",
+        };
+        let column = match columns {
+            1 => format!("on {}", names[0]),
+            _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
+                .to_owned(),
+        };
+        let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
+        let row_bytes = record_bytes(&plan.join, &left, &right);
+        let method = Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
+        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+        let engine = BandEngine {
+            join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
+            kind: query.algorithm.index(),
+            names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
+            columns: plan.columns,
+            keys,
+            order: (0..columns).collect(),
+            rows: 0,
+            sampled: 0,
+            row_bytes,
+        };
+        let query = Query {
+            operator: "band_join",
+            relation: vec![
+                ("on", format!("{:?}", query.on)),
+                ("within", format!("{:?}", query.within)),
+                ("time", format!("{:?}", sliding.time)),
+                ("window", format!("{:?}", sliding.window)),
+            ],
+            options: &query.options,
+            times: windows.times,
+            unit: windows.unit,
+            plan: plan.join,
+            explanation,
+        };
+        StreamJoin::new(query, Box::new(engine), left, right, options)
+    }
+}
+
+/// Finds pairs whose values are close.
+#[derive(Debug)]
+struct BandEngine {
+    columns: Vec<ColumnPlan>,
+    keys: Option<KeptKeys>,
+    /// What the columns are called, and the key behind them.
+    names: Vec<String>,
+    /// Which of these each column of the join is; the first one is indexed.
+    order: Vec<usize>,
+    /// Rows that have come, and those when an epoch was looked at last for another column to be indexed.
+    rows: u64,
+    sampled: u64,
+    kind: &'static str,
+    /// Bytes that are kept of a row beside its columns, as a part of a record.
+    row_bytes: usize,
+    join: RowJoin,
+}
+
+impl BandEngine {
+    /// What rows of a side are compared by: their bands, then their keys.
+    fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
+        // One thread: others are woken for what comes after.
+        let driver = Driver::new(1, Stop::default());
+        let table = Table::trusted(["left", "right"][side as usize], batch.clone());
+        let of_bands = self.columns.iter().map(|column| column.ranges(side, &table, &driver));
+        let mut ranges = of_bands.collect::<Result<Vec<_>>>()?;
+        if let Some(keys) = &mut self.keys {
+            ranges.push(of_keys(&keys.push(side, batch)?));
+        }
+        Ok(ranges)
+    }
+
+    fn in_order<'a>(&self, ranges: &'a [CodeRanges]) -> Vec<Bands<'a>> {
+        self.order.iter().map(|&column| ranges[column].bands()).collect()
+    }
+
+    /// Indexes another column, if rows say that it is worth it.
+    fn choose(&mut self, [left, right]: [&[CodeRanges]; 2]) {
+        let rows = [left, right].map(|ranges| ranges[0].codes.len() as u64);
+        self.rows += rows[0] + rows[1];
+        if self.order.len() == 1 || rows.contains(&0) || self.rows < self.sampled * PATIENCE {
+            return;
+        }
+        self.sampled = self.rows;
+        let (column, times) = most_selective(&self.in_order(left), &self.in_order(right), 0);
+        if times >= WORTH {
+            self.order.swap(0, column);
+            self.join.index_by(column);
+        }
+    }
+}
+
+impl Engine for BandEngine {
+    fn begin(&mut self, _: &Driver, rows: Rows<'_>) -> Result<()> {
+        let [left, right] = rows.batches;
+        let (left, right) = (self.ranges(Side::Left, left)?, self.ranges(Side::Right, right)?);
+        self.choose([&left, &right]);
+        self.join.begin(rows.ts, rows.sides, [&self.in_order(&left), &self.in_order(&right)]);
+        Ok(())
+    }
+
+    fn epoch_rows(&self) -> usize {
+        self.join.epoch_rows()
+    }
+
+    fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
+        // Without a condition, all candidates of a single column are results.
+        let all_match = !has_condition && self.order.len() == 1;
+        let others = if all_match { 1 } else { rows + self.rows(Side::Left) + self.rows(Side::Right) };
+        rows as u64 * others as u64
+    }
+
+    fn is_done(&self) -> bool {
+        self.join.is_done()
+    }
+
+    fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress> {
+        let progress = match kept.has_condition() {
+            false => self.join.advance::<Error>(driver, None),
+            true => self.join.advance(driver, Some(&|left, right| kept.keep(left, right))),
+        };
+        progress.map_err(Error::from)
+    }
+
+    fn assemble(&self, rows: Range<usize>) -> Results {
+        self.join.assemble(rows)
+    }
+
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
+        self.join.unmatched(now)
+    }
+
+    fn purge(&mut self, now: Option<i64>) {
+        self.join.purge(now);
+        if let Some(keys) = &mut self.keys {
+            for side in [Side::Left, Side::Right] {
+                keys.keep(side, self.join.rows(side));
+            }
+        }
+    }
+
+    fn first(&self, side: Side) -> u64 {
+        self.join.first(side)
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.join.rows(side)
+    }
+
+    fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    fn scatters(&self) -> bool {
+        true
+    }
+
+    fn memory(&self) -> usize {
+        self.join.memory() + self.keys.as_ref().map_or(0, KeptKeys::memory)
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        vec![self.join.comparisons()]
+    }
+
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let index = format!("{} on {}", self.kind, self.names[self.order[0]]);
+        vec![("index", Figure::Text(index)), ("merges", Figure::Number(self.join.merges()))]
+    }
+
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        let (matched, settled) = self.join.matched(side);
+        (matched.to_vec(), settled)
+    }
+
+    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
+        let left = self.ranges(Side::Left, &rows[0].batch)?;
+        let right = self.ranges(Side::Right, &rows[1].batch)?;
+        self.choose([&left, &right]);
+        let bands = [self.in_order(&left), self.in_order(&right)];
+        let kept = |at: usize| {
+            let RestoredRows { ts, matched, settled, .. } = &rows[at];
+            Kept { ts, bands: &bands[at], matched, settled: *settled }
+        };
+        self.join.restore(&[kept(0), kept(1)]);
+        Ok(())
+    }
+}

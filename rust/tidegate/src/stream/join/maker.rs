@@ -1,0 +1,92 @@
+//! Result batches of kept rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::rows::{How, Results, Side};
+
+use crate::Result;
+use crate::query::options::JoinPlan;
+use crate::query::output::OutputColumn;
+use crate::results::gather::{Gather, Records, Rows, Source, fixed_width};
+use crate::stream::state::store::Store;
+
+/// Rows of a result batch, at most: a few columns of them take a huge page. Where results are cut depends on nothing but
+/// them.
+pub(super) const BATCH_ROWS: usize = 1 << 15;
+
+/// Makes result batches of kept rows.
+#[derive(Debug)]
+pub(super) struct Maker {
+    gather: Gather,
+    schema: SchemaRef,
+}
+
+impl Maker {
+    pub(super) fn new(plan: &JoinPlan, how: How, stores: &[Store; 2]) -> Self {
+        let [left, right] = stores;
+        let source = |column: &OutputColumn| match *column {
+            OutputColumn::Left(at) => Source::Left(Arc::new(left.column(at))),
+            OutputColumn::Right(at) => Source::Right(Arc::new(right.column(at))),
+            OutputColumn::Either(l, r) => Source::Either(Arc::new(left.column(l)), Arc::new(right.column(r))),
+        };
+        let gather = Gather {
+            sources: plan.columns.iter().map(source).collect(),
+            types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
+            optional: [how.keeps_right(), how.keeps_left()],
+            records: [Side::Left, Side::Right].map(|side| records(plan, side, &stores[side as usize])),
+        };
+        Maker { gather, schema: plan.schema.clone() }
+    }
+
+    pub(super) fn batches(&self, results: &Results) -> Result<Vec<RecordBatch>> {
+        cuts(results).into_iter().map(|rows| self.batch(results, rows)).collect()
+    }
+
+    pub(super) fn batch(&self, results: &Results, rows: Range<usize>) -> Result<RecordBatch> {
+        let left = &results.left[rows.clone()];
+        // Results of semi and anti joins have no right rows.
+        let right = results.right.get(rows).unwrap_or_default();
+        let columns = self.gather.columns(left, right, true)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?)
+    }
+}
+
+/// The columns of a side that are in the result and have values of 8 bytes, which a store is to keep row by row, too.
+pub(super) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
+    let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
+    columns.filter(|&at| fixed_width(schema.field(at).data_type()) == Some(size_of::<u64>())).collect()
+}
+
+/// The bytes that are kept of a row as one of columns that lie row by row, at most.
+pub(in crate::stream) fn record_bytes(plan: &JoinPlan, left: &Schema, right: &Schema) -> usize {
+    let bytes = |side, schema| Store::record_bytes(&long_columns(plan, side, schema));
+    bytes(Side::Left, left).max(bytes(Side::Right, right))
+}
+
+fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
+    match (*column, side) {
+        (OutputColumn::Left(at), Side::Left) | (OutputColumn::Right(at), Side::Right) => Some(at),
+        _ => None,
+    }
+}
+
+/// The columns of a side that its store keeps row by row, by their places in the result.
+fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
+    let place = |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
+    let records = |(columns, rows): (&[usize], &Rows)| {
+        let columns = columns.iter().map(place).collect::<Option<_>>().expect("they are in the result");
+        Records { columns, rows: rows.clone() }
+    };
+    store.records().map(records).collect()
+}
+
+/// The rows of each batch of results: as few batches as may be, of even sizes.
+pub(super) fn cuts(results: &Results) -> Vec<Range<usize>> {
+    let rows = results.left.len();
+    let size = rows.div_ceil(rows.div_ceil(BATCH_ROWS).max(1)).max(1);
+    (0..rows).step_by(size).map(|from| from..rows.min(from + size)).collect()
+}

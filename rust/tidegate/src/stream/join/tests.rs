@@ -1,0 +1,148 @@
+//! What becomes of a join whose engine is broken.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::{How, Progress, Results, Side};
+use tidegate_sync::Stop;
+
+use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamJoin, StreamOptions};
+use crate::Result;
+use crate::columns::time::Unit;
+use crate::query::options::JoinOptions;
+use crate::stream::Operator;
+use crate::stream::explanation::Explanation;
+
+/// Panics at the first rows.
+#[derive(Debug)]
+struct Broken;
+
+impl Engine for Broken {
+    fn begin(&mut self, _: &Driver, _: Rows<'_>) -> Result<()> {
+        panic!("a broken engine")
+    }
+
+    fn epoch_rows(&self) -> usize {
+        0
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self, _: &Driver, _: &KeptRows<'_>) -> Result<Progress> {
+        unreachable!("no epoch has begun")
+    }
+
+    fn assemble(&self, _: Range<usize>) -> Results {
+        Results::default()
+    }
+
+    fn unmatched(&mut self, _: Option<i64>) -> Results {
+        Results::default()
+    }
+
+    fn purge(&mut self, _: Option<i64>) {}
+
+    fn first(&self, _: Side) -> u64 {
+        0
+    }
+
+    fn rows(&self, _: Side) -> usize {
+        0
+    }
+
+    fn memory(&self) -> usize {
+        0
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        Vec::new()
+    }
+
+    fn matched(&self, _: Side) -> (Vec<bool>, usize) {
+        (Vec::new(), 0)
+    }
+
+    fn restore(&mut self, _: [RestoredRows; 2]) -> Result<()> {
+        panic!("a broken engine")
+    }
+}
+
+fn join() -> StreamJoin {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
+    let options = JoinOptions {
+        by: Vec::new(),
+        predicate: None,
+        how: How::Inner,
+        suffix: "_right".to_owned(),
+        columns: None,
+        threads: 2,
+        max_rows: None,
+        batch_rows: None,
+    };
+    let plan = options.plan(&schema, &schema).expect("the schemas fit");
+    let explanation = Explanation { lines: Vec::new(), output: String::new() };
+    let query = Query {
+        operator: "broken",
+        relation: Vec::new(),
+        options: &options,
+        times: (0, 0),
+        unit: Unit::Integer,
+        plan,
+        explanation,
+    };
+    let streams =
+        StreamOptions { sources: (1, 1), lateness: (None, None), memory_limit: None, ordered: true, pin: false };
+    StreamJoin::new(query, Box::new(Broken), schema.clone(), schema, &streams).expect("a join")
+}
+
+#[test]
+fn a_panic_is_an_error_and_stays_one() {
+    let mut join = join();
+    let schema = join.sources()[0].lock().schema().clone();
+    let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).expect("rows");
+    for source in join.sources() {
+        let mut source = source.lock();
+        source.push(&schema, vec![rows.clone()], &Stop::default()).expect("rows in order");
+        source.close();
+    }
+    let first = join.poll().expect_err("the engine is broken");
+    assert!(first.is_bug(), "{first}");
+    assert!(first.message().contains("a broken engine"), "{first}");
+    let second = join.poll().expect_err("rows would be missing");
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_join_whose_restore_failed_half_way_is_closed() {
+    let snapshot = join().snapshot(&Stop::default()).expect("no rows");
+    let mut other = join();
+    let error = other.restore(&snapshot, &Stop::default()).expect_err("the engine is broken");
+    assert!(error.is_bug(), "{error}");
+    assert!(other.poll().expect_err("it is closed").is_closed());
+    assert!(other.restore(&snapshot, &Stop::default()).expect_err("it is closed").is_closed());
+    assert_eq!(other.memory().held(), 0);
+}
+
+#[test]
+fn a_join_that_refused_a_snapshot_is_as_it_was() {
+    let mut snapshot = join().snapshot(&Stop::default()).expect("no rows");
+    let content = snapshot.len() - 4;
+    // The number of results that were not handed out.
+    snapshot[content - 1] = 0xff;
+    let checksum = crc32fast::hash(&snapshot[..content]);
+    snapshot[content..].copy_from_slice(&checksum.to_le_bytes());
+    let mut other = join();
+    let error = other.restore(&snapshot, &Stop::default()).expect_err("no snapshot has as many results");
+    assert!(error.is_state(), "{error}");
+    assert!(matches!(other.poll(), Ok(crate::stream::Polled::NotYet)));
+}

@@ -1,0 +1,364 @@
+//! The memory limit of an operator, and the share that each source has of it.
+//!
+//! ```text
+//! a merge, a join    │ source 0 │ source 1 │              whoever comes first              │
+//! an aggregation     │ source 0 │ source 1 │  the state  │       whoever comes first       │
+//!                    0                    1/5           2/5                             limit
+//! ```
+//!
+//! A fifth of the limit is divided evenly among the sources. A source can always hold its share, whatever the others hold,
+//! so that the source for which all others wait can go on. A row counts for its source from its push until nothing needs
+//! it. The state of an aggregation is of no source; another fifth is its share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The sources together have such a part of the limit as their shares, and so has a state that is of no source.
+const SHARED: usize = 5;
+
+/// Who holds memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// The source of this number.
+    Source(u16),
+    /// What is kept, as far as it is not the rows of a known source.
+    State,
+}
+
+/// What an operator holds, and how much it may hold. Clones are of one operator.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Mutex<Accounts>>);
+
+#[derive(Debug)]
+struct Accounts {
+    limit: Option<usize>,
+    /// Bytes that each source holds, and whether it is open: a closed source has no share.
+    sources: Vec<(usize, bool)>,
+    open: usize,
+    /// Bytes that no source holds, and whether they have a share.
+    state: usize,
+    has_state: bool,
+    /// What all hold.
+    held: usize,
+    /// The same, where a holder of less than its share counts with its share.
+    reserved: usize,
+    /// Whether a request was refused and [`Memory::take_refused`] has not told so.
+    was_refused: bool,
+}
+
+/// A request that did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// Bytes that were asked for.
+    pub(super) asked: usize,
+    /// Bytes that all hold.
+    pub(super) held: usize,
+    pub(super) limit: usize,
+    /// Bytes that are left to the shares of others.
+    pub(super) left: usize,
+    /// The most bytes that the source can have under the limit, when no other holds any.
+    pub(super) most: usize,
+    /// The limit under which it could have the bytes that it asked for.
+    pub(super) enough: usize,
+}
+
+/// Bytes that are held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    memory: Memory,
+    holder: Holder,
+    bytes: usize,
+}
+
+impl Memory {
+    /// For so many sources. `has_state` tells whether a share is to be left to a state.
+    pub(super) fn new(limit: Option<usize>, sources: usize, has_state: bool) -> Self {
+        let mut accounts = Accounts {
+            limit: None,
+            sources: vec![(0, true); sources],
+            open: sources,
+            state: 0,
+            has_state,
+            held: 0,
+            reserved: 0,
+            was_refused: false,
+        };
+        accounts.set_limit(limit);
+        Memory(Arc::new(Mutex::new(accounts)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that may be held; `None` for no limit.
+    pub fn limit(&self) -> Option<usize> {
+        self.lock().limit
+    }
+
+    /// Changes the limit. What is held already stays, also if it is more.
+    pub fn set_limit(&self, limit: Option<usize>) {
+        self.lock().set_limit(limit);
+    }
+
+    /// Bytes that are held.
+    pub fn held(&self) -> usize {
+        self.lock().held
+    }
+
+    /// Bytes that a source holds.
+    pub(super) fn held_by(&self, source: u16) -> usize {
+        self.lock().held_by(Holder::Source(source))
+    }
+
+    /// The limit in words.
+    pub(super) fn describe(&self) -> String {
+        self.limit().map_or("no limit".to_owned(), |limit| format!("at most {limit} bytes"))
+    }
+
+    /// Whether more than half of the limit is held.
+    pub(super) fn is_short(&self) -> bool {
+        let accounts = self.lock();
+        accounts.limit.is_some_and(|limit| accounts.held > limit / 2)
+    }
+
+    /// Whether a request was refused since this was asked last.
+    pub(super) fn take_refused(&self) -> bool {
+        std::mem::take(&mut self.lock().was_refused)
+    }
+
+    /// Takes `bytes` for a source, before the memory is taken.
+    pub(super) fn charge(&self, source: u16, bytes: usize) -> Result<Charge, Refused> {
+        let mut accounts = self.lock();
+        if let Some(refused) = accounts.check(source, bytes) {
+            accounts.was_refused = true;
+            return Err(refused);
+        }
+        Ok(self.grant(&mut accounts, Holder::Source(source), bytes))
+    }
+
+    /// Takes `bytes` for what an operator of the same query held before: the shares of others do not matter.
+    pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refused> {
+        let mut accounts = self.lock();
+        let limit = accounts.limit.unwrap_or(usize::MAX);
+        let (held, enough) = (accounts.held, accounts.held.saturating_add(bytes));
+        if enough > limit {
+            return Err(Refused { asked: bytes, held, limit, left: 0, most: limit, enough });
+        }
+        Ok(self.grant(&mut accounts, holder, bytes))
+    }
+
+    /// Takes `bytes` for the state, which has them already.
+    pub(super) fn charge_state(&self, bytes: usize) -> Charge {
+        self.grant(&mut self.lock(), Holder::State, bytes)
+    }
+
+    fn grant(&self, accounts: &mut Accounts, holder: Holder, bytes: usize) -> Charge {
+        accounts.set(holder, accounts.held_by(holder) + bytes);
+        Charge { memory: self.clone(), holder, bytes }
+    }
+
+    /// Leaves the share of a source, which asks for no more, to all others.
+    pub(super) fn close(&self, source: u16) {
+        let mut accounts = self.lock();
+        let before = accounts.reserved_for(Holder::Source(source));
+        let is_open = &mut accounts.sources[usize::from(source)].1;
+        let was_open = std::mem::replace(is_open, false);
+        accounts.open -= usize::from(was_open);
+        accounts.reserved = accounts.reserved - before + accounts.reserved_for(Holder::Source(source));
+    }
+}
+
+impl Accounts {
+    fn set_limit(&mut self, limit: Option<usize>) {
+        self.limit = limit;
+        let sources = (0..self.sources.len()).map(|source| Holder::Source(source as u16));
+        self.reserved = sources.chain([Holder::State]).map(|holder| self.reserved_for(holder)).sum();
+    }
+
+    fn held_by(&self, holder: Holder) -> usize {
+        match holder {
+            Holder::Source(source) => self.sources[usize::from(source)].0,
+            Holder::State => self.state,
+        }
+    }
+
+    fn set(&mut self, holder: Holder, bytes: usize) {
+        let (held, reserved) = (self.held_by(holder), self.reserved_for(holder));
+        match holder {
+            Holder::Source(source) => self.sources[usize::from(source)].0 = bytes,
+            Holder::State => self.state = bytes,
+        }
+        self.held = self.held - held + bytes;
+        self.reserved = self.reserved - reserved + self.reserved_for(holder);
+    }
+
+    fn share(&self, holder: Holder) -> usize {
+        let limit = self.limit.unwrap_or(0);
+        match holder {
+            Holder::Source(source) if self.sources[usize::from(source)].1 => limit / SHARED / self.sources.len(),
+            Holder::State if self.has_state => limit / SHARED,
+            _ => 0,
+        }
+    }
+
+    fn reserved_for(&self, holder: Holder) -> usize {
+        self.held_by(holder).max(self.share(holder))
+    }
+
+    /// Why a source cannot have `bytes` more, if it cannot.
+    fn check(&self, source: u16, bytes: usize) -> Option<Refused> {
+        let (limit, holder) = (self.limit?, Holder::Source(source));
+        let others = self.reserved - self.reserved_for(holder);
+        let own = self.held_by(holder).saturating_add(bytes);
+        let fits = self.held.saturating_add(bytes) <= limit;
+        let leaves_shares = others.saturating_add(own) <= limit;
+        if fits && (leaves_shares || own <= self.share(holder)) {
+            return None;
+        }
+        // The shares of the other open sources and the state's, in parts of the limit.
+        let is_open = self.sources[usize::from(source)].1;
+        let (parts, open) = (SHARED * self.sources.len(), self.open - usize::from(is_open));
+        let left_over = parts - open - usize::from(self.has_state) * self.sources.len();
+        let shares = open * (limit / SHARED / self.sources.len()) + self.share(Holder::State);
+        let enough = (bytes as u128 * parts as u128).div_ceil(left_over as u128);
+        Some(Refused {
+            asked: bytes,
+            held: self.held,
+            limit,
+            left: others - (self.held - self.held_by(holder)),
+            most: limit - shares,
+            enough: usize::try_from(enough).unwrap_or(usize::MAX),
+        })
+    }
+}
+
+impl Refused {
+    /// Says what is wrong and how it can go on; `rows` are the rows that somebody wants to be held.
+    pub(super) fn say(&self, rows: &str) -> String {
+        let Refused { asked, held, limit, left, most, enough } = self;
+        if asked > most {
+            return format!(
+                "{rows} need {asked} bytes at once, and a source has at most {most} of memory_limit = {limit}; push fewer \
+                 rows at a time, or set memory_limit to {enough} or more"
+            );
+        }
+        let shares = if *left == 0 { String::new() } else { format!(", of which {left} are left to others") };
+        format!(
+            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close or advance the sources \
+             that hold rows back, fetch late rows, or raise the limit{shares}"
+        )
+    }
+}
+
+impl Charge {
+    /// Takes `bytes` of the charge, or what there is, into one of its own.
+    pub(super) fn split(&mut self, bytes: usize) -> Charge {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Charge { memory: self.memory.clone(), holder: self.holder, bytes }
+    }
+
+    /// Adds another charge of the same holder to this one.
+    pub(super) fn merge(&mut self, mut other: Charge) {
+        assert_eq!(self.holder, other.holder, "both charges are of one holder");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            let mut accounts = self.memory.lock();
+            let held = accounts.held_by(self.holder);
+            accounts.set(self.holder, held - self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_source_that_runs_ahead_leaves_the_others_their_shares() {
+        let memory = Memory::new(Some(400), 2, false);
+        let ahead = memory.charge(0, 360).unwrap();
+        let refused = memory.charge(0, 1).unwrap_err();
+        assert_eq!((refused.held, refused.left, refused.most), (360, 40, 360));
+        assert!(memory.take_refused() && !memory.take_refused());
+        let mut behind = memory.charge(1, 40).unwrap();
+        assert!(memory.charge(1, 1).is_err());
+        // What it gives back, it can have again.
+        drop(behind.split(30));
+        assert!(memory.charge(0, 1).is_err());
+        behind.merge(memory.charge(1, 30).unwrap());
+        drop((ahead, behind));
+        assert_eq!(memory.held(), 0);
+    }
+
+    #[test]
+    fn a_request_that_never_fits_tells_the_limit_that_would_do() {
+        for (sources, has_state) in [(1, false), (1, true), (2, false), (2, true), (7, true), (65_536, false)] {
+            let memory = Memory::new(Some(1_000), sources, has_state);
+            let refused = memory.charge(0, 10_007).unwrap_err();
+            assert!(refused.asked > refused.most, "{refused:?}");
+            assert!(refused.say("3 rows").contains(&format!("set memory_limit to {} or more", refused.enough)));
+            memory.set_limit(Some(refused.enough));
+            drop(memory.charge(0, 10_007).unwrap());
+            // Less is not enough, but for what the shares lose when they are rounded down.
+            memory.set_limit(refused.enough.checked_sub(8 + 2 * sources));
+            assert!(memory.charge(0, 10_007).is_err() || memory.limit().is_none(), "{sources} {has_state}");
+        }
+    }
+
+    #[test]
+    fn a_closed_source_has_no_share_and_a_limit_can_change() {
+        let memory = Memory::new(Some(400), 2, false);
+        let held = memory.charge(0, 300).unwrap();
+        memory.close(1);
+        memory.close(1);
+        let more = memory.charge(0, 100).unwrap();
+        assert!(memory.charge(0, 1).is_err());
+        memory.set_limit(None);
+        drop(memory.charge(0, 1 << 40).unwrap());
+        memory.set_limit(Some(10));
+        assert!(memory.charge(0, 1).is_err() && memory.is_short());
+        drop((held, more));
+        assert!(memory.charge(0, 10).is_ok());
+    }
+
+    proptest! {
+        /// Whatever sources take and give back, each can have its share, and no more than the limit is held.
+        #[test]
+        fn every_source_can_always_have_its_share(
+            limit in 8_usize..200,
+            sources in 1_usize..5,
+            steps in prop::collection::vec((0_usize..5, 0_usize..60, any::<bool>()), 0..60),
+        ) {
+            let memory = Memory::new(Some(limit), sources, false);
+            let mut charges: Vec<Vec<Charge>> = (0..sources).map(|_| Vec::new()).collect();
+            for (source, bytes, gives) in steps {
+                let source = source % sources;
+                match gives {
+                    true => drop(charges[source].pop()),
+                    false => charges[source].extend(memory.charge(source as u16, bytes).ok()),
+                }
+                prop_assert!(memory.held() <= limit);
+                prop_assert_eq!(memory.held(), charges.iter().flatten().map(Charge::bytes).sum::<usize>());
+                for (source, own) in charges.iter().enumerate() {
+                    let own = own.iter().map(Charge::bytes).sum::<usize>();
+                    let share = limit / SHARED / sources;
+                    prop_assert_eq!(memory.held_by(source as u16), own);
+                    prop_assert!(own >= share || memory.charge(source as u16, share - own).is_ok());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The merge of streams that are read as far as it needs them.
+
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+
+use tidegate_structures::gate::MAX_SOURCES;
+use tidegate_sync::Stop;
+
+use super::{Merge, MergeOptions, MergeStats};
+use crate::background::in_background;
+use crate::columns::time::Bound;
+use crate::results::Next;
+use crate::stream::intake::source::columns;
+use crate::stream::{Operator, Polled, lock};
+use crate::{Error, Result};
+
+/// A stream of record batches.
+pub struct Reader {
+    /// The batches. An error that holds an [`Error`] is passed on as it is.
+    pub batches: Box<dyn RecordBatchReader + Send>,
+    /// Whether a batch may be long in coming, or need what the thread holds that asks for it. A thread of its own reads
+    /// such streams.
+    pub waits: bool,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a stream of ({})", columns(&self.batches.schema()))
+    }
+}
+
+/// Merges sorted streams batch by batch, and holds no more of them than it needs to say what comes next.
+///
+/// Threads may share it. No lock is held while a stream that may wait is asked for a batch, so that such a stream may ask
+/// for [`stats`](Self::stats) or [`close`](Self::close) this.
+#[derive(Debug)]
+pub struct MergeStreams {
+    schema: SchemaRef,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Signalled when streams are to be read, when they have been, and at the end.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    merge: Merge,
+    /// What is left of each stream; nothing of one that is being read.
+    streams: Vec<Option<Reader>>,
+    /// The open streams, those that hold the others back first: each one's watermark and number.
+    behind: BinaryHeap<Reverse<(i64, usize)>>,
+    reading: Reading,
+    /// Whether any stream may wait.
+    waits: bool,
+    /// Whether the thread runs that reads those which may.
+    has_thread: bool,
+    /// Why there is nothing more, until a call has said so.
+    failed: Option<Error>,
+    closed: bool,
+}
+
+/// Who reads the streams that hold the others back.
+#[derive(Debug)]
+enum Reading {
+    Nobody,
+    /// The thread that reads is to read these.
+    Asked(Vec<(usize, Reader)>),
+    /// This thread does.
+    By(ThreadId),
+}
+
+/// What a stream gave, and what is left of it.
+type Given = (usize, Reader, Option<Result<Option<RecordBatch>>>);
+
+impl MergeStreams {
+    /// A merge of `streams` by the column `on`. The rows of each may be out of order by `lateness`.
+    pub fn new(streams: Vec<Reader>, on: &str, lateness: Option<Bound>, threads: usize) -> Result<Self> {
+        let Some(first) = streams.first() else {
+            return Err(Error::argument("streams: expected at least one stream, which gives the result its columns"));
+        };
+        if streams.len() > MAX_SOURCES {
+            let given = streams.len();
+            return Err(Error::argument(format!("streams: expected at most {MAX_SOURCES} streams, got {given}")));
+        }
+        let schema = first.batches.schema();
+        let options = MergeOptions { on: on.to_owned(), sources: streams.len(), lateness, memory_limit: None, threads };
+        let merge = Merge::of(schema, &options, |number| format!("streams[{number}]"))?;
+        for (source, stream) in merge.sources().iter().zip(&streams) {
+            lock(source).check_schema(&stream.batches.schema())?;
+        }
+        let schema = merge.schema().clone();
+        let state = State {
+            merge,
+            behind: (0..streams.len()).map(|number| Reverse((i64::MIN, number))).collect(),
+            waits: streams.iter().any(|stream| stream.waits),
+            streams: streams.into_iter().map(Some).collect(),
+            reading: Reading::Nobody,
+            has_thread: false,
+            failed: None,
+            closed: false,
+        };
+        Ok(MergeStreams { schema, shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) })
+    }
+
+    /// The schema of the merged rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Drops what is held and what is left of the streams; reading fails from now on.
+    pub fn close(&self) {
+        let left = self.shared.state().close();
+        self.shared.changed.notify_all();
+        // Without the lock, for streams may look at this when they go.
+        drop(left);
+    }
+
+    /// Numbers that describe the merge so far.
+    pub fn stats(&self) -> MergeStats {
+        self.shared.state().merge.stats()
+    }
+
+    /// Whether a stream is being read.
+    pub fn is_reading(&self) -> bool {
+        !matches!(self.shared.state().reading, Reading::Nobody)
+    }
+
+    /// What lives as long as this, and as long as a thread of it holds streams, which may be longer.
+    pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
+        let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
+        Arc::downgrade(&shared)
+    }
+
+    /// The next batch, if it comes within `patience`. After a failure the merge is closed.
+    pub fn next_within(&self, patience: Duration) -> Result<Next> {
+        let deadline = Instant::now() + patience;
+        let mut state = self.shared.state();
+        loop {
+            if let Some(error) = state.failed.take() {
+                drop(state);
+                self.close();
+                return Err(error);
+            }
+            match state.merge.poll()? {
+                Polled::Batch(batch) => return Ok(Next::Batch(batch)),
+                Polled::End => return Ok(Next::End),
+                Polled::NotYet => {}
+            }
+            match state.reading {
+                Reading::By(thread) if thread == std::thread::current().id() => return Err(within_itself()),
+                Reading::By(_) | Reading::Asked(_) => {}
+                Reading::Nobody => {
+                    // First, so that no stream is taken where there is no thread to read it.
+                    self.begin(&mut state)?;
+                    let asked = state.lowest();
+                    if asked.iter().all(|(_, stream)| !stream.waits) {
+                        let given = read(asked);
+                        state.take_in(given);
+                        continue;
+                    }
+                    state.reading = Reading::Asked(asked);
+                    self.shared.changed.notify_all();
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Next::NotYet);
+            }
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Starts the thread that reads streams which may wait, if there are any.
+    fn begin(&self, state: &mut State) -> Result<()> {
+        if state.waits && !state.has_thread {
+            let shared = self.shared.clone();
+            in_background(move || read_on(&shared))?;
+            state.has_thread = true;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for MergeStreams {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cold]
+fn within_itself() -> Error {
+    Error::argument(
+        "a stream of this merge asks the merge for its next batch, which comes after the stream's own; read it outside of \
+         the stream",
+    )
+}
+
+impl Shared {
+    /// The state, which is whole between any two statements, so that a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads what is asked for, until the merge is closed or no stream is left.
+fn read_on(shared: &Shared) {
+    loop {
+        let mut state = shared.state();
+        let asked = loop {
+            if state.closed || state.is_read() {
+                state.has_thread = false;
+                return;
+            }
+            if let Reading::Asked(asked) = &mut state.reading {
+                break std::mem::take(asked);
+            }
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        state.reading = Reading::By(std::thread::current().id());
+        drop(state);
+        let given = read(asked);
+        let mut state = shared.state();
+        let left = state.take_in(given);
+        state.reading = Reading::Nobody;
+        drop(state);
+        shared.changed.notify_all();
+        drop(left);
+    }
+}
+
+/// Reads a batch of each stream, up to the first that fails.
+fn read(asked: Vec<(usize, Reader)>) -> Vec<Given> {
+    let mut failed = false;
+    let one = |(number, mut stream): (usize, Reader)| {
+        let batch = (!failed).then(|| {
+            catch_unwind(AssertUnwindSafe(|| stream.batches.next().transpose()))
+                .unwrap_or_else(|panic| Err(ArrowError::ExternalError(Box::new(Error::from_panic(&*panic)))))
+                .map_err(|error| failure(number, error))
+        });
+        failed |= matches!(batch, Some(Err(_)));
+        (number, stream, batch)
+    };
+    asked.into_iter().map(one).collect()
+}
+
+fn failure(number: usize, error: ArrowError) -> Error {
+    let other = |error: String| Error::data(format!("streams[{number}]: reading the Arrow stream failed: {error}"));
+    match error {
+        ArrowError::ExternalError(error) => match error.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(error) => other(error.to_string()),
+        },
+        error => other(error.to_string()),
+    }
+}
+
+impl State {
+    /// Takes the streams that hold the others back.
+    fn lowest(&mut self) -> Vec<(usize, Reader)> {
+        let Reverse((lowest, _)) = *self.behind.peek().expect("a stream that is open holds the others back");
+        let mut asked = Vec::new();
+        while let Some(&Reverse((watermark, number))) = self.behind.peek()
+            && watermark == lowest
+        {
+            self.behind.pop();
+            asked.push((number, self.streams[number].take().expect("it is open")));
+        }
+        asked
+    }
+
+    /// Whether all streams have ended.
+    fn is_read(&self) -> bool {
+        self.behind.is_empty() && matches!(self.reading, Reading::Nobody)
+    }
+
+    /// Takes in what streams gave. Returns those that are not needed any more.
+    fn take_in(&mut self, given: Vec<Given>) -> Vec<Reader> {
+        let mut left = Vec::new();
+        for (number, stream, batch) in given {
+            if self.closed {
+                left.push(stream);
+                continue;
+            }
+            let watermark = match batch {
+                _ if self.failed.is_some() => Ok(None),
+                None => Ok(None),
+                Some(Err(error)) => Err(error),
+                Some(Ok(batch)) => self.push(number, &stream.batches.schema(), batch),
+            };
+            match watermark {
+                Ok(Some(watermark)) => {
+                    self.behind.push(Reverse((watermark, number)));
+                    self.streams[number] = Some(stream);
+                }
+                Ok(None) => left.push(stream),
+                Err(error) => {
+                    self.failed = Some(error);
+                    left.push(stream);
+                }
+            }
+        }
+        left
+    }
+
+    /// Gives a source what its stream gave; the stream's watermark then, or none if it has ended.
+    fn push(&mut self, number: usize, schema: &SchemaRef, batch: Option<RecordBatch>) -> Result<Option<i64>> {
+        let mut source = lock(&self.merge.sources()[number]);
+        let Some(batch) = batch else {
+            source.close();
+            return Ok(None);
+        };
+        source.push(schema, vec![batch], &Stop::default())?;
+        let stats = source.stats();
+        drop(source);
+        if stats.rows_late > 0 {
+            return Err(self.out_of_order(number));
+        }
+        Ok(Some(stats.watermark.unwrap_or(i64::MIN)))
+    }
+
+    fn out_of_order(&self, number: usize) -> Error {
+        match self.merge.first_late() {
+            Some((row, ts, watermark)) => Error::order(format!(
+                "streams[{number}]: row {row} of `{}` is {ts}, after a row that promised nothing below {watermark}; sort \
+                 the stream, raise lateness, or use tidegate.Merge, which sets such rows aside",
+                self.merge.time_name()
+            )),
+            None => Error::bug("a late row was counted and not kept"),
+        }
+    }
+
+    /// Closes the merge, and returns what is left of the streams.
+    fn close(&mut self) -> Vec<Reader> {
+        self.closed = true;
+        self.merge.close();
+        self.behind.clear();
+        let mut left: Vec<Reader> = self.streams.iter_mut().filter_map(Option::take).collect();
+        if let Reading::Asked(asked) = &mut self.reading {
+            left.extend(std::mem::take(asked).into_iter().map(|(_, stream)| stream));
+            self.reading = Reading::Nobody;
+        }
+        left
+    }
+}

@@ -1,0 +1,44 @@
+//! Operators that take rows as they come and hand out results as soon as they are final.
+//!
+//! ```text
+//! source 0 ── push ──▶ reorder ──▶ ┌──────┐
+//! source 1 ── push ──▶ reorder ──▶ │ gate │ ──▶ ready rows in merged order ──▶ the operator ──▶ poll
+//! source 2 ── push ──▶ reorder ──▶ └──────┘
+//! ```
+//!
+//! Sources may be fed by threads of their own. All other work is done by whoever polls, with the operator's threads: a
+//! poll hands out what is final because of the pushes before it, whatever threads there are.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `operator.rs`, `explanation.rs` | the work of an operator in steps; what it says of itself |
+//! | `memory.rs` | the limit, and whose memory it is |
+//! | `intake/` | from a source's rows to what the gate gives |
+//! | `join/`, `aggregate/`, `merge/` | the operators |
+//! | `state/` | rows and keys that are kept, and all of an operator as bytes |
+
+mod aggregate;
+mod explanation;
+mod intake;
+mod join;
+mod memory;
+mod merge;
+mod operator;
+mod state;
+
+pub use aggregate::{AggregateOptions, AggregateStats, OnlineAggregation};
+pub use intake::news::News;
+pub use intake::source::{Source, SourceStats};
+pub use join::{Figure, StreamJoin, StreamJoinStats, StreamOptions};
+pub use memory::Memory;
+pub use merge::streams::{MergeStreams, Reader};
+pub use merge::{Merge, MergeOptions, MergeStats};
+pub use operator::{Operator, Polled, Step};
+
+use parking_lot::{Mutex, MutexGuard};
+pub use tidegate_operators::interval::online::Parallelism;
+
+/// A source, which stays whole if a call panics.
+pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+    source.lock()
+}

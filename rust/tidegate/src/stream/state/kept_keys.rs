@@ -1,0 +1,69 @@
+//! The keys of the rows that a join keeps, where no index is made of them.
+
+use std::collections::VecDeque;
+
+use arrow_array::RecordBatch;
+use tidegate_operators::rows::{NO_KEY, Side};
+
+use super::keys::KeyNumbers;
+use crate::Result;
+use crate::columns::keys::KeyColumn;
+
+/// The numbers of keys, each for as long as a row has it.
+#[derive(Debug)]
+pub(crate) struct KeptKeys {
+    numbers: KeyNumbers,
+    /// The key of each kept row, by its place.
+    kept: [VecDeque<u32>; 2],
+    /// Kept rows of each key, by its number.
+    rows: Vec<u32>,
+}
+
+impl KeptKeys {
+    pub(crate) fn new(columns: Vec<KeyColumn>) -> Self {
+        KeptKeys { numbers: KeyNumbers::new(columns), kept: [VecDeque::new(), VecDeque::new()], rows: Vec::new() }
+    }
+
+    /// Takes in the keys of more rows of a side, and returns them: [`NO_KEY`] for a row that matches nothing.
+    pub(crate) fn push(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
+        let keys = self.numbers.of(side, batch)?;
+        for &key in keys.iter().filter(|&&key| key != NO_KEY) {
+            if self.rows.len() <= key as usize {
+                self.rows.resize((key as usize + 1).next_power_of_two(), 0);
+            }
+            self.rows[key as usize] += 1;
+        }
+        self.kept[side as usize].extend(&keys);
+        Ok(keys)
+    }
+
+    /// The keys of a side's kept rows.
+    pub(crate) fn of_kept(&self, side: Side) -> Vec<u32> {
+        self.kept[side as usize].iter().copied().collect()
+    }
+
+    /// Lets go of the first rows of a side, so that so many are left.
+    pub(crate) fn keep(&mut self, side: Side, rows: usize) {
+        let kept = &mut self.kept[side as usize];
+        let mut silent = Vec::new();
+        for key in kept.drain(..kept.len() - rows).filter(|&key| key != NO_KEY) {
+            self.rows[key as usize] -= 1;
+            if self.rows[key as usize] == 0 {
+                silent.push(key);
+            }
+        }
+        self.numbers.release(&silent);
+    }
+
+    /// Whether the kept rows at these places have equal keys.
+    pub(crate) fn are_equal(&self, left: u32, right: u32) -> bool {
+        let key = self.kept[0][left as usize];
+        key != NO_KEY && key == self.kept[1][right as usize]
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        let of_rows: usize = self.kept.iter().map(VecDeque::capacity).sum();
+        self.numbers.memory() + (of_rows + self.rows.capacity()) * size_of::<u32>()
+    }
+}

@@ -1,0 +1,15 @@
+//! What an operator keeps: rows, keys, and all of it as bytes.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `store.rs` | the kept rows, columns of 8 bytes also row by row |
+//! | `keys.rs`, `kept_keys.rs` | numbers of keys that come and go; those of the rows that are kept |
+//! | `snapshot.rs` | state as bytes |
+//! | `stored_table.rs`, `plain.rs` | tables in it, of which all is read and checked before an operator takes any of it |
+
+pub(crate) mod kept_keys;
+pub(crate) mod keys;
+mod plain;
+pub(crate) mod snapshot;
+pub(crate) mod store;
+mod stored_table;

@@ -1,0 +1,229 @@
+//! The bytes of a snapshot: what they are of, then the state, then a checksum.
+//!
+//! ```text
+//! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before
+//! ```
+//!
+//! Numbers are little-endian; texts, bytes and tables begin with their length. Tables are Arrow IPC streams.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_structures::memory;
+
+use super::stored_table;
+use crate::{Error, Result};
+
+const MAGIC: &[u8] = b"TIDEGATE";
+
+/// More rows than ever come, and few enough to go on counting from.
+const MOST_ROWS: u64 = 1 << 48;
+
+/// The bytes of the smallest table, about.
+pub(crate) const TABLE_BYTES: usize = 64;
+
+/// Rises when older versions cannot read what is written.
+const VERSION: u16 = 1;
+
+/// Writes a snapshot.
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    /// Begins a snapshot of an operator that does what `query` says.
+    pub(crate) fn new(query: &str) -> Self {
+        let mut writer = Writer(MAGIC.to_vec());
+        writer.0.extend(VERSION.to_le_bytes());
+        writer.bytes(query.as_bytes());
+        writer
+    }
+
+    pub(crate) fn flag(&mut self, value: bool) {
+        self.0.push(u8::from(value));
+    }
+
+    pub(crate) fn number(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(crate) fn time(&mut self, value: i64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, value: &[u8]) {
+        memory::reserve(&mut self.0, size_of::<u64>() + value.len());
+        self.number(value.len() as u64);
+        self.0.extend(value);
+    }
+
+    /// Writes which rows have had a match, and of how many from the first on it is settled.
+    pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
+        self.bytes(&matched.iter().map(|&matched| u8::from(matched)).collect::<Vec<_>>());
+        self.number(*settled as u64);
+    }
+
+    /// Writes rows.
+    pub(crate) fn table(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.bytes(&stored_table::write(rows)?);
+        Ok(())
+    }
+
+    /// The whole snapshot.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let checksum = crc32fast::hash(&self.0);
+        self.0.extend(checksum.to_le_bytes());
+        self.0
+    }
+}
+
+/// Reads a snapshot.
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Checks that `snapshot` is whole, and of an operator that does what `query` says.
+    pub(crate) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
+        let Some(rest) = snapshot.strip_prefix(MAGIC) else {
+            return Err(Error::state("these bytes are no snapshot of tidegate: they do not begin like one"));
+        };
+        let Some((version, _)) = rest.split_first_chunk::<2>() else { return Err(damaged("it ends early")) };
+        let version = u16::from_le_bytes(*version);
+        if version != VERSION {
+            return Err(Error::state(format!(
+                "the snapshot has version {version}, but this tidegate reads version {VERSION}; use the tidegate that \
+                 wrote it"
+            )));
+        }
+        let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else { return Err(damaged("it ends early")) };
+        if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
+            return Err(damaged("its checksum does not fit its bytes"));
+        }
+        let mut reader = Reader(&content[MAGIC.len() + size_of::<u16>()..]);
+        let written = String::from_utf8_lossy(reader.bytes()?).into_owned();
+        let differs = written.lines().zip(query.lines()).find(|(written, wanted)| written != wanted);
+        match differs {
+            Some((written, wanted)) => Err(Error::state(format!(
+                "the snapshot is of another query: it has {written}, but this operator has {wanted}"
+            ))),
+            None if written != query => Err(Error::state("the snapshot is of another query")),
+            None => Ok(reader),
+        }
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (taken, rest) =
+            self.0.split_at_checked(len).ok_or_else(|| damaged("a part of it is longer than the whole"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool> {
+        match self.take(1)?[0] {
+            flag @ 0..=1 => Ok(flag == 1),
+            _ => Err(damaged("yes or no is neither")),
+        }
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    /// A number of rows that have come or gone so far.
+    pub(crate) fn rows(&mut self) -> Result<u64> {
+        self.number().and_then(|rows| if rows <= MOST_ROWS { Ok(rows) } else { Err(damaged("no such many rows come")) })
+    }
+
+    /// The number of things that follow, each of `least` bytes or more.
+    pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
+        let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        if count > self.0.len() / least {
+            return Err(damaged("a part of it has more entries than there are bytes"));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn time(&mut self) -> Result<i64> {
+        Ok(self.number()?.cast_signed())
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = self.count(1)?;
+        self.take(len)
+    }
+
+    /// Reads what [`Writer::matched`] wrote of so many rows, if it matters which of them have had a match.
+    pub(crate) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
+        let (matched, settled) = (self.bytes()?, self.number()?);
+        let expected = if matters { rows } else { 0 };
+        if matched.len() != expected || settled > expected as u64 || matched.iter().any(|&byte| byte > 1) {
+            return Err(damaged("it does not say of each row whether it has had a match"));
+        }
+        Ok((matched.iter().map(|&byte| byte == 1).collect(), settled as usize))
+    }
+
+    /// A table, which must have this schema.
+    pub(crate) fn table(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let rows = stored_table::read(self.bytes()?, schema);
+        rows.map_err(|why| damaged(&format!("a table cannot be read: {why}")))
+    }
+
+    /// Checks that all has been read.
+    pub(crate) fn finish(self) -> Result<()> {
+        if self.0.is_empty() { Ok(()) } else { Err(damaged("it goes on behind its end")) }
+    }
+}
+
+/// What is wrong with a snapshot whose checksum fits.
+pub(crate) fn damaged(what: &str) -> Error {
+    Error::state(format!("the snapshot is damaged: {what}; take an older one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_schema::Schema;
+
+    use super::*;
+
+    fn example() -> (RecordBatch, Vec<u8>) {
+        let columns: [(&str, ArrayRef); 2] =
+            [("a", Arc::new(Int64Array::from(vec![1, 2]))), ("b", Arc::new(StringArray::from(vec![Some("x"), None])))];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let mut writer = Writer::new("on: ts\nhow: inner");
+        writer.flag(true);
+        writer.time(i64::MIN);
+        writer.table(&rows.slice(1, 1)).unwrap();
+        (rows, writer.finish())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (rows, snapshot) = example();
+        let mut reader = Reader::new(&snapshot, "on: ts\nhow: inner").unwrap();
+        assert!(reader.flag().unwrap());
+        assert_eq!(reader.time().unwrap(), i64::MIN);
+        assert_eq!(reader.table(&rows.schema()).unwrap(), rows.slice(1, 1));
+        assert!(reader.flag().unwrap_err().is_state());
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let rows = stored_table::batch(&Arc::new(Schema::empty()), Vec::new(), 7).unwrap();
+        let mut writer = Writer::new("");
+        writer.table(&rows).unwrap();
+        let snapshot = writer.finish();
+        assert_eq!(Reader::new(&snapshot, "").unwrap().table(&rows.schema()).unwrap(), rows);
+    }
+
+    #[test]
+    fn every_damage_is_seen() {
+        let (_, snapshot) = example();
+        for at in 0..snapshot.len() {
+            let mut damaged = snapshot.clone();
+            damaged[at] ^= 0x10;
+            assert!(Reader::new(&damaged, "on: ts\nhow: inner").err().unwrap().is_state(), "byte {at}");
+            assert!(Reader::new(&snapshot[..at], "on: ts\nhow: inner").err().unwrap().is_state(), "{at} bytes");
+        }
+        let error = Reader::new(&snapshot, "on: ts\nhow: left").err().unwrap();
+        assert!(error.message().contains("it has how: inner, but this operator has how: left"), "{error}");
+    }
+}

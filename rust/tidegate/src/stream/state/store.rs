@@ -1,0 +1,295 @@
+//! The rows of one side that an operator keeps, as Arrow data.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use arrow_select::take::take_record_batch;
+use tidegate_structures::memory::records::COLUMNS;
+
+use crate::Result;
+use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
+use crate::stream::memory::Charge;
+
+/// So many neighbouring segments are put together: results are gathered from few segments faster than from many, and from
+/// large ones, which lie on huge pages. A row is copied once for each power of this number that there is between the rows
+/// of a push and of a large segment.
+const TOGETHER: usize = 8;
+
+/// Rows of a segment that is not put together with others any more: where all columns have values of fixed width, and
+/// where the bytes of text or lists have to fit one array.
+const LARGE: usize = 1 << 16;
+const LARGE_OF_BYTES: usize = 1 << 13;
+
+/// Memory is given back by copying the rows that stay, where it is no less than this part of theirs: so many rows at most
+/// are copied for one that goes.
+const SPARE: usize = 8;
+
+/// Rows in merged order, numbered from the first ever.
+#[derive(Debug)]
+pub(crate) struct Store {
+    schema: SchemaRef,
+    segments: VecDeque<Segment>,
+    /// Columns whose values are kept row by row, too, some together.
+    records: Vec<(Vec<usize>, Rows)>,
+    /// Rows of a segment that stays as it is.
+    large: usize,
+    /// The number of the oldest row that is needed.
+    first: u64,
+    end: u64,
+}
+
+#[derive(Debug)]
+struct Segment {
+    /// The number of its first row.
+    first: u64,
+    rows: RecordBatch,
+    /// What the rows have been charged, in order.
+    held: Vec<Held>,
+}
+
+/// What neighbouring rows have been charged.
+#[derive(Debug)]
+struct Held {
+    /// Their numbers.
+    rows: Range<u64>,
+    /// What they take of the charge.
+    bytes: usize,
+    /// Shared with other rows that were pushed with them.
+    charge: Arc<Charge>,
+}
+
+impl Held {
+    /// The same for the rows from `first` on; `None` if there are none.
+    fn from(mut self, first: u64) -> Option<Held> {
+        if self.rows.end <= first {
+            return None;
+        }
+        let rows = self.rows.end - self.rows.start;
+        self.rows.start = first.max(self.rows.start);
+        let left = self.rows.end - self.rows.start;
+        self.bytes = (self.bytes as u128 * u128::from(left)).div_ceil(u128::from(rows)) as usize;
+        Some(self)
+    }
+
+    /// What the charge has beside the bytes of these rows, if it is theirs alone.
+    fn surplus(&self) -> usize {
+        if Arc::strong_count(&self.charge) > 1 { 0 } else { self.charge.bytes().saturating_sub(self.bytes) }
+    }
+
+    fn give_back(&mut self) {
+        let surplus = self.surplus();
+        if let Some(charge) = Arc::get_mut(&mut self.charge) {
+            drop(charge.split(surplus));
+        }
+    }
+}
+
+impl Segment {
+    fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.len() as u64
+    }
+}
+
+impl Store {
+    /// A store without rows. Columns of `longs`, which have values of 8 bytes, are kept row by row, too.
+    pub(crate) fn new(schema: SchemaRef, longs: &[usize]) -> Self {
+        let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
+        let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
+        let records = groups(longs).map(|columns| (columns.to_vec(), Rows::new(columns.len()))).collect();
+        Store { schema, segments: VecDeque::new(), records, large, first: 0, end: 0 }
+    }
+
+    /// The bytes of a row that are kept row by row, at most: there is room for twice as many rows.
+    pub(crate) fn record_bytes(longs: &[usize]) -> usize {
+        groups(longs).map(|columns| 2 * Rows::row_bytes(columns.len())).sum()
+    }
+
+    /// Bytes held for what is kept row by row.
+    pub(crate) fn record_memory(&self) -> usize {
+        self.records.iter().map(|(_, rows)| rows.memory()).sum()
+    }
+
+    /// The columns that are kept row by row, too, and the rows that are needed.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (&[usize], &Rows)> {
+        self.records.iter().map(|(columns, rows)| (&columns[..], rows))
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Adds rows behind the others, which take so many bytes of these charges.
+    pub(crate) fn push(&mut self, rows: RecordBatch, charges: Vec<(usize, Arc<Charge>)>) -> Result<()> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        let first = self.end;
+        self.end += rows.num_rows() as u64;
+        let held = charges.into_iter().map(|(bytes, charge)| Held { rows: first..self.end, bytes, charge }).collect();
+        for (columns, records) in &mut self.records {
+            let values: Vec<Buffer> = columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
+            records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
+        }
+        self.segments.push_back(Segment { first, rows, held });
+        while self.is_cut_up() {
+            self.put_together()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the last segments are to become one: not if most of the rows are those of the first of them, which would be
+    /// copied again and again.
+    fn is_cut_up(&self) -> bool {
+        let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
+        let rows = |segment: &Segment| segment.len() - self.gone(segment);
+        let all: usize = self.segments.range(from..).map(rows).sum();
+        let are_small = self.segments.range(from..).all(|segment| segment.len() < self.large);
+        are_small && 2 * rows(&self.segments[from]) <= all
+    }
+
+    /// Makes one segment of the last ones.
+    fn put_together(&mut self) -> Result<()> {
+        let from = self.segments.len() - TOGETHER;
+        let first = self.segments[from].first + self.gone(&self.segments[from]) as u64;
+        let rows = concat_rows(&self.schema, &self.kept().skip(from).collect::<Vec<_>>())?;
+        let held = self.segments.drain(from..).flat_map(|segment| segment.held);
+        let held = held.filter_map(|held| held.from(self.first)).collect();
+        self.segments.push_back(Segment { first, rows, held });
+        Ok(())
+    }
+
+    /// How many rows of a segment are not needed.
+    fn gone(&self, segment: &Segment) -> usize {
+        self.first.saturating_sub(segment.first) as usize
+    }
+
+    /// Gives back memory of the first segment that no needed row takes: that of rows which were dropped, be they of the
+    /// segment or of a push that it has rows of. The rows that stay are copied, unless that is not worth it.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        let first = self.first;
+        let Some(segment) = self.segments.front_mut() else { return Ok(()) };
+        segment.held = std::mem::take(&mut segment.held).into_iter().filter_map(|held| held.from(first)).collect();
+        let gone = first.saturating_sub(segment.first);
+        let surplus: usize = segment.held.iter().map(Held::surplus).sum();
+        let needed: usize = segment.held.iter().map(|held| held.bytes).sum();
+        if surplus == 0 || surplus < needed / SPARE {
+            return Ok(());
+        }
+        let rows = UInt32Array::from_iter_values(gone as u32..segment.len() as u32);
+        segment.rows = take_record_batch(&segment.rows, &rows)?;
+        segment.first += gone;
+        segment.held.iter_mut().for_each(Held::give_back);
+        Ok(())
+    }
+
+    /// Drops rows with smaller numbers, as far as they are in segments of their own.
+    pub(crate) fn drop_before(&mut self, number: u64) {
+        let gone = number.min(self.end) - self.first.min(self.end);
+        self.records.iter_mut().for_each(|(_, rows)| rows.drop_front(gone as usize));
+        self.first = number;
+        while self.segments.front().is_some_and(|segment| segment.end() <= number) {
+            self.segments.pop_front();
+        }
+    }
+
+    /// The rows that are needed.
+    pub(crate) fn rows(&self) -> Result<RecordBatch> {
+        Ok(concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())?)
+    }
+
+    /// The rows that are needed, in pieces.
+    fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
+        self.segments.iter().map(|segment| {
+            let gone = self.gone(segment);
+            segment.rows.slice(gone, segment.len() - gone)
+        })
+    }
+
+    /// A column of the rows that are needed.
+    pub(crate) fn column(&self, column: usize) -> Column {
+        let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
+        Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
+    }
+}
+
+/// The columns that are kept row by row together. One by itself is no worse off where it lies.
+fn groups(longs: &[usize]) -> impl Iterator<Item = &[usize]> {
+    longs.chunks(COLUMNS).filter(|columns| columns.len() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_schema::{DataType, Field, Schema};
+    use arrow_select::concat::concat_batches;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::stream::memory::Memory;
+
+    /// Rows `from..to`, of which some values are null; with text or without.
+    fn rows(from: u64, to: u64, has_text: bool) -> RecordBatch {
+        let numbers = Int64Array::from_iter((from..to).map(|row| (row % 7 != 3).then_some(row as i64)));
+        let mut fields = vec![Field::new("n", DataType::Int64, true)];
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
+        if has_text {
+            fields.push(Field::new("text", DataType::Utf8, true));
+            let texts = (from..to).map(|row| (row % 5 != 0).then(|| "x".repeat(row as usize % 4)));
+            columns.push(Arc::new(StringArray::from_iter(texts)));
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of the schema")
+    }
+
+    #[test]
+    fn memory_of_rows_that_have_left_is_given_back() {
+        let memory = Memory::new(Some(1_000), 1, false);
+        let mut store = Store::new(rows(0, 1, true).schema(), &[]);
+        let charge = Arc::new(memory.charge(0, 400).unwrap());
+        store.push(rows(0, 20, true), vec![(200, charge.clone())]).unwrap();
+        store.push(rows(20, 40, true), vec![(200, charge)]).unwrap();
+        store.drop_before(19);
+        store.shrink().unwrap();
+        assert_eq!(memory.held(), 400, "the other segment's rows are of the same push");
+        store.drop_before(38);
+        store.shrink().unwrap();
+        assert_eq!(memory.held(), 20);
+        assert_eq!(store.rows().unwrap(), concat_batches(store.schema(), [&rows(38, 40, true)]).unwrap());
+        store.drop_before(40);
+        assert_eq!(memory.held(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn oracle_rows_come_back_however_they_are_put_together(
+            pushes in prop::collection::vec((0_u64..40, 0_u64..40), 1..120),
+            has_text in any::<bool>(),
+        ) {
+            let schema = rows(0, 1, has_text).schema();
+            let mut store = Store::new(schema.clone(), &[]);
+            let (mut first, mut end) = (0_u64, 0_u64);
+            for (added, dropped) in pushes {
+                // A slice, so that values do not begin where their memory does.
+                let batch = rows(end.saturating_sub(1), end + added, has_text);
+                let skipped = (end > 0) as usize;
+                store.push(batch.slice(skipped, added as usize), Vec::new()).unwrap();
+                end += added;
+                first = end.min(first + dropped);
+                store.drop_before(first);
+                if added % 2 == 0 {
+                    store.shrink().unwrap();
+                }
+                let expected = concat_batches(&schema, [&rows(first, end, has_text)]).unwrap();
+                prop_assert_eq!(store.rows().unwrap(), expected);
+                prop_assert!(store.segments.len() < TOGETHER * 8, "{} segments", store.segments.len());
+            }
+        }
+    }
+}

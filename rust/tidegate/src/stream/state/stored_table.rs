@@ -1,0 +1,160 @@
+//! Tables in snapshots: an Arrow IPC stream of a schema and one record batch, without dictionaries.
+//!
+//! Whoever reads one knows its schema. So the schema in the stream is passed over, and columns may be nested as deep as
+//! they are; what is read is checked against the schema that is known. Nothing is taken for what a length says before the
+//! bytes are seen to be there.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::read_record_batch;
+use arrow_ipc::writer::StreamWriter;
+use arrow_ipc::{Message, MetadataVersion, root_as_message};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::take::take;
+use tidegate_structures::memory::{self, OutOfMemory};
+
+use super::plain::{children, from_plain, plain_type, to_plain};
+use crate::Result;
+use crate::stream::intake::source::batch_bytes;
+
+/// Before each message: that there is one, and the length of its description.
+const CONTINUES: [u8; 4] = [0xff; 4];
+
+/// The stream of rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and without
+/// dictionaries.
+pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
+    // The rows are copied column by column, then as a stream.
+    memory::check();
+    memory::demand(batch_bytes(rows).saturating_mul(2));
+    let all = UInt32Array::from_iter_values(0..rows.num_rows() as u32);
+    let columns = rows.columns().iter().map(|column| to_plain(&take(column, &all, None)?));
+    let columns = columns.collect::<Result<Vec<_>, ArrowError>>()?;
+    let rows = batch(&plain_schema(&rows.schema()), columns, rows.num_rows())?;
+    let mut stream = StreamWriter::try_new(memory::vec(batch_bytes(&rows)), &rows.schema())?;
+    stream.write(&rows)?;
+    stream.finish()?;
+    Ok(stream.into_inner()?)
+}
+
+/// The rows of a stream; `Err` says what is wrong with it.
+pub(crate) fn read(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String> {
+    memory::check();
+    memory::demand(stream.len());
+    // Some lengths that do not fit each other are met with a panic by arrow-rs.
+    let read = catch_unwind(AssertUnwindSafe(|| read_stream(stream, schema)));
+    read.unwrap_or_else(|panic| match panic.is::<OutOfMemory>() {
+        true => resume_unwind(panic),
+        false => Err("its parts do not fit each other".to_owned()),
+    })
+}
+
+fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String> {
+    let (_, rest) = message(stream)?;
+    let (description, rest) = message(rest)?;
+    let message = root_as_message(description).map_err(|error| error.to_string())?;
+    let length = usize::try_from(message.bodyLength()).ok();
+    let (body, rest) = length.and_then(|length| rest.split_at_checked(length)).ok_or("it ends early")?;
+    if rest != [&CONTINUES[..], &[0; 4]].concat() {
+        return Err("it does not end with its rows".to_owned());
+    }
+    let (plain, none) = (plain_schema(schema), HashMap::new());
+    check(&message, body.len(), &plain)?;
+    let rows = message.header_as_record_batch().ok_or("it has no rows")?;
+    let rows = read_record_batch(&Buffer::from(body), rows, plain, &none, None, &message.version())
+        .map_err(|error| error.to_string())?;
+    let columns = rows.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| from_plain(column, field.data_type())).collect::<Result<_, _>>();
+    columns.and_then(|columns| batch(schema, columns, rows.num_rows())).map_err(|error| error.to_string())
+}
+
+/// The description of the next message, and what follows it.
+fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
+    let rest = stream.strip_prefix(&CONTINUES).ok_or("a message does not begin like one")?;
+    let (length, rest) = rest.split_first_chunk().ok_or("it ends early")?;
+    let length = usize::try_from(i32::from_le_bytes(*length)).ok();
+    length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| "it ends early".to_owned())
+}
+
+/// Whether a record batch is as [`write`] writes those of a schema, and its buffers lie within its body.
+fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
+    let rows = message.header_as_record_batch().ok_or("it has no rows")?;
+    if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
+        return Err("it is compressed, or of another version of Arrow".to_owned());
+    }
+    let buffers = rows.buffers().ok_or("it has no buffers")?;
+    let lies_within = |offset: i64, length: i64| {
+        let end = offset.checked_add(length).and_then(|end| usize::try_from(end).ok());
+        offset >= 0 && length >= 0 && end.is_some_and(|end| end <= body)
+    };
+    if !buffers.iter().all(|buffer| lies_within(buffer.offset(), buffer.length())) {
+        return Err("a buffer ends beyond its rows".to_owned());
+    }
+    let nodes = rows.nodes().ok_or("it has no columns")?;
+    if nodes.len() != schema.fields().iter().map(|field| nodes_of(field.data_type())).sum() {
+        return Err("it has other columns".to_owned());
+    }
+    // Nulls and runs take no bytes of their own.
+    let most = i64::from(i32::MAX).saturating_add(8 * body as i64);
+    let is_length = |length: i64, nulls: i64| (0..=most).contains(&length) && (0..=length).contains(&nulls);
+    if !is_length(rows.length(), 0) || !nodes.iter().all(|node| is_length(node.length(), node.null_count())) {
+        return Err("a column has no such length".to_owned());
+    }
+    let views = rows.variadicBufferCounts();
+    if !views.is_none_or(|views| views.iter().all(|count| (0..=buffers.len() as i64).contains(&count))) {
+        return Err("a column of views has no such number of buffers".to_owned());
+    }
+    Ok(())
+}
+
+/// How many columns a message describes for one of this type, which has others in it.
+fn nodes_of(data_type: &DataType) -> usize {
+    1 + children(data_type).into_iter().map(nodes_of).sum::<usize>()
+}
+
+/// The schema without dictionaries.
+fn plain_schema(schema: &SchemaRef) -> SchemaRef {
+    let plain = |field: &Arc<Field>| Field::clone(field).with_data_type(plain_type(field.data_type()));
+    Arc::new(Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>()))
+}
+
+/// A batch, which may be without columns.
+pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new_with_options(schema.clone(), columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, StringArray};
+
+    use super::*;
+
+    fn rows() -> RecordBatch {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("a", Arc::new(Int64Array::from(vec![1, 2, 3]))),
+            ("b", Arc::new(StringArray::from(vec![Some("x"), None, Some("long")]))),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    #[test]
+    fn no_stream_is_read_beyond_its_bytes() {
+        let (rows, stream) = (rows(), write(&rows()).unwrap());
+        assert_eq!(read(&stream, &rows.schema()).unwrap(), rows);
+        for len in 0..stream.len() {
+            assert!(read(&stream[..len], &rows.schema()).is_err(), "{len} bytes");
+        }
+        for at in 0..stream.len() - 8 {
+            for extreme in [0, 1, u64::MAX, 1 << 31, 1 << 62, i64::MAX.cast_unsigned()] {
+                let mut damaged = stream.clone();
+                damaged[at..at + 8].copy_from_slice(&extreme.to_le_bytes());
+                // Whatever is read can be used.
+                let _ = read(&damaged, &rows.schema()).map(|rows| write(&rows).unwrap());
+            }
+        }
+        assert!(read(&stream, &Arc::new(Schema::new(rows.schema().fields()[..1].to_vec()))).is_err());
+    }
+}
