@@ -16,8 +16,7 @@ use pyo3::types::PyCapsule;
 use tidegate::Error;
 use tidegate_import::Unopened;
 
-use crate::error::raise;
-use crate::input::error;
+use crate::error::{error, raise};
 
 /// The stream of an object with `__arrow_c_stream__`, called `name` in messages.
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {

@@ -52,3 +52,14 @@ pub(crate) fn raise(error: Error) -> PyErr {
         TidegateError::new_err(text)
     }
 }
+
+/// Why the data of the argument `name` was not taken.
+pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
+    use tidegate_import::Error as Failure;
+    let text = format!("{name}: {failure}");
+    match failure {
+        Failure::Malformed { .. } | Failure::NoRows(_) => Error::schema(text),
+        Failure::Released => Error::closed(text),
+        Failure::Producer { .. } => Error::data(text),
+    }
+}

@@ -11,7 +11,7 @@ use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
 use tidegate::{Bound as Duration, Error, Stop, parse_duration};
 use tidegate_import::{Stream, Unopened};
 
-use crate::error::raise;
+use crate::error::{error, raise};
 use crate::reader::{BatchReader, SharedStream, next, this_thread};
 use crate::{capsule, interrupt};
 
@@ -173,17 +173,6 @@ fn own_number() -> Option<u64> {
     }
     let ask = || Python::try_attach(this_thread).and_then(Result::ok);
     NUMBER.with(|number| *number.get_or_init(ask))
-}
-
-/// Why the data of the argument `name` was not taken.
-pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
-    use tidegate_import::Error as Failure;
-    let text = format!("{name}: {failure}");
-    match failure {
-        Failure::Malformed { .. } | Failure::NoRows(_) => Error::schema(text),
-        Failure::Released => Error::closed(text),
-        Failure::Producer { .. } => Error::data(text),
-    }
 }
 
 /// The schema of the same objects, which are not consumed where they tell it without.
