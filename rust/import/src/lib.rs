@@ -4,6 +4,15 @@
 //! every structure is checked first, with integers alone, and arrow-rs reads a copy of the structures that holds only
 //! what was checked. The producer's memory itself cannot be checked: the C interfaces carry no lengths of buffers, so a
 //! pointer to a buffer, and the last offset of a string column, are taken at their word.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `schema.rs` | checks a schema |
+//! | `array.rs` | checks an array, into a copy that arrow-rs reads; `array/buffers.rs` its buffers |
+//! | `stream.rs` | record batches one by one |
+//! | `node.rs` | where in nested data that is, for messages |
 
 mod array;
 mod error;

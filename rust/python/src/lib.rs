@@ -1,4 +1,21 @@
 //! The Python module `tidegate._tidegate`: registration only.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
+//! | `input.rs`, `expression.rs` | arguments, and Arrow data as it is read, without the GIL; expressions |
+//! | `interval_join.rs` | the function `interval_join`; `online.rs` the class `IntervalJoin` |
+//! | `window_join.rs`, `band_join.rs` | the functions of these names, and the classes |
+//! | `join.rs`, `stream_join.rs` | what the functions share; what the classes share |
+//! | `aggregate.rs` | the function `aggregate`; `online_aggregate.rs` the class `Aggregate` |
+//! | `merge.rs` | the function `merge`, and the class `Merge` |
+//! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
+//! | `operator.rs` | what else the classes of operators share |
+//! | `reader.rs` | batches out |
+//! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
+//! | `error.rs` | errors as Python exceptions |
 
 #![deny(unsafe_code)]
 

@@ -16,6 +16,16 @@
 //!
 //! The pairs tested are those of Kang, Naughton and Viglas' three-step procedure; kernels that compare several new rows
 //! with each part of the window are how Teubner and Mueller's handshake join reaches its rates on vector units.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `relation.rs` | what has to hold between two numbers |
+//! | `numbers.rs` | numbers as integers of the same order |
+//! | `window.rs`, `column.rs` | columns of kept rows that are scanned |
+//! | `codes.rs`, `ranges.rs` | codes and bitmaps of them; ranges that match |
+//! | `index.rs` | rows looked up in blocks by value |
 
 mod codes;
 mod column;

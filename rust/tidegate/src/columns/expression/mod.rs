@@ -28,6 +28,15 @@
 //! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names the expression.
 //!   Floats follow IEEE 754. `and` and `or` look at their right side only where the left has not decided, so that
 //!   `right.size != 0 and left.amount / right.size > 2` is safe.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `sql.rs`, `display.rs` | from text and to text |
+//! | `bind.rs`, `bound.rs`, `types.rs` | with the types of two schemas |
+//! | `evaluate.rs`, `compare.rs`, `pattern.rs` | its values |
+//! | `split.rs`, `operands.rs` | the comparisons between the sides |
 
 mod bind;
 mod bound;

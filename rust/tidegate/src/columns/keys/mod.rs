@@ -10,6 +10,14 @@
 //! - *integers*: any other such column: a hash table of integers.
 //! - *bytes*: strings and binaries as they are, anything else and several columns through `arrow-row`'s encoding, in
 //!   which equal keys are equal bytes: a hash table of byte strings.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `types.rs` | which keys can be equal |
+//! | `words.rs`, `bytes.rs` | what they are |
+//! | `numbering.rs` | the hash tables |
 
 mod bytes;
 mod numbering;

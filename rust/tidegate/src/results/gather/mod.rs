@@ -3,6 +3,15 @@
 //! Fixed-width columns, chunked or not, are gathered by our kernels into memory on huge pages: a result is large and fresh,
 //! and its page faults would cost more than the join (see [`tidegate_structures::memory::pages`]). All other columns go
 //! through `arrow-select`.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `column.rs`, `chunks.rs` | one column; those of several chunks |
+//! | `records.rs` | columns of rows far apart |
+//! | `text.rs` | how long texts are together, before they are copied |
+//! | `concat.rs` | batches put together |
 
 mod chunks;
 mod column;
