@@ -20,6 +20,12 @@ LOWEST = {"sync", "import"}
 CAPSULES = RUST / "python" / "src" / "capsule.rs"
 # Beside these, what measures them: no crate uses it, and the tests leave it out.
 BENCHES = "benches"
+# What knows the algorithms of papers by name.
+REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/window/algorithm.rs"}
+# Algorithms of papers beside what they are compared with. This list only gets shorter.
+NOT_IN_PAPERS_YET = {"operators": {"aggregate/online/designs.rs", "band/index/tasks"}}
+# Rooms of a crate that use each other. This list only gets shorter.
+USING_EACH_OTHER: dict[str, set[tuple[str, str]]] = {}
 
 
 def sources(crate: str) -> dict[Path, str]:
@@ -31,6 +37,48 @@ def sources(crate: str) -> dict[Path, str]:
 
 def without_comments(path: Path) -> str:
     return re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+
+
+def without_tests(crate: str) -> dict[str, str]:
+    """The code of a crate without comments and tests, by the path below `src`."""
+    found = {path.relative_to(RUST / crate / "src"): text for path, text in sources(crate).items()}
+    return {
+        path.as_posix(): text.partition("#[cfg(test)]\nmod ")[0]
+        for path, text in found.items()
+        if path.name != "tests.rs" and "tests" not in path.parts
+    }
+
+
+def rooms(crate: str) -> set[str]:
+    """The folders of a crate, at any depth, that are modules, but for those of tests."""
+    src = RUST / crate / "src"
+    found = {path.parent.relative_to(src) for path in src.rglob("mod.rs")}
+    return {path.as_posix() for path in found if "tests" not in path.parts}
+
+
+def beside(crate: str) -> set[str]:
+    """The files beside a crate's `lib.rs`."""
+    return {path.name for path in (RUST / crate / "src").glob("*.rs")} - {"lib.rs"}
+
+
+def module(path: str) -> tuple[str, ...]:
+    *folders, name = path.removesuffix(".rs").split("/")
+    return (*folders,) if name in {"mod", "lib"} else (*folders, name)
+
+
+def arrows(crate: str) -> set[tuple[str, str]]:
+    """Which of the folders and files beside a crate's `lib.rs` names which other."""
+    names = {name.partition("/")[0] for name in rooms(crate)}
+    names |= {name.removesuffix(".rs") for name in beside(crate)}
+    found = set()
+    for path, text in without_tests(crate).items():
+        own = module(path)
+        for match in re.finditer(r"(?<![\w:$])(crate|super(?:::super)*)::(\w+|\{[^;]*?\};)", text):
+            up = match[1].count("super")
+            base = own[: len(own) - up] if up else ()
+            first = re.findall(r"[{,]\s*(\w+)", match[2]) if match[2][0] == "{" else [match[2]]
+            found |= {(own[0], (*base, name)[0]) for name in first if own}
+    return {(one, other) for one, other in found if one != other and {one, other} <= names}
 
 
 def manifest(crate: str) -> dict:
@@ -115,6 +163,50 @@ def test_kernels_know_nothing_of_arrow(crate):
     assert not [name for name in dependencies(crate) if name.startswith("arrow")]
     assert not [path for path, text in sources(crate).items() if re.search(r"\barrow_\w+", text)]
     assert any(name.startswith("arrow") for name in dependencies("tidegate"))
+
+
+@pytest.mark.parametrize("crate", ["structures", "operators", "tidegate", "python"])
+def test_papers_are_named_in_one_file_a_crate(crate):
+    """So that nothing that a default call enters depends on what is there to be compared with."""
+    naming = re.compile(r"(?<!mod )\bpapers\b")
+    found = {path for path, text in without_tests(crate).items() if naming.search(text)}
+    inside = {path for path in without_tests(crate) if path.startswith("papers/")}
+    assert bool(inside) == ("papers" in rooms(crate)) == (crate in {"structures", "operators"})
+    late = NOT_IN_PAPERS_YET.get(crate, set())
+    for name in late:
+        assert any(path.startswith(name) for path in found), f"{name} need not be excused any more"
+    outside = {path for path in found - inside if not path.startswith(tuple(late))}
+    assert outside == ({REGISTRIES[crate]} if crate in REGISTRIES else set())
+
+
+@pytest.mark.parametrize(
+    ("crate", "one"),
+    [
+        ("structures", ("simd", "memory")),
+        ("operators", ("band", "rows")),
+        ("tidegate", ("batch", "query")),
+        ("import", ("array", "node")),
+        ("sync", ("ring", "atomic")),
+        ("python", ("capsule", "error")),
+    ],
+)
+def test_no_two_rooms_use_each_other(crate, one):
+    found = arrows(crate)
+    assert one in found
+    pairs = {(one, other) for one, other in found if one < other and (other, one) in found}
+    assert pairs == USING_EACH_OTHER.get(crate, set())
+
+
+def test_every_room_is_on_the_map():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tables = dict(
+        re.findall(r"^\| `rust/(\w+)/src/` \|.*\n\| --- .*\n((?:\| .*\n)+)", text, re.MULTILINE)
+    )
+    assert {"structures", "operators", "tidegate"} <= tables.keys()
+    assert tables.keys() == {crate for crate in CRATES if rooms(crate)}
+    for crate, table in tables.items():
+        told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+        assert sorted(told) == sorted({f"{room}/" for room in rooms(crate)} | beside(crate))
 
 
 def test_only_the_spark_part_imports_pyspark():
