@@ -41,9 +41,10 @@ test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and
 loom: ## Run the loom models: every interleaving of small cases of what threads share.
 	$(SCRIPTS)/loom.sh
 
-stress: $(VENV)/.tools ## Run the gates under more threads than cores, and they and the module under the sanitizers.
+stress: $(VENV)/.tools ## Run the gates under more threads than cores; gates, module and imports under sanitizers and valgrind.
 	$(SCRIPTS)/stress.sh
 	$(SCRIPTS)/stress_module.sh
+	$(SCRIPTS)/valgrind.sh
 
 fuzz: ## Feed each fuzz target for T seconds: make fuzz T=60; only some: make fuzz T=600 TARGETS="join merge".
 	$(SCRIPTS)/fuzz.sh $(or $(T),60) $(TARGETS)

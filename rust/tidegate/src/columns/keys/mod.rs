@@ -34,6 +34,7 @@ use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 
 use self::bytes::{ByteColumn, RowColumns};
+pub(crate) use self::numbering::grow;
 use self::numbering::{ByteTable, IntegerTable, KeySource, number};
 use self::types::is_bytes;
 pub(crate) use self::types::{common_type, is_word};

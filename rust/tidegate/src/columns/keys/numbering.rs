@@ -85,7 +85,7 @@ const HASHER: FixedState = FixedState::with_seed(0x7469_6465);
 
 /// Makes room for one more key, if there is none.
 #[inline]
-fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
+pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
     if numbers.len() == numbers.capacity() {
         // Twice as many places as now, an eighth of which stay empty, each with a byte beside.
         memory::demand_values::<(N, [u8; 2])>(numbers.capacity().saturating_mul(2));

@@ -7,13 +7,14 @@ use arrow_schema::{SchemaRef, SortOptions};
 use tidegate_operators::aggregate::KeyOrder;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::Side;
+use tidegate_structures::memory;
 
 use crate::batch::aggregate::groups::canonical_values;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::leaf;
 use crate::results::gather::Column;
-use crate::stream::state::keys::KeyNumbers;
+use crate::stream::state::keys::{KeyNumbers, copied};
 use crate::{Error, Result};
 
 /// Nulls come last.
@@ -76,7 +77,7 @@ impl Groups {
 
     /// The number of each row's group, batch after batch.
     pub(crate) fn of(&mut self, batches: &[RecordBatch], driver: &Driver) -> Result<Vec<u32>> {
-        let mut all = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+        let mut all = memory::vec(batches.iter().map(RecordBatch::num_rows).sum());
         let found = self.numbers.of_each(Side::Left, driver, batches)?;
         for ((numbers, may_be_new), rows) in found.into_iter().zip(batches) {
             if may_be_new {
@@ -111,7 +112,7 @@ impl Groups {
         let encoded = self.converter.convert_columns(&columns)?;
         for (&(number, _), key) in fresh.iter().zip(&encoded) {
             self.bytes += key.as_ref().len();
-            self.keys[number as usize] = Some(key.as_ref().into());
+            self.keys[number as usize] = Some(copied(key.as_ref()));
         }
         let mut fresh: Vec<u32> = fresh.iter().map(|&(number, _)| number).collect();
         fresh.sort_unstable_by(|a, b| self.keys[*a as usize].cmp(&self.keys[*b as usize]));

@@ -8,9 +8,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{NO_KEY, Side};
+use tidegate_structures::memory;
 
 use crate::Result;
-use crate::columns::keys::{KeyColumn, SideKeys};
+use crate::columns::keys::{KeyColumn, SideKeys, grow};
 use crate::columns::table::Table;
 
 const HASHER: FixedState = FixedState::with_seed(0);
@@ -178,7 +179,7 @@ impl KeyNumbers {
 impl Numbers {
     /// The number of each row's key, or [`UNKNOWN`].
     fn find(&self, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
-        let mut found = Vec::with_capacity(rows);
+        let mut found = memory::vec(rows);
         match self {
             Numbers::One => found.resize(rows, 0),
             Numbers::Words(table, _) => keys.for_each_word(|key| {
@@ -205,6 +206,7 @@ impl Numbers {
                     let hash = HASHER.hash_one(key);
                     // A row before it may have brought the key.
                     *number = find_word(table, hash, key).unwrap_or_else(|| {
+                        grow(table, known);
                         let number = place(free, known, key);
                         table.insert_unique(hash, (key, number), |&(key, _)| HASHER.hash_one(key));
                         number
@@ -215,7 +217,8 @@ impl Numbers {
                 if let (Some(number), Some(key)) = (next(), key) {
                     let hash = HASHER.hash_one(key);
                     *number = find_bytes(table, known, hash, key).unwrap_or_else(|| {
-                        let number = place(free, known, (hash, key.into()));
+                        grow(table, known);
+                        let number = place(free, known, (hash, copied(key)));
                         table.insert_unique(hash, number, |&number| known[number as usize].0);
                         number
                     });
@@ -250,6 +253,13 @@ fn name(side: Side) -> &'static str {
 /// Bytes that a hash table holds: of eight places it uses seven, and each has a byte beside its value.
 fn table_bytes<T>(table: &HashTable<T>) -> usize {
     table.capacity() / 7 * 8 * (size_of::<T>() + 1)
+}
+
+/// A copy of a key. Many small ones come from the reserve once memory is short, so that each looks whether it is whole.
+pub(crate) fn copied(key: &[u8]) -> Box<[u8]> {
+    memory::check();
+    memory::demand(key.len());
+    key.into()
 }
 
 /// Puts a new key where a former one was, or at the end; its number.
