@@ -27,9 +27,9 @@ from command_line import (
     write,
 )
 from tidegate import TidegateError
-from tidegate.files import Format
-from tidegate.followers import follow
-from tidegate.growing import Stopped
+from tidegate.io.files import Format
+from tidegate.io.followers import follow
+from tidegate.io.growing import Stopped
 
 TRADES_HEAD = "ts,symbol,price\n"
 QUOTES_HEAD = "ts,symbol,bid\n"

@@ -14,7 +14,7 @@ import pytest
 from command_line import PATIENCE, TRADES, read, run, until, write
 from tidegate import Aggregate, agg, aggregate, explain
 from tidegate.cli import feeding
-from tidegate.followers import Piece
+from tidegate.io.followers import Piece
 
 HEAD = "ts,symbol,price\n"
 WINDOWS = ["--on", "ts", "--by", "symbol", "--size", "10s", "--agg", "n=count()"]

@@ -34,9 +34,9 @@ from tidegate.cli import feeding, following
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Output
-from tidegate.files import LEFTOVER_AGE_S, Format, batch_writer, format_of
-from tidegate.followers import Piece, Place
-from tidegate.growing import Mark
+from tidegate.io.files import LEFTOVER_AGE_S, Format, batch_writer, format_of
+from tidegate.io.followers import Piece, Place
+from tidegate.io.growing import Mark
 
 pytestmark = [
     pytest.mark.timeout(180),
@@ -504,7 +504,8 @@ def test_temporary_files_that_a_kill_left_are_removed(folder):
         os.utime(path, (0, path.stat().st_mtime - 2 * LEFTOVER_AGE_S))
     batch = pa.record_batch({"x": pa.array([1])})
     script = (
-        "import sys, time; from tidegate.locks import try_lock; file = open(sys.argv[1], 'rb+')\n"
+        "import sys, time; from tidegate.io.locks import try_lock\n"
+        "file = open(sys.argv[1], 'rb+')\n"
         "assert try_lock(file.fileno()); print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -15,7 +15,7 @@ import pytest
 
 import tidegate
 from command_line import JOIN, PAIRS, QUOTES, TRADES, read, read_pairs, run, shell, write
-from tidegate.files import Format, batch_writer, format_of, open_events
+from tidegate.io.files import Format, batch_writer, format_of, open_events
 
 TABLES = ["trades.parquet", "quotes.parquet"]
 ENDINGS = [".parquet", ".pq", ".csv", ".csv.gz", ".arrow", ".ipc", ".feather", ".arrows"]
@@ -137,7 +137,7 @@ def test_standard_input_can_be_read_just_before_the_end() -> None:
     # An Arrow thread that freed Python's memory during the exit aborted 2 of 5 processes.
     content = pa.BufferOutputStream()
     pq.write_table(TRADES, content)
-    script = "from tidegate.files import *; open_events('-', Format.PARQUET).read(None)"
+    script = "from tidegate.io.files import *; open_events('-', Format.PARQUET).read(None)"
     processes = [
         subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)
     ]
@@ -336,7 +336,7 @@ def test_error_while_writing_leaves_no_file(tmp_path: Path, layout: Format) -> N
 def test_cut_off_parquet_on_standard_output_does_not_look_whole() -> None:
     script = """
 import pyarrow as pa
-from tidegate.files import Format, batch_writer
+from tidegate.io.files import Format, batch_writer
 batch = pa.record_batch({"x": pa.array(range(300_000))})
 with batch_writer("-", Format.PARQUET, batch.schema) as writer:
     writer.write_batch(batch)

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 from hypothesis import given
 
-from tidegate import TidegateError, followers
-from tidegate.files import CSV_PARSING, Format, csv_conversion, reading
+from tidegate import TidegateError
+from tidegate.io import followers
+from tidegate.io.files import CSV_PARSING, Format, csv_conversion, reading
 
 HEAD = b"k,v\na,b\n"
 

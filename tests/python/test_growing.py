@@ -16,8 +16,8 @@ import pytest
 from command_line import run, until
 from following_run import INPUTS, Growing, command, counted, rows_of, stopped, wanted
 from tidegate import StateError, TidegateError
-from tidegate.files import Format
-from tidegate.followers import Piece, Place, follow
+from tidegate.io.files import Format
+from tidegate.io.followers import Piece, Place, follow
 
 pytestmark = [
     pytest.mark.timeout(60),

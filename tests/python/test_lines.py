@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.lines import LineEnds, open_quote
+from tidegate.io.lines import LineEnds, open_quote
 
 
 def ends(text: bytes, size: int) -> list[int]:

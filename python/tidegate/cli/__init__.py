@@ -1,4 +1,14 @@
-"""The command `tidegate`; its libraries are those of the extra `tidegate[cli]`."""
+"""The command `tidegate`; its libraries are those of the extra `tidegate[cli]`.
+
+- `app.py`: the subcommands and their options; `options.py`: options of several subcommands;
+  `texts.py`: the help.
+- `joining.py`, `aggregating.py`, `merging.py`: what the subcommands do; `tables.py`: the files that
+  they do it with; `doctor.py`: the report.
+- `following.py`: joins and aggregates files as they grow; `feeding.py`: the threads that push their
+  rows.
+- `checkpoints.py`: when the state is written; `saved.py`: what a state is, and why no row is lost
+  or doubled.
+"""
 
 import os
 import signal

@@ -10,7 +10,7 @@ import pyarrow as pa
 import tidegate
 from tidegate.agg import Aggregate, Function
 from tidegate.cli.tables import Input, Output
-from tidegate.files import batch_writer
+from tidegate.io.files import batch_writer
 
 FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.IGNORECASE)
 

@@ -42,7 +42,7 @@ from tidegate.cli.options import (
 )
 from tidegate.cli.tables import Input, Output
 from tidegate.cli.texts import AGGREGATE_HELP, BAND_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
-from tidegate.files import STANDARD_STREAM, Format, format_of
+from tidegate.io.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import Closed, Within
 
 # How often a state is written, unless said otherwise.

@@ -14,10 +14,10 @@ from tidegate.cli import saved as states
 from tidegate.cli.feeding import Feeder, Operator
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Input, Output
-from tidegate.files import STANDARD_STREAM, Format, naming, writes_in_place
-from tidegate.followers import Place
-from tidegate.live import Live, Target, live_output
-from tidegate.locks import held
+from tidegate.io.files import STANDARD_STREAM, Format, naming, writes_in_place
+from tidegate.io.followers import Place
+from tidegate.io.live import Live, Target, live_output
+from tidegate.io.locks import held
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 import tidegate
-from tidegate.followers import Follower, Place
-from tidegate.growing import Stopped
+from tidegate.io.followers import Follower, Place
+from tidegate.io.growing import Stopped
 
 # What may be held of a file that is ahead of the others; it waits then.
 HELD_BYTES = 1 << 29

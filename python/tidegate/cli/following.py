@@ -15,9 +15,9 @@ from tidegate.cli import aggregating, joining
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.feeding import PATIENCE_S, Feeder, Operator, Reading
 from tidegate.cli.tables import Input, Output
-from tidegate.followers import Follower, Place, follow
-from tidegate.growing import Stopped
-from tidegate.live import Batches, live_writer
+from tidegate.io.followers import Follower, Place, follow
+from tidegate.io.growing import Stopped
+from tidegate.io.live import Batches, live_writer
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.cli.tables import Input, Output
-from tidegate.files import EventFile, batch_writer
+from tidegate.io.files import EventFile, batch_writer
 from tidegate.types import Closed, How, Within
 
 

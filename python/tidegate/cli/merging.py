@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.cli.tables import Input, Output
-from tidegate.files import EventStream, batch_writer
+from tidegate.io.files import EventStream, batch_writer
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tidegate.files import Format
+from tidegate.io.files import Format
 from tidegate.types import How
 
 Left: TypeAlias = Annotated[

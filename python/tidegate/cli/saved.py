@@ -42,10 +42,10 @@ import pyarrow as pa
 
 from tidegate import StateError
 from tidegate.cli.tables import Input
-from tidegate.files import Format, naming, replaced_whole
-from tidegate.followers import Place
-from tidegate.growing import ANEW, Mark
-from tidegate.live import Parts
+from tidegate.io.files import Format, naming, replaced_whole
+from tidegate.io.followers import Place
+from tidegate.io.growing import ANEW, Mark
+from tidegate.io.live import Parts
 
 MAGIC = b"tidegate-state"
 VERSION = b"1"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tidegate
-from tidegate.files import (
+from tidegate.io.files import (
     STANDARD_STREAM,
     EventFile,
     EventStream,

@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tidegate import TidegateError
-from tidegate.locks import try_lock
+from tidegate.io.locks import try_lock
 
 STANDARD_STREAM = "-"
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tidegate import TidegateError
-from tidegate.files import CSV_PARSING, Format, csv_conversion, reading
-from tidegate.growing import Edges, GrowingFile, Mark
-from tidegate.lines import LineEnds, count_breaks, first_end, open_quote
+from tidegate.io.files import CSV_PARSING, Format, csv_conversion, reading
+from tidegate.io.growing import Edges, GrowingFile, Mark
+from tidegate.io.lines import LineEnds, count_breaks, first_end, open_quote
 
 # How each message of an Arrow stream begins.
 STREAM_HEAD = b"\xff\xff\xff\xff"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate import StateError, TidegateError
-from tidegate.files import STANDARD_STREAM
+from tidegate.io.files import STANDARD_STREAM
 
 # How long a reader sleeps at the end of a file that may yet grow.
 PATIENCE_S = 0.05

@@ -25,7 +25,7 @@ from typing import IO, Any, Protocol, cast
 import pyarrow as pa
 
 from tidegate import StateError, TidegateError
-from tidegate.files import (
+from tidegate.io.files import (
     STANDARD_STREAM,
     BatchWriter,
     Format,
@@ -34,7 +34,7 @@ from tidegate.files import (
     send_to_nowhere,
     sync_folder,
 )
-from tidegate.growing import ANEW, Edges, Mark
+from tidegate.io.growing import ANEW, Edges, Mark
 
 # What ends an Arrow stream.
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
