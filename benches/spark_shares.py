@@ -23,8 +23,10 @@ import w1_spark
 import w2_spark
 import w4_spark
 from spark_costs import cpu_by_name, local_session
-from tidegate.spark import _aggregate, _join, _plan, _whole
-from tidegate.spark._task import on_worker
+from tidegate.spark.driver import join, whole
+from tidegate.spark.plan import aggregate
+from tidegate.spark.plan import join as plan
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.spark._task import Batches
+    from tidegate.spark.worker.task import Batches
 
 # What the tasks that pack are called; the others join or aggregate.
 PACKING = "tidegate_pack"
@@ -87,7 +89,7 @@ def shares(session: SparkSession, query: Callable[[], DataFrame]) -> list[float]
         return on_worker(timed(work, spent[0 if name.startswith(PACKING) else 1]), name)
 
     with ExitStack() as stack:
-        for module in (_aggregate, _join, _plan, _whole):
+        for module in (aggregate, join, plan, whole):
             stack.enter_context(mock.patch.object(module, "on_worker", metered))
         frame = query()
     before = cpu_by_name()

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Changes a Python file of the package in one place at a time, and lists the changes that no test notices:
-# mutants_python.sh spark/_layout.py tests/python/test_spark_layout.py ...
+# mutants_python.sh spark/layout/layout.py tests/python/test_spark_layout.py ...
 # More tests can only find more. Needs mutmut, which it installs; works in a copy, under target/mutants.
 set -euo pipefail
 
 if [[ $# -lt 2 || ! -f python/tidegate/$1 ]]; then
-    echo "usage: $0 FILE TESTS..., FILE being one of python/tidegate, as in spark/_layout.py" >&2
+    echo "usage: $0 FILE TESTS..., FILE being one of python/tidegate, as in spark/layout/layout.py" >&2
     exit 2
 fi
 pip install --quiet mutmut

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from tidegate.spark import _state
-from tidegate.spark._stream_task import Work
+from tidegate.spark.stream import store
+from tidegate.spark.stream.operators import Work
 
 
 def pack(side: int, table: pa.Table) -> Row:
@@ -28,7 +28,7 @@ class Bucket:
 
     def __init__(self, work: Work) -> None:
         self.tester = TwsTester(
-            _state.Processor(work), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
+            store.Processor(work), timeMode="EventTime", eventTimeExtractor=lambda _: 2**62
         )
         self.output: list[Row] = []
 

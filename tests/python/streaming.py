@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import tidegate
 import tidegate.spark
-from tidegate.spark._aggregate_task import in_order
+from tidegate.spark.worker.aggregate import in_order
 
 SCHEMA = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 STORE = {

@@ -23,11 +23,12 @@ from pyspark.sql.types import StructType
 import spark_session
 import tidegate
 import tidegate.spark
-from tidegate.spark import _join, _schema
-from tidegate.spark._layout import Reach, by_key
-from tidegate.spark._plan import Plan
-from tidegate.spark._query import IntervalQuery
-from tidegate.spark._task import on_worker
+from tidegate.spark.driver import join
+from tidegate.spark.layout.layout import Reach, by_key
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import IntervalQuery
+from tidegate.spark.query.schema import arrow
+from tidegate.spark.worker.task import on_worker
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -165,7 +166,7 @@ def test_numbers_of_partitions_change_no_row(spark, sides, partitions, adaptive,
 @pytest.mark.parametrize("adaptive", [True, False])
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_before_spark_4_1_the_partition_number_travels(spark, sides, monkeypatch, how, adaptive):
-    monkeypatch.setattr(_join, "places_rows", lambda: False)
+    monkeypatch.setattr(join, "places_rows", lambda: False)
     query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": how}
     with spark_session.settings(spark, spark__sql__adaptive__enabled=adaptive):
         found = tidegate.spark.interval_join(*sides, **query, parallelism="hybrid", partitions=7)
@@ -253,10 +254,10 @@ def test_hot_keys_are_spread_over_the_partitions(spark, drawn):
 
 
 def test_rows_find_their_partitions_by_hash(spark, monkeypatch):
-    monkeypatch.setattr(_join, "places_rows", lambda: False)
+    monkeypatch.setattr(join, "places_rows", lambda: False)
     layout = by_key(13, "right", Reach.of(0, 0))
     packs = spark.range(1300).selectExpr("cast(id % 13 as int) as partition")
-    placed = _join.in_partitions(packs, layout).withColumn("task", F.spark_partition_id())
+    placed = join.in_partitions(packs, layout).withColumn("task", F.spark_partition_id())
     found = {(row["partition"], row["task"]) for row in placed.collect()}
     assert found == {(number, number) for number in range(13)}
 
@@ -578,12 +579,12 @@ def test_arrow_types_are_those_that_spark_says(spark, zone):
     with spark_session.settings(spark, spark__sql__session__timeZone=zone):
         for kind in (schema, StructType([*schema, *nested])):
             said = spark.createDataFrame([], kind).toArrow().schema
-            assert _schema.arrow(spark, kind).equals(said)
+            assert arrow(spark, kind).equals(said)
 
 
 def test_the_examples_run(spark):
     names = {"spark": spark, "tidegate": tidegate}
-    for module, least in ((tidegate.spark, 5), (tidegate.spark._joins, 10)):
+    for module, least in ((tidegate.spark, 5), (tidegate.spark.joins, 10)):
         results = doctest.testmod(module, extraglobs=names)
         assert results.attempted >= least
         assert results.failed == 0

@@ -16,15 +16,14 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import spark_session
 import tidegate
 import tidegate.spark
-from tidegate.spark import _axis
-from tidegate.spark._axis import TimeAxis
-from tidegate.spark._balance import Sample, by_time
-from tidegate.spark._layout import Reach
-from tidegate.spark._pack import LEFT as LEFT_SIDE
-from tidegate.spark._pack import RIGHT as RIGHT_SIDE
-from tidegate.spark._pack import Packer, unpacked
-from tidegate.spark._plan import Plan
-from tidegate.spark._query import BandQuery
+from tidegate.spark.layout.balance import Sample, by_time
+from tidegate.spark.layout.layout import Reach
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.axis import TimeAxis, of_band
+from tidegate.spark.query.query import BandQuery
+from tidegate.spark.worker.pack import LEFT as LEFT_SIDE
+from tidegate.spark.worker.pack import RIGHT as RIGHT_SIDE
+from tidegate.spark.worker.pack import Packer, unpacked
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -224,7 +223,7 @@ widths = st.one_of(st.none(), st.floats(0, 5), st.floats(0, allow_nan=False))
 def test_no_float_pair_is_out_of_reach(left, right, below, above):
     if below is None and above is None:
         return
-    axis, reach = _axis.of_band((pa.float64(), pa.float64()), below, above)
+    axis, reach = of_band((pa.float64(), pa.float64()), below, above)
     low, high = (axis.integers(pa.array([value]))[0] for value in (left, right))
     is_pair = (below is None or left - right <= below) and (above is None or right - left <= above)
     if is_pair:
@@ -235,7 +234,7 @@ def test_no_float_pair_is_out_of_reach(left, right, below, above):
 
 @given(st.lists(floats, min_size=2, max_size=9), widths)
 def test_floats_keep_their_order(values, below):
-    axis, _ = _axis.of_band((pa.float64(), pa.float64()), below, 1.0)
+    axis, _ = of_band((pa.float64(), pa.float64()), below, 1.0)
     steps = axis.integers(pa.chunked_array([pa.array(sorted(values), pa.float64())]))
     assert steps.tolist() == sorted(steps.tolist())
 

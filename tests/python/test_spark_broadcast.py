@@ -13,11 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import spark_session
 import tidegate
 import tidegate.spark
-from tidegate.spark import _whole
-from tidegate.spark._jobs import described
-from tidegate.spark._layout import LIMIT, Reach
-from tidegate.spark._pack import LEFT, RIGHT
-from tidegate.spark._whole import near
+from tidegate.spark.driver import whole
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.driver.whole import near
+from tidegate.spark.layout.layout import LIMIT, Reach
+from tidegate.spark.worker.pack import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -117,9 +117,9 @@ def test_any_bounds(files, how, lower, upper):
 
 
 def test_a_task_joins_some_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(_whole, "_CHUNK", 100)
+    monkeypatch.setattr(whole, "_CHUNK", 100)
     batches = [pa.RecordBatch.from_pydict({"ts": np.arange(rows)}) for rows in (5, 0, 9, 1, 50, 3)]
-    tables = list(_whole._chunks(iter(batches)))
+    tables = list(whole._chunks(iter(batches)))
     assert [table.num_rows for table in tables] == [14, 51, 3]
     assert pa.concat_tables(tables) == pa.Table.from_batches(batches)
 
@@ -220,11 +220,11 @@ def test_the_limit_is_of_counted_bytes(files, monkeypatch):
     right = TABLES[1]
     exact = 250 * (8 + 8 + 4) + sum(len(name) for name in right["right_name"].to_pylist())
     query = {**NEAR, "how": "left"}
-    monkeypatch.setattr(_whole, "_estimated_bytes", lambda _: 0)
-    monkeypatch.setattr(_whole, "_SURE", -1)
-    monkeypatch.setattr(_whole, "LIMIT", exact)
+    monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
+    monkeypatch.setattr(whole, "_SURE", -1)
+    monkeypatch.setattr(whole, "LIMIT", exact)
     assert "right is sent whole" in explained(files, **query)
-    monkeypatch.setattr(_whole, "LIMIT", exact - 1)
+    monkeypatch.setattr(whole, "LIMIT", exact - 1)
     text = explained(files, **query)
     assert f"because    right has {exact:,} bytes, more than {exact - 1:,} bytes" in text
     assert "partition number" in text
@@ -235,21 +235,21 @@ def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
     exact = right.num_rows * (8 + 8 + 4) + sum(map(len, right["right_name"].to_pylist()))
     query = {**NEAR, "how": "left"}
     with monkeypatch.context() as patched:
-        patched.setattr(_whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
-        patched.setattr(_whole, "LIMIT", exact)
+        patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
+        patched.setattr(whole, "LIMIT", exact)
         assert f"because    right has {exact:,} bytes, at most" in explained(files, **query)
     # Spark was wrong, so that rows were collected in vain.
     for limit in (exact - 1, 100):
-        monkeypatch.setattr(_whole, "LIMIT", limit)
-        monkeypatch.setattr(_whole, "_estimated_bytes", lambda _: 0)
+        monkeypatch.setattr(whole, "LIMIT", limit)
+        monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
         text = explained(files, **query)
         assert f"bytes, more than {limit:,} bytes" in text
         assert "partition number" in text
 
 
 def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):
-    monkeypatch.setattr(_whole, "LIMIT", 100)
-    monkeypatch.setattr(_whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
+    monkeypatch.setattr(whole, "LIMIT", 100)
+    monkeypatch.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
     text = explained(files, **NEAR, how="left")
     assert "because    right has about" in text
     assert "more than 100 bytes" in text
@@ -273,7 +273,7 @@ class Remote:
 
 
 def test_spark_connect_tells_no_size_and_takes_no_description():
-    assert _whole._estimated_bytes(Remote()) == _whole._UNKNOWN
+    assert whole._estimated_bytes(Remote()) == whole._UNKNOWN
     with described(Remote(), "anything"):
         pass
 

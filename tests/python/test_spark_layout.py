@@ -1,4 +1,4 @@
-"""Who gets which row: the halo argument of `tidegate.spark._layout`, checked against brute force.
+"""Who gets which row: the halo argument of `tidegate.spark.layout`, checked against brute force.
 
 No Spark here: the layouts are drawn at random and every pair of rows is tried.
 """
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.spark._balance import Sample, by_time, hybrid
-from tidegate.spark._cycle import Cycle
-from tidegate.spark._layout import LIMIT, Bucket, Layout, Reach, Span, by_key
+from tidegate.spark.layout.balance import Sample, by_time, hybrid
+from tidegate.spark.layout.cycle import Cycle
+from tidegate.spark.layout.layout import LIMIT, Bucket, Layout, Reach, Span, by_key
 
 times = st.lists(st.integers(-50, 50), min_size=0, max_size=30)
 bounds = st.one_of(st.none(), st.integers(-60, 60))

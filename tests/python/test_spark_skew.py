@@ -9,10 +9,10 @@ import pytest
 
 import spark_session
 from tidegate import agg
-from tidegate.spark._aggregate import AggregatePlan
-from tidegate.spark._pack import LEFT, RIGHT
-from tidegate.spark._plan import Plan
-from tidegate.spark._query import BandQuery, IntervalQuery
+from tidegate.spark.plan.aggregate import AggregatePlan
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import BandQuery, IntervalQuery
+from tidegate.spark.worker.pack import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

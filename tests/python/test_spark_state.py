@@ -15,21 +15,21 @@ pytest.importorskip(
 )
 
 from buckets import Bucket, counted, pack, read
-from tidegate.spark import _state, _stream_task
-from tidegate.spark._pack import LEFT, RIGHT
+from tidegate.spark.stream import operators, store
+from tidegate.spark.worker.pack import LEFT, RIGHT
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
 SECOND = 1_000_000
 HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 
-def sides(how: str, lower: int, upper: int, band: int | None = None) -> _stream_task.Sides:
+def sides(how: str, lower: int, upper: int, band: int | None = None) -> operators.Sides:
     width = upper - lower
     function, arguments = "IntervalJoin", {"on": "ts", "lower": lower, "upper": upper}
     if band is not None:
         function = "BandJoin"
         arguments = {"on": "v", "within": band, "time": "ts", "window": (upper, -lower)}
-    return _stream_task.Sides(
+    return operators.Sides(
         function=function,
         arguments={**arguments, "by": "k", "how": how},
         schemas=(SCHEMA, SCHEMA),
@@ -79,7 +79,7 @@ def test_rows_are_those_of_the_join_of_tables(
         if draw.random() < 0.8:
             watermark = max(watermark, now - 6 * SECOND, 0)
         if draw.random() < forgetful:
-            _state._warm.clear()
+            store._warm.clear()
         bucket.batch(watermark, *packs)
     for _ in range(2):
         bucket.batch(max(start, 0) + 1000 * SECOND)
@@ -168,10 +168,10 @@ def test_a_row_without_a_time_is_refused() -> None:
 
 
 def test_joins_that_nobody_asks_for_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    _state._warm.clear()
+    store._warm.clear()
     bucket, other = (Bucket(sides("inner", -5 * SECOND, 0)) for _ in range(2))
     bucket.batch(0, pack(LEFT, one_row(10)))
-    assert len(_state._warm) == 1
-    monkeypatch.setattr(_state, "_IDLE", -1.0)
+    assert len(store._warm) == 1
+    monkeypatch.setattr(store, "_IDLE", -1.0)
     other.batch(0, pack(LEFT, one_row(10)))
-    assert list(_state._warm) == [other.tester.peekValueState("header", 0)[-1]]
+    assert list(store._warm) == [other.tester.peekValueState("header", 0)[-1]]

@@ -18,9 +18,9 @@ pytest.importorskip(
 )
 
 from buckets import Bucket, counted, pack, read
-from tidegate.spark import _state
-from tidegate.spark._aggregate_task import Aggregation, in_order
-from tidegate.spark._stream_task import Windows
+from tidegate.spark.stream import store
+from tidegate.spark.stream.operators import Windows
+from tidegate.spark.worker.aggregate import Aggregation, in_order
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(
@@ -109,7 +109,7 @@ def test_rows_are_those_of_the_aggregation_of_tables(
         if draw.random() < 0.8:
             watermark = max(watermark, now - draw.randrange(2, 8) * SECOND, 0)
         if draw.random() < forgetful:
-            _state._warm.clear()
+            store._warm.clear()
         bucket.batch(watermark, *(pack(1, table) for table in tables))
     for _ in range(2):
         bucket.batch(max(start, 0) + 1000 * SECOND)

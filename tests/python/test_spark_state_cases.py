@@ -13,15 +13,15 @@ pytest.importorskip(
 
 from buckets import Bucket, pack, read
 from test_spark_state import SCHEMA, SECOND, one_row, sides
-from tidegate.spark import _state
-from tidegate.spark._pack import LEFT, RIGHT
+from tidegate.spark.stream import store
+from tidegate.spark.worker.pack import LEFT, RIGHT
 
 # A left row of second 10 pairs with right rows of seconds 5 to 10.
 INNER = sides("inner", -5 * SECOND, 0)
 
 
-def header(bucket: Bucket) -> _state.Header:
-    return _state.Header(*bucket.tester.peekValueState("header", 0))
+def header(bucket: Bucket) -> store.Header:
+    return store.Header(*bucket.tester.peekValueState("header", 0))
 
 
 def timers(bucket: Bucket) -> list[int]:
@@ -31,7 +31,7 @@ def timers(bucket: Bucket) -> list[int]:
 def test_state_of_another_format_is_refused() -> None:
     bucket = Bucket(INNER)
     bucket.batch(0, pack(LEFT, one_row(10)))
-    other = header(bucket)._replace(format=_state._FORMAT - 1)
+    other = header(bucket)._replace(format=store._FORMAT - 1)
     bucket.tester.updateValueState("header", 0, tuple(other))
     with pytest.raises(tidegate.StateError, match="another version of tidegate wrote it"):
         bucket.batch(0, pack(LEFT, one_row(11)))
@@ -46,7 +46,7 @@ def test_a_store_that_lacks_an_entry_is_refused() -> None:
     bucket.tester.updateMapState("entries", 0, kept)
     # The operator that is in memory needs no entry; one that is made anew does.
     bucket.batch(0, pack(LEFT, one_row(13)))
-    _state._warm.clear()
+    store._warm.clear()
     with pytest.raises(tidegate.StateError, match=r"lacks entry 1 of .* entries 0 to 4"):
         bucket.batch(0, pack(LEFT, one_row(14)))
 
@@ -55,11 +55,11 @@ def test_the_header_says_what_the_store_has() -> None:
     bucket = Bucket(INNER)
     bucket.batch(0, pack(LEFT, one_row(10)))
     first = header(bucket)
-    assert first[:5] == (_state._FORMAT, "q", 0, 1, _state._NONE)
+    assert first[:5] == (store._FORMAT, "q", 0, 1, store._NONE)
     assert first.version
     bucket.batch(11 * SECOND, pack(RIGHT, one_row(12)))
     second = header(bucket)
-    assert second[:5] == (_state._FORMAT, "q", 1, 2, 11 * SECOND)
+    assert second[:5] == (store._FORMAT, "q", 1, 2, 11 * SECOND)
     assert second.version != first.version
     assert sorted(bucket.entries) == [(1,)]
 
@@ -98,7 +98,7 @@ def test_an_entry_stays_as_long_as_one_of_its_rows_can_matter(*, forgetful: bool
     bucket.batch(0, pack(LEFT, one_row(12)))
     for watermark, kept in ((15, [(0,), (1,)]), (16, [])):
         if forgetful:
-            _state._warm.clear()
+            store._warm.clear()
         bucket.batch(watermark * SECOND)
         assert sorted(bucket.entries) == kept
     assert bucket.tester.peekValueState("header", 0) is None
@@ -127,19 +127,19 @@ def test_stored_rows_are_the_rows() -> None:
     [rows] = (
         pa.concat_tables([one_row(second) for second in range(500)]).combine_chunks().to_batches()
     )
-    stored = _state._packed(rows)
-    assert _state._unpacked(stored, SCHEMA).equals(rows)
+    stored = store._packed(rows)
+    assert store._unpacked(stored, SCHEMA).equals(rows)
     assert int.from_bytes(stored[:8], "little") == rows.serialize().size
     assert len(stored) < rows.serialize().size / 2
 
 
 @pytest.mark.parametrize(
     ("spark", "ours", "timer"),
-    [(-1, _state._NONE, 1), (0, _state._NONE, 1), (1, 1_000, 2), (1_700, 1_700_000, 1_701)],
+    [(-1, store._NONE, 1), (0, store._NONE, 1), (1, 1_000, 2), (1_700, 1_700_000, 1_701)],
 )
 def test_watermarks_are_microseconds_and_timers_the_next_millisecond(
     spark: int, ours: int, timer: int
 ) -> None:
-    assert _state._micros(spark) == ours
-    assert _state._next_timer(ours) == timer
-    assert _state._next_timer(max(ours, 0) + 999) == max(timer, 1)
+    assert store._micros(spark) == ours
+    assert store._next_timer(ours) == timer
+    assert store._next_timer(max(ours, 0) + 999) == max(timer, 1)

@@ -56,11 +56,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
-from tidegate.spark import _aggregate, _explain, _window
-from tidegate.spark._aggregate import AggregatePlan
-from tidegate.spark._joins import band_join, interval_join, window_join
-from tidegate.spark._plan import Plan
-from tidegate.spark._query import BandQuery, IntervalQuery, Query
+from tidegate.spark.driver.explain import aggregate_described, described
+from tidegate.spark.joins import band_join, interval_join, window_join
+from tidegate.spark.plan.aggregate import AggregatePlan, aggregated
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import BandQuery, IntervalQuery, Query
+from tidegate.spark.query.window import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,8 +70,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
-    from tidegate.spark._balance import Division
-    from tidegate.spark._task import Then
+    from tidegate.spark.layout.balance import Division
+    from tidegate.spark.worker.task import Then
     from tidegate.types import Length
 
 __all__ = ["aggregate", "band_join", "explain", "interval_join", "window_join"]
@@ -183,7 +184,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         parallelism=parallelism,
         late_as=late_as,
     )
-    return _aggregate.aggregated(plan, then, then_schema)
+    return aggregated(plan, then, then_schema)
 
 
 def explain(
@@ -223,15 +224,15 @@ def explain(
         inspect.signature(function).bind(*inputs, **arguments)
     kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
     if function is window_join:
-        kept["lower"], kept["upper"] = _window.bounds(kept.pop("window"))
+        kept["lower"], kept["upper"] = bounds(kept.pop("window"))
     if function in (interval_join, window_join, band_join):
         of_join: Callable[..., Query] = BandQuery.of if function is band_join else IntervalQuery.of
         sides = cast("tuple[DataFrame, DataFrame]", inputs)
         of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
-        return _explain.described(Plan.of(*sides, of_join(**kept), **of_spark))
+        return described(Plan.of(*sides, of_join(**kept), **of_spark))
     if function is aggregate:
         [streams] = inputs
-        return _explain.aggregate_described(AggregatePlan.of(streams, **kept))
+        return aggregate_described(AggregatePlan.of(streams, **kept))
     message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
     message += "tidegate.spark.band_join or "
     message += f"tidegate.spark.aggregate, got {function!r}"

@@ -7,9 +7,9 @@ number of buckets::
     slice    0   1   2   3   4   5   6   7
     bucket   0   1   2   0   1   2   0   1     of three, for the keys of bucket 0
 
-What `_layout` says of pairs and homes holds, for `slice(t)` rises with t. A bucket has slices that
-are far from each other, and a copied row that belongs to several of them once: the pair is found in
-the bucket that the other row is sent to, which it is once. Both sides cannot be copied.
+What `layout.py` says of pairs and homes holds, for `slice(t)` rises with t. A bucket has slices
+that are far from each other, and a copied row that belongs to several of them once: the pair is
+found in the bucket that the other row is sent to, which it is once. Both sides cannot be copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tidegate.spark._layout import LIMIT, Bucket, Copied, Integers, Layout, Reach, Span
+from tidegate.spark.layout.layout import LIMIT, Bucket, Copied, Integers, Layout, Reach, Span
 
 # Widths of the reach that a slice has: a copied row goes to 1 + 1/8 slices on average. Wider ones
 # would leave more buckets idle while a micro-batch has rows of a short time.

@@ -26,15 +26,10 @@ from pyspark.sql.types import (
 
 import tidegate
 from tidegate.agg import Aggregate, Function
-from tidegate.spark import _balance, _bounds, _layout, _stream, _stream_aggregate
-from tidegate.spark._aggregate_task import AggregateTask, Aggregation, Partials
-from tidegate.spark._axis import TimeAxis
-from tidegate.spark._balance import Division, Sample
-from tidegate.spark._input import Input, check_frames, check_keys
-from tidegate.spark._join import in_partitions, outgoing
-from tidegate.spark._layout import Layout, Reach
-from tidegate.spark._pack import PACKS, RIGHT, Packer
-from tidegate.spark._plan import (
+from tidegate.spark.driver.join import in_partitions, outgoing
+from tidegate.spark.layout.balance import Division, Sample, chosen
+from tidegate.spark.layout.layout import Layout, Reach, by_key
+from tidegate.spark.plan.join import (
     DAY,
     FRACTION,
     check_division,
@@ -45,12 +40,19 @@ from tidegate.spark._plan import (
     sampled,
     shuffle_partitions,
 )
-from tidegate.spark._task import on_worker
+from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.query.bounds import steps
+from tidegate.spark.query.input import Input, check_frames, check_keys
+from tidegate.spark.stream.aggregate import aggregated as stream_aggregated
+from tidegate.spark.stream.join import BUCKETS, check_host, check_watermark
+from tidegate.spark.worker.aggregate import AggregateTask, Aggregation, Partials
+from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.spark._task import Then
+    from tidegate.spark.worker.task import Then
     from tidegate.types import Length
 
 # Functions whose partial results combine to the same bits in whichever order they come.
@@ -124,8 +126,8 @@ class AggregatePlan:
                 message += "row of aggregates a session"
                 raise tidegate.TidegateError(message)
             for frame, name in zip(frames, names, strict=True):
-                _stream.check_watermark(frame, name, on)
-            _stream.check_host(frames[0].sparkSession)
+                check_watermark(frame, name, on)
+            check_host(frames[0].sparkSession)
             if parallelism not in ("auto", "key"):
                 message = f"parallelism: windows of streams are divided by key, got {parallelism!r}"
                 message += ": leave it out, or give 'key'"
@@ -205,9 +207,9 @@ class AggregatePlan:
         kind = self.frames[0].schema[self.aggregation.on].dataType
         integers = isinstance(kind, IntegralType)
         unit = None if integers else DAY if self.in_days else 1
-        size = _bounds.steps(cast("Length", self.aggregation.size), unit=unit)
+        size = steps(cast("Length", self.aggregation.size), unit=unit)
         advance = self.aggregation.advance
-        return size, size if advance is None else _bounds.steps(advance, unit=unit)
+        return size, size if advance is None else steps(advance, unit=unit)
 
     @property
     def in_days(self) -> bool:
@@ -221,21 +223,21 @@ class AggregatePlan:
             # All rows of a key go together, since any of them may keep a session open.
             one_group = not self.aggregation.by
             partitions = 1 if one_group else self.partitions or shuffle_partitions(self._session)
-            return _layout.by_key(partitions, "right", Reach.of(0, 0))
+            return by_key(partitions, "right", Reach.of(0, 0))
         size, _ = self.lengths
         # A row is in windows that begin up to so much earlier.
         reach = Reach.of(0, size - 1)
         if self.streams:
-            buckets = (self.partitions or _stream.BUCKETS) if self.aggregation.by else 1
-            return _layout.by_key(buckets, "right", reach)
+            buckets = (self.partitions or BUCKETS) if self.aggregation.by else 1
+            return by_key(buckets, "right", reach)
         if self.parallelism == "key":
             partitions = self.partitions or shuffle_partitions(self._session)
-            return _layout.by_key(partitions, "right", reach)
+            return by_key(partitions, "right", reach)
         sample = self._sample()
         columns, at_once = len(self.sent), cores(self._session)
         partitions = self.partitions or default_partitions(sample.rows, columns, at_once)
         division = self.parallelism if self.aggregation.by else "time"
-        return _balance.chosen(sample, partitions, "right", reach, division)
+        return chosen(sample, partitions, "right", reach, division)
 
     @property
     def _session(self) -> SparkSession:
@@ -291,7 +293,7 @@ def aggregated(
     session = plan.frames[0].sparkSession
     schema, output = outgoing(session, plan.result, then, then_schema, plan.late_as)
     if plan.streams:
-        return _stream_aggregate.aggregated(plan, schema, output)
+        return stream_aggregated(plan, schema, output)
     names, final = plan.names, plan.aggregation
     if plan.sends_slices:
         names, (_, final) = plan.kept, plan.by_slice

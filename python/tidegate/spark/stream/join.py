@@ -1,7 +1,7 @@
 """Streaming DataFrames: one stateful operator, whose state Spark keeps and restores.
 
 Rows travel as in a join of tables, packed by buckets of keys, of which there are as many as
-partitions. What the operator does with a bucket is told in `_state`.
+partitions. What the operator does with a bucket is told in `store.py`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from pyspark.sql import GroupedData
 from pyspark.sql.types import StringType, StructField, StructType
 
 import tidegate
-from tidegate.spark import _schema
-from tidegate.spark._cycle import Cycle
-from tidegate.spark._layout import by_key
-from tidegate.spark._pack import LEFT, NAMES, RIGHT
-from tidegate.spark._stream_task import Sides
-from tidegate.spark._task import on_worker
+from tidegate.spark.layout.cycle import Cycle
+from tidegate.spark.layout.layout import by_key
+from tidegate.spark.query.schema import arrow
+from tidegate.spark.stream.operators import Sides
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from tidegate.spark._layout import Copied, Layout
-    from tidegate.spark._plan import Plan
-    from tidegate.spark._schema import KeyPairs, Origin
-    from tidegate.spark._stream_task import Work
-    from tidegate.spark._task import Batches, Call, Output
+    from tidegate.spark.layout.layout import Copied, Layout
+    from tidegate.spark.plan.join import Plan
+    from tidegate.spark.query.schema import KeyPairs, Origin
+    from tidegate.spark.stream.operators import Work
+    from tidegate.spark.worker.task import Batches, Call, Output
 
 # Buckets of keys if the caller does not say. It must not depend on the cluster, which may be
 # another one when a query is restarted.
@@ -150,7 +150,7 @@ def joined(plan: Plan, call: Call, schema: StructType) -> DataFrame:
     schema = outgoing(schema, late)
     finish = _Finish(
         output=call.output,
-        schema=None if late is None else _schema.arrow(plan.left.sparkSession, schema),
+        schema=None if late is None else arrow(plan.left.sparkSession, schema),
         sides=(plan.columns.left, plan.columns.right),
         origins=plan.columns.origins,
         by=plan.query.by,
@@ -162,7 +162,7 @@ def joined(plan: Plan, call: Call, schema: StructType) -> DataFrame:
 def stateful(packs: DataFrame, work: Work) -> DataFrame:
     """What the stateful operator makes of packs."""
     # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
-    from tidegate.spark._state import OUTPUT, Processor  # noqa: PLC0415
+    from tidegate.spark.stream.store import OUTPUT, Processor  # noqa: PLC0415
 
     buckets = packs.groupBy("partition")
     return buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 import tidegate
-from tidegate.spark import _axis, _bounds, _schema, _window
-from tidegate.spark._axis import Axis, TimeAxis
+from tidegate.spark.query.axis import Axis, TimeAxis, of_band
+from tidegate.spark.query.bounds import reach
+from tidegate.spark.query.schema import pair, pairs
+from tidegate.spark.query.window import bounds
 
 if TYPE_CHECKING:
-    from tidegate.spark._layout import Reach
-    from tidegate.spark._schema import KeyPairs
+    from tidegate.spark.layout.layout import Reach
+    from tidegate.spark.query.schema import KeyPairs
     from tidegate.types import Bound, Closed, Distance, How, KeyNames, Names, Window, Within
 
 _DAY = 86_400_000_000
@@ -99,7 +101,7 @@ class IntervalQuery:
         suffix: str = "_right",
     ) -> IntervalQuery:
         """The query of these arguments."""
-        return cls(_schema.pair(on), _schema.pairs(by), lower, upper, where, how, closed, suffix)
+        return cls(pair(on), pairs(by), lower, upper, where, how, closed, suffix)
 
     @property
     def compared(self) -> KeyPairs:
@@ -134,11 +136,11 @@ class IntervalQuery:
         """The time."""
         days = all(pa.types.is_date(kind) for kind in kinds)
         unit = None if pa.types.is_integer(kinds[0]) else _DAY if days else 1
-        return TimeAxis(days), _bounds.reach(self.lower, self.upper, unit=unit)
+        return TimeAxis(days), reach(self.lower, self.upper, unit=unit)
 
     def reach_in_time(self) -> Reach:
         """The bounds."""
-        return _bounds.reach(self.lower, self.upper, unit=1)
+        return reach(self.lower, self.upper, unit=1)
 
 
 @dataclass(frozen=True)
@@ -179,11 +181,9 @@ class BandQuery:
             raise TypeError(message)
         if window is not None:
             # Refuses windows of rows, which have no order here.
-            _window.bounds(window)
-        times = None if time is None else _schema.pair(time)
-        return cls(
-            _schema.pairs(on, "on"), within, times, window, _schema.pairs(by), where, how, suffix
-        )
+            bounds(window)
+        times = None if time is None else pair(time)
+        return cls(pairs(on, "on"), within, times, window, pairs(by), where, how, suffix)
 
     @property
     def compared(self) -> KeyPairs:
@@ -211,12 +211,12 @@ class BandQuery:
 
     def axis(self, kinds: Kinds) -> tuple[Axis, Reach]:
         """The first band column."""
-        return _axis.of_band(kinds, *self._ends())
+        return of_band(kinds, *self._ends())
 
     def reach_in_time(self) -> Reach:
         """The windows."""
-        lower, upper = (None, None) if self.window is None else _window.bounds(self.window)
-        return _bounds.reach(lower, upper, unit=1)
+        lower, upper = (None, None) if self.window is None else bounds(self.window)
+        return reach(lower, upper, unit=1)
 
     def _ends(self) -> tuple[Distance | None, Distance | None]:
         """How far below and above the left value of the first column the right one may be."""

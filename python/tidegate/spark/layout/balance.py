@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tidegate.spark._layout import LIMIT, Bucket, Copied, Integers, Layout, Reach, Span
+from tidegate.spark.layout.layout import LIMIT, Bucket, Copied, Integers, Layout, Reach, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

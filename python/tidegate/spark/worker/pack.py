@@ -15,8 +15,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidegate.spark._axis import Axis
-    from tidegate.spark._layout import Integers, Layout
+    from tidegate.spark.layout.layout import Integers, Layout
+    from tidegate.spark.query.axis import Axis
 
 # The rows of a pack. Copies are rows outside their home, where a layout must tell them.
 LEFT, RIGHT, LEFT_COPY, RIGHT_COPY = range(4)

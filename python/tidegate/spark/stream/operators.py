@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
-from tidegate.spark._aggregate_task import in_order
-from tidegate.spark._pack import NAMES
-from tidegate.spark._task import threads
+from tidegate.spark.worker.aggregate import in_order
+from tidegate.spark.worker.pack import NAMES
+from tidegate.spark.worker.task import threads
 
 if TYPE_CHECKING:
-    from tidegate.spark._aggregate_task import Aggregation
+    from tidegate.spark.worker.aggregate import Aggregation
 
 # Later than every time.
 _FOREVER = 2**63 - 1

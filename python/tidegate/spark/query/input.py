@@ -28,7 +28,7 @@ import tidegate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.spark._layout import Layout
+    from tidegate.spark.layout.layout import Layout
 
 _FLOATS = (FloatType, DoubleType)
 

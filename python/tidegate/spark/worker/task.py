@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 import tidegate
-from tidegate.spark._pack import LEFT, RIGHT, Pack, unpacked
-from tidegate.spark._query import joined
+from tidegate.spark.query.query import joined
+from tidegate.spark.worker.pack import LEFT, RIGHT, Pack, unpacked
 
 Then = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]
 Batches = Iterator[pa.RecordBatch]

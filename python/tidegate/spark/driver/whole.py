@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
-from tidegate.spark._jobs import described
-from tidegate.spark._pack import LEFT, NAMES, RIGHT
-from tidegate.spark._query import native_schema
-from tidegate.spark._task import on_worker
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.query.query import native_schema
+from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from tidegate.spark._axis import Axis
-    from tidegate.spark._layout import Integers, Reach
-    from tidegate.spark._plan import Plan
-    from tidegate.spark._task import Batches, Call
+    from tidegate.spark.layout.layout import Integers, Reach
+    from tidegate.spark.plan.join import Plan
+    from tidegate.spark.query.axis import Axis
+    from tidegate.spark.worker.task import Batches, Call
 
 # Bytes of a side that is sent whole without being asked for. Each Python worker holds them.
 LIMIT = 1 << 26

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
-from tidegate.spark._axis import TimeAxis
-from tidegate.spark._task import Batches, Output, by_partition, threads
+from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.worker.task import Batches, Output, by_partition, threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate.agg import Aggregate
-    from tidegate.spark._layout import Integers, Layout
-    from tidegate.spark._pack import Pack, Packer
+    from tidegate.spark.layout.layout import Integers, Layout
+    from tidegate.spark.worker.pack import Pack, Packer
     from tidegate.types import Length
 
 # Bytes of rows that are aggregated at a time before they are sent.

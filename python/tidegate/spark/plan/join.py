@@ -15,20 +15,24 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 import tidegate
-from tidegate.spark import _balance, _layout, _schema, _stream, _whole
-from tidegate.spark._balance import Division, Sample
-from tidegate.spark._input import Input, check_frames, check_keys
-from tidegate.spark._jobs import described
-from tidegate.spark._pack import LEFT, NAMES, PACKS, RIGHT, Packer
-from tidegate.spark._query import Query, native_schema
-from tidegate.spark._schema import Origin
-from tidegate.spark._task import on_worker
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.driver.whole import Choice
+from tidegate.spark.driver.whole import chosen as chosen_whole
+from tidegate.spark.layout.balance import Division, Sample, chosen
+from tidegate.spark.layout.layout import by_key
+from tidegate.spark.query.input import Input, check_frames, check_keys
+from tidegate.spark.query.query import Query, native_schema
+from tidegate.spark.query.schema import Origin, arrow, output, spark_schema
+from tidegate.spark.stream.join import check
+from tidegate.spark.stream.join import layout as stream_layout
+from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.spark._axis import Axis
-    from tidegate.spark._layout import Copied, Integers, Layout, Reach
+    from tidegate.spark.layout.layout import Copied, Integers, Layout, Reach
+    from tidegate.spark.query.axis import Axis
 
 Parallelism = Literal["auto", "broadcast", "key", "time", "value", "hybrid"]
 
@@ -73,7 +77,7 @@ class Columns:
         native = native_schema(query, *tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in query.by], NAMES[side])
-        origins = _schema.output(left.columns, right.columns, query.by, query.how, query.suffix)
+        origins = output(left.columns, right.columns, query.by, query.how, query.suffix)
         asked = {name: origins[name] for name in native.names}
         if not asked:
             message = "`columns` is empty: name at least one column of the result"
@@ -84,9 +88,9 @@ class Columns:
         sent_left = [name for name in left.columns if Origin("left", name) in used]
         sent_right = [name for name in right.columns if Origin("right", name) in used]
         # Without the left column of its name, a right column needs no suffix in the native call.
-        pruned = _schema.output(sent_left, sent_right, query.by, query.how, query.suffix)
+        pruned = output(sent_left, sent_right, query.by, query.how, query.suffix)
         native_name = {origin: name for name, origin in pruned.items()}
-        result = _schema.spark_schema(asked, left.schema, right.schema, query.by, query.how)
+        result = spark_schema(asked, left.schema, right.schema, query.by, query.how)
         return cls(
             tables[0].select(sent_left).schema,
             tables[1].select(sent_right).schema,
@@ -124,7 +128,7 @@ def empty(frame: DataFrame, side: str) -> pa.Table:
     if twice:
         message = f"{side}: columns {twice} are there twice: rename or drop one of each"
         raise tidegate.SchemaError(message)
-    return _schema.arrow(frame.sparkSession, frame.schema).empty_table()
+    return arrow(frame.sparkSession, frame.schema).empty_table()
 
 
 def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]:
@@ -210,7 +214,7 @@ class Plan:
             raise tidegate.SchemaError(message)
         plan = cls(query, left, right, sent, partitions, parallelism, late_as)
         if plan.streams:
-            _stream.check(plan)
+            check(plan)
         return plan
 
     @cached_property
@@ -255,9 +259,9 @@ class Plan:
         return how not in ("inner", "right"), how in ("right", "full")
 
     @cached_property
-    def choice(self) -> _whole.Choice:
+    def choice(self) -> Choice:
         """The side that is sent whole. Reading it collects a small side."""
-        return _whole.chosen(self)
+        return chosen_whole(self)
 
     @property
     def cores(self) -> int:
@@ -284,11 +288,11 @@ class Plan:
     def layout(self) -> Layout:
         """The layout. Reading it runs the sampling jobs, unless they are not needed."""
         if self.streams:
-            return _stream.layout(self)
+            return stream_layout(self)
         if self.parallelism == "key":
             partitions = self.partitions or shuffle_partitions(self.left.sparkSession)
             [copied] = self._copied(None)
-            return _layout.by_key(partitions, copied, self.reach)
+            return by_key(partitions, copied, self.reach)
         sample = self._sample()
         columns = max(len(self.columns.left), len(self.columns.right))
         partitions = self.partitions or default_partitions(sample.rows, columns, self.cores)
@@ -298,7 +302,7 @@ class Plan:
         elif self.parallelism == "hybrid":
             division = "hybrid"
         layouts = (
-            _balance.chosen(sample, partitions, copied, self.reach, division)
+            chosen(sample, partitions, copied, self.reach, division)
             for copied in self._copied(sample)
         )
         return min(layouts, key=lambda layout: layout.cost)
@@ -396,4 +400,5 @@ def cores(session: SparkSession) -> int:
 
 
 def shuffle_partitions(session: SparkSession) -> int:
+    """Partitions that Spark shuffles rows into if nobody says how many."""
     return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")

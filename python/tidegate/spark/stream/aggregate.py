@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from tidegate.spark import _bounds, _schema
-from tidegate.spark._stream import Finish, digest, outgoing, stateful
-from tidegate.spark._stream_task import Windows
-from tidegate.spark._task import on_worker
+from tidegate.spark.query.bounds import steps
+from tidegate.spark.query.schema import arrow
+from tidegate.spark.stream.join import Finish, digest, outgoing, stateful
+from tidegate.spark.stream.operators import Windows
+from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from tidegate.spark._aggregate import AggregatePlan
-    from tidegate.spark._task import Output
+    from tidegate.spark.plan.aggregate import AggregatePlan
+    from tidegate.spark.worker.task import Output
 
 
 def aggregated(plan: AggregatePlan, schema: StructType, output: Output) -> DataFrame:
@@ -34,7 +35,7 @@ def aggregated(plan: AggregatePlan, schema: StructType, output: Output) -> DataF
     schema = outgoing(schema, late)
     finish = _Finish(
         output=output,
-        schema=None if late is None else _schema.arrow(plan.frames[0].sparkSession, schema),
+        schema=None if late is None else arrow(plan.frames[0].sparkSession, schema),
         columns=len(plan.sent),
     )
     results = stateful(plan.packed(), windows(plan))
@@ -57,7 +58,7 @@ def windows(plan: AggregatePlan) -> Windows:
         source=plan.source,
         size=plan.lengths[0],
         slice=math.gcd(*plan.lengths),
-        offset=0 if offset is None else _bounds.steps(offset, unit=1),
+        offset=0 if offset is None else steps(offset, unit=1),
         query=digest("aggregate", plan.layout.partitions, len(plan.frames), schema, arguments),
         keeps_late=plan.late_as is not None,
     )

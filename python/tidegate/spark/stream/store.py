@@ -9,7 +9,7 @@ was not committed, or another worker has had the bucket since. An operator that 
 anew, fed with the bucket's entries and advanced to the header's watermark; what it finds up to
 there has come out before.
 
-Which operator it is, and what it stores of its rows, is told in `_stream_task`.
+Which operator it is, and what it stores of its rows, is told in `operators.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate
-from tidegate.spark._task import loader
+from tidegate.spark.worker.task import loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TimerValues,
     )
 
-    from tidegate.spark._stream_task import Operator, Work
+    from tidegate.spark.stream.operators import Operator, Work
 
 # What comes out of a bucket: record batches of results, or of rows of a side that were late.
 OUTPUT = "late tinyint, rows binary"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegate.spark import _join, _window
-from tidegate.spark._plan import Plan
-from tidegate.spark._query import BandQuery, IntervalQuery
+from tidegate.spark.driver.join import joined
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import BandQuery, IntervalQuery
+from tidegate.spark.query.window import bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
-    from tidegate.spark._task import Then
+    from tidegate.spark.worker.task import Then
     from tidegate.types import Bound, Closed, How, KeyNames, Names, Window, Within
 
 
@@ -121,7 +122,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         parallelism=parallelism,
         late_as=late_as,
     )
-    return _join.joined(plan, then, then_schema)
+    return joined(plan, then, then_schema)
 
 
 def window_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
@@ -191,7 +192,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         tidegate.TidegateError: A window is negative or counts rows; else as for `interval_join`.
         TypeError: A window is of another type.
     """
-    lower, upper = _window.bounds(window)
+    lower, upper = bounds(window)
     return interval_join(
         left_df,
         right_df,
@@ -304,4 +305,4 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         parallelism=parallelism,
         late_as=late_as,
     )
-    return _join.joined(plan, then, then_schema)
+    return joined(plan, then, then_schema)

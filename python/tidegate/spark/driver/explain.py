@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tidegate
-from tidegate.spark._cycle import WIDTHS, Cycle
-from tidegate.spark._join import places_rows
-from tidegate.spark._pack import NAMES
-from tidegate.spark._plan import empty
+from tidegate.spark.driver.join import places_rows
+from tidegate.spark.layout.cycle import WIDTHS, Cycle
+from tidegate.spark.plan.join import empty
+from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
-    from tidegate.spark._aggregate import AggregatePlan
-    from tidegate.spark._layout import Layout
-    from tidegate.spark._plan import Plan
-    from tidegate.spark._whole import Whole
+    from tidegate.spark.driver.whole import Whole
+    from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.plan.aggregate import AggregatePlan
+    from tidegate.spark.plan.join import Plan
 
 
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"

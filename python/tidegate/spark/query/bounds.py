@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tidegate
-from tidegate.spark._layout import Reach
+from tidegate.spark.layout.layout import Reach
 
 if TYPE_CHECKING:
     from tidegate.types import Bound, Length

@@ -8,16 +8,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
-from tidegate.spark import _schema, _stream, _whole
-from tidegate.spark._pack import LEFT, RIGHT
-from tidegate.spark._task import Call, Output, Task, Then, on_worker
+from tidegate.spark.driver.whole import joined as whole_joined
+from tidegate.spark.query.schema import arrow, struct
+from tidegate.spark.stream.join import joined as stream_joined
+from tidegate.spark.worker.pack import LEFT, RIGHT
+from tidegate.spark.worker.task import Call, Output, Task, Then, on_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from tidegate.spark._layout import Layout
-    from tidegate.spark._plan import Plan
+    from tidegate.spark.layout.layout import Layout
+    from tidegate.spark.plan.join import Plan
 
 
 def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:
@@ -27,10 +29,10 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
     call = Call(plan.query.function, arguments, output)
     if plan.streams:
-        return _stream.joined(plan, call, schema)
+        return stream_joined(plan, call, schema)
     whole = plan.choice.whole
     if whole is not None:
-        return _whole.joined(plan, whole, call, schema)
+        return whole_joined(plan, whole, call, schema)
     home = _home_names(plan) if plan.layout.reports_at_home else None
     task = Task((plan.columns.left, plan.columns.right), home, call)
     packs = plan.packed(LEFT).union(plan.packed(RIGHT))
@@ -59,8 +61,8 @@ def outgoing(
     if not callable(then):
         message = f"then: expected a function of a pyarrow.RecordBatch, got {then!r}"
         raise TypeError(message)
-    schema = _schema.struct(session, then_schema)
-    return schema, Output(names, then, _schema.arrow(session, schema))
+    schema = struct(session, then_schema)
+    return schema, Output(names, then, arrow(session, schema))
 
 
 def in_partitions(packs: DataFrame, layout: Layout) -> DataFrame:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.spark import _bounds
-from tidegate.spark._layout import LIMIT, Reach
+from tidegate.spark.layout.layout import LIMIT, Reach
+from tidegate.spark.query.bounds import reach
 
 if TYPE_CHECKING:
     from tidegate.types import Bound, Distance
@@ -101,9 +101,7 @@ def of_band(
     if any(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in kinds):
         days = all(pa.types.is_date(kind) for kind in kinds)
         unit = _DAY if days else 1
-        low, high = (
-            _bounds.reach(None, cast("Bound", end), unit=unit).upper for end in (below, above)
-        )
+        low, high = (reach(None, cast("Bound", end), unit=unit).upper for end in (below, above))
         return TimeAxis(days), Reach.of(None if low is None else -low, high)
     if any(pa.types.is_floating(kind) for kind in kinds):
         return _of_floats(_as_float(below), _as_float(above))
