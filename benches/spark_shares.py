@@ -23,9 +23,9 @@ import w1_spark
 import w2_spark
 import w4_spark
 from spark_costs import cpu_by_name, local_session
-from tidegate.spark.driver import join, whole
-from tidegate.spark.plan import aggregate
-from tidegate.spark.plan import join as plan
+from tidegate.spark.driver import aggregate, join, whole
+from tidegate.spark.plan import aggregate as aggregate_plan
+from tidegate.spark.plan import join as join_plan
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def shares(session: SparkSession, query: Callable[[], DataFrame]) -> list[float]
         return on_worker(timed(work, spent[0 if name.startswith(PACKING) else 1]), name)
 
     with ExitStack() as stack:
-        for module in (aggregate, join, plan, whole):
+        for module in (aggregate, aggregate_plan, join, join_plan, whole):
             stack.enter_context(mock.patch.object(module, "on_worker", metered))
         frame = query()
     before = cpu_by_name()

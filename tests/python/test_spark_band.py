@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import spark_session
 import tidegate
 import tidegate.spark
+from tidegate.spark.driver import division
 from tidegate.spark.layout.balance import Sample, by_time
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.join import Plan
@@ -161,8 +162,9 @@ def test_a_value_with_half_of_the_rows_makes_no_task(spark, how):
     frames = [spark.createDataFrame(table) for table in tables]
     query = {"on": "x", "within": 200, "how": how}
     plan = Plan.of(*frames, BandQuery.of(**query), partitions=8, parallelism="value")
-    assert plan.layout.has_pieces
-    assert plan.layout.fullest <= 1.5 * plan.layout.sent / plan.layout.partitions
+    layout = division.of_join(plan)
+    assert layout.has_pieces
+    assert layout.fullest <= 1.5 * layout.sent / layout.partitions
     found = tidegate.spark.band_join(*frames, **query, partitions=8, parallelism="value")
     same(found, *tables, **query)
     # It is so in the tasks, too: none joins half of the rows.

@@ -9,6 +9,7 @@ import pytest
 
 import spark_session
 from tidegate import agg
+from tidegate.spark.driver import division
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import BandQuery, IntervalQuery
@@ -62,6 +63,11 @@ def share(packs) -> float:
     return rows.max() / rows.mean()
 
 
+def packs(plan: Plan):
+    layout = division.of_join(plan)
+    return plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
+
+
 JOINS = {
     "interval join": IntervalQuery.of(on="ts", by="k", lower="-100ms", upper="100ms"),
     "interval join without a key": IntervalQuery.of(on="ts", lower="-1ms", upper="1ms"),
@@ -75,17 +81,17 @@ JOINS = {
 @pytest.mark.parametrize("join", JOINS)
 def test_tasks_of_joins_are_even(sides, join):
     plan = Plan.of(*sides, JOINS[join], partitions=PARTITIONS)
-    assert share(plan.packed(LEFT).union(plan.packed(RIGHT))) <= MOST
+    assert share(packs(plan)) <= MOST
 
 
 @pytest.mark.parametrize("by", ["k", None], ids=["with a key", "without"])
 def test_tasks_of_aggregations_are_even(sides, by):
     windows = {"size": "1s", "advance": "500ms", "aggs": {"mean": agg.mean("x")}}
     plan = AggregatePlan.of(sides, on="ts", by=by, **windows, partitions=PARTITIONS)
-    assert share(plan.packed()) <= MOST
+    assert share(plan.packed(division.of_aggregation(plan))) <= MOST
 
 
 @pytest.mark.parametrize("join", ["interval join", "window join"])
 def test_buckets_of_keys_alone_are_not(sides, join):
     plan = Plan.of(*sides, JOINS[join], partitions=PARTITIONS, parallelism="key")
-    assert share(plan.packed(LEFT).union(plan.packed(RIGHT))) > MOST
+    assert share(packs(plan)) > MOST

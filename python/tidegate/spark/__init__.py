@@ -56,9 +56,10 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
+from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
 from tidegate.spark.joins import band_join, interval_join, window_join
-from tidegate.spark.plan.aggregate import AggregatePlan, aggregated
+from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import BandQuery, IntervalQuery, Query
 from tidegate.spark.query.window import bounds

@@ -1,7 +1,9 @@
 """What the driver does when a join or an aggregation is called.
 
-- `join.py`: chooses the way of a join, and puts it together.
+- `join.py`, `aggregate.py`: the result as a DataFrame.
+- `route.py`: whether a side is sent whole, rows are shuffled, or streams are joined.
 - `whole.py`: a small side, collected once and sent whole to every task.
-- `explain.py`: the text that tells how rows are divided and sent.
+- `division.py`: samples of rows, and the layout that suits them.
+- `explain.py`: the text that tells the route.
 - `jobs.py`: what Spark's own pages call our jobs.
 """

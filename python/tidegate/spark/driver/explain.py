@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import tidegate
 from tidegate.spark.driver.join import places_rows
+from tidegate.spark.driver.route import Broadcast, Streamed, of_aggregation, of_join
 from tidegate.spark.layout.cycle import WIDTHS, Cycle
-from tidegate.spark.plan.join import empty
+from tidegate.spark.plan.checks import empty
 from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
@@ -32,16 +33,19 @@ def described(plan: Plan) -> str:
     )
     sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [native, "  sent       left {}; right {}".format(*sent)]
-    if plan.streams:
-        return "\n".join([*lines, *_streamed(plan)])
-    whole = plan.choice.whole
-    lines += _shuffled(plan.layout, plan.query.divided) if whole is None else _broadcast(whole)
-    return "\n".join([*lines, f"  because    {plan.choice.reason}"])
+    way = of_join(plan)
+    if isinstance(way, Streamed):
+        return "\n".join([*lines, *_streamed(plan, way.layout)])
+    if isinstance(way, Broadcast):
+        lines += _broadcast(way.whole)
+    else:
+        lines += _shuffled(way.layout, plan.query.divided)
+    return "\n".join([*lines, f"  because    {way.reason}"])
 
 
-def _streamed(plan: Plan) -> list[str]:
+def _streamed(plan: Plan, layout: Layout) -> list[str]:
     return [
-        f"  divided    {_division(plan.layout, plan.query.divided)}",
+        f"  divided    {_division(layout, plan.query.divided)}",
         f"  kept       {_STORES}",
         "  comes      once the watermark of the batch has passed the later row of a pair",
         f"  late rows  {_late(plan.late_as)}",
@@ -74,17 +78,18 @@ def aggregate_described(plan: AggregatePlan) -> str:
     what = f"rows, for {why}"
     if plan.combines:
         what = "aggregates by slice of time and key, made where the rows are read"
-    if plan.streams:
-        return "\n".join([native, *_streamed_windows(plan)])
+    way = of_aggregation(plan)
+    if isinstance(way, Streamed):
+        return "\n".join([native, *_streamed_windows(plan, way.layout)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
-    return "\n".join([native, sent, *_shuffled(plan.layout)])
+    return "\n".join([native, sent, *_shuffled(way.layout)])
 
 
-def _streamed_windows(plan: AggregatePlan) -> list[str]:
+def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
     what = "aggregates by slice of time and key" if plan.combines else "rows"
     return [
         f"  sent       rows: {', '.join(plan.sent)}",
-        f"  divided    {_division(plan.layout, 'time')}",
+        f"  divided    {_division(layout, 'time')}",
         f"  kept       {what}, {_STORES}",
         "  comes      once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
+from tidegate.spark.driver.route import Broadcast, Streamed, of_join
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.query.schema import arrow, struct
 from tidegate.spark.stream.join import joined as stream_joined
@@ -28,15 +29,16 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     schema, output = outgoing(session, plan.columns.result, then, then_schema, plan.late_as)
     arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
     call = Call(plan.query.function, arguments, output)
-    if plan.streams:
-        return stream_joined(plan, call, schema)
-    whole = plan.choice.whole
-    if whole is not None:
-        return whole_joined(plan, whole, call, schema)
-    home = _home_names(plan) if plan.layout.reports_at_home else None
+    way = of_join(plan)
+    if isinstance(way, Streamed):
+        return stream_joined(plan, way.layout, call, schema)
+    if isinstance(way, Broadcast):
+        return whole_joined(plan, way.whole, call, schema)
+    layout = way.layout
+    home = _home_names(plan) if layout.reports_at_home else None
     task = Task((plan.columns.left, plan.columns.right), home, call)
-    packs = plan.packed(LEFT).union(plan.packed(RIGHT))
-    placed = in_partitions(packs, plan.layout)
+    packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
+    placed = in_partitions(packs, layout)
     return placed.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
+from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.query.query import native_schema
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
@@ -192,7 +193,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
     )
     rows = other.frame if plan.keeps[1 - whole.side] else other.without_unmatchable()
     # Every task prepares the whole side for itself.
-    tasks = plan.partitions or _TASKS * plan.cores
+    tasks = plan.partitions or _TASKS * cores(session)
     return rows.coalesce(tasks).mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 

@@ -1,5 +1,7 @@
-"""A call whose arguments have been checked against the schemas of its DataFrames.
+"""A call whose arguments have been checked against the schemas. No row is read for it.
 
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
+- `streams.py`: what streams need of their DataFrames and their session.
+- `checks.py`: checks of arguments that both plans have.
 """

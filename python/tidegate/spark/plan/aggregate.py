@@ -1,4 +1,4 @@
-"""An aggregation as a DataFrame: rows, or partial aggregates of them, in one shuffle."""
+"""The plan of an aggregation: its arguments, and what travels. Making one reads no rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, cast, get_args
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -26,34 +25,22 @@ from pyspark.sql.types import (
 
 import tidegate
 from tidegate.agg import Aggregate, Function
-from tidegate.spark.driver.join import in_partitions, outgoing
-from tidegate.spark.layout.balance import Division, Sample, chosen
-from tidegate.spark.layout.layout import Layout, Reach, by_key
-from tidegate.spark.plan.join import (
-    DAY,
-    FRACTION,
-    check_division,
-    check_late_as,
-    cores,
-    default_partitions,
-    empty,
-    sampled,
-    shuffle_partitions,
-)
+from tidegate.spark.layout.balance import Division
+from tidegate.spark.layout.layout import Reach
+from tidegate.spark.plan.checks import check_division, check_late_as, empty
+from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.bounds import steps
 from tidegate.spark.query.input import Input, check_frames, check_keys
-from tidegate.spark.stream.aggregate import aggregated as stream_aggregated
-from tidegate.spark.stream.join import BUCKETS, check_host, check_watermark
-from tidegate.spark.worker.aggregate import AggregateTask, Aggregation, Partials
+from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tidegate.spark.worker.task import Then
+    from tidegate.spark.layout.layout import Layout
     from tidegate.types import Length
+
+DAY = 86_400_000_000
 
 # Functions whose partial results combine to the same bits in whichever order they come.
 _COMBINED: dict[str, Function] = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
@@ -178,10 +165,9 @@ class AggregatePlan:
             return rows
         return rows.append_column(self.source, pa.array([], pa.int16()))
 
-    @property
-    def owner(self) -> str | None:
+    def owner(self, layout: Layout) -> str | None:
         """A column for the bucket of a key, where windows have to be told from those of others."""
-        told = self.layout.is_cut and len(self.layout.buckets) > 1
+        told = layout.is_cut and len(layout.buckets) > 1
         return self._free_name("bucket") if told else None
 
     def _free_name(self, name: str) -> str:
@@ -216,47 +202,29 @@ class AggregatePlan:
         """Whether all times are dates."""
         return isinstance(self.frames[0].schema[self.aggregation.on].dataType, DateType)
 
-    @cached_property
-    def layout(self) -> Layout:
-        """The layout. Reading it runs the sampling job, unless it is not needed."""
-        if self.aggregation.session is not None:
-            # All rows of a key go together, since any of them may keep a session open.
-            one_group = not self.aggregation.by
-            partitions = 1 if one_group else self.partitions or shuffle_partitions(self._session)
-            return by_key(partitions, "right", Reach.of(0, 0))
-        size, _ = self.lengths
-        # A row is in windows that begin up to so much earlier.
-        reach = Reach.of(0, size - 1)
-        if self.streams:
-            buckets = (self.partitions or BUCKETS) if self.aggregation.by else 1
-            return by_key(buckets, "right", reach)
-        if self.parallelism == "key":
-            partitions = self.partitions or shuffle_partitions(self._session)
-            return by_key(partitions, "right", reach)
-        sample = self._sample()
-        columns, at_once = len(self.sent), cores(self._session)
-        partitions = self.partitions or default_partitions(sample.rows, columns, at_once)
-        division = self.parallelism if self.aggregation.by else "time"
-        return chosen(sample, partitions, "right", reach, division)
-
     @property
-    def _session(self) -> SparkSession:
-        return self.frames[0].sparkSession
+    def reach(self) -> Reach:
+        """How long before a row the windows begin that it is in."""
+        if self.aggregation.session is not None:
+            return Reach.of(0, 0)
+        size, _ = self.lengths
+        return Reach.of(0, size - 1)
 
     @property
     def sends_slices(self) -> bool:
         """Whether rows travel as aggregates of slices; of streams, some rows may be late."""
         return self.combines and not self.streams
 
-    def packed(self) -> DataFrame:
-        """What travels as packs, each for a partition."""
-        buckets, rows = len(self.layout.buckets), self.input.frame
+    def packed(self, layout: Layout) -> DataFrame:
+        """What travels as packs, each for a partition of the layout."""
+        buckets, rows = len(layout.buckets), self.input.frame
+        owner = self.owner(layout)
         if buckets > 1:
             bucket = F.pmod(self.input.key_hash(self.input), F.lit(buckets)).cast("int")
-            more = () if self.owner is None else (self.owner,)
+            more = () if owner is None else (owner,)
             rows = rows.select("*", *(bucket.alias(name) for name in (*more, "bucket")))
         extra = 1 if buckets > 1 else 0
-        packer = Packer(self.layout, RIGHT, self.input.on, TimeAxis(self.in_days), extra)
+        packer = Packer(layout, RIGHT, self.input.on, TimeAxis(self.in_days), extra)
         if not self.sends_slices:
             return rows.mapInArrow(on_worker(packer.run, "tidegate_pack_rows"), PACKS)
         slices, _ = self.by_slice
@@ -274,43 +242,6 @@ class AggregatePlan:
             replace(query, size=math.gcd(*self.lengths), advance=None),
             replace(query, on="window_start", aggs=merged, where=None),
         )
-
-    def _sample(self) -> Sample:
-        """Keys and times of rows, as the right side of a join whose left rows are windows."""
-        rows = self.input
-        key = rows.key_hash(rows) if rows.by else F.lit(0).cast("long")
-        drawn = rows.frame.sample(fraction=FRACTION, seed=0)
-        found, weight = sampled(drawn.select(key.alias("hash"), rows.value.alias("time")))
-        none = np.array([], np.int64)
-        times = TimeAxis(self.in_days).integers(found.column("time"))
-        return Sample(none, none, found.column("hash").to_numpy(), times, weight)
-
-
-def aggregated(
-    plan: AggregatePlan, then: Then | None, then_schema: StructType | str | None
-) -> DataFrame:
-    """The aggregation as a DataFrame."""
-    session = plan.frames[0].sparkSession
-    schema, output = outgoing(session, plan.result, then, then_schema, plan.late_as)
-    if plan.streams:
-        return stream_aggregated(plan, schema, output)
-    names, final = plan.names, plan.aggregation
-    if plan.sends_slices:
-        names, (_, final) = plan.kept, plan.by_slice
-    more = () if plan.owner is None else (plan.owner,)
-    task = AggregateTask(
-        names=(*names, *more),
-        aggregation=final,
-        streams=len(plan.frames),
-        source=plan.source,
-        owner=plan.owner,
-        in_order=not plan.combines,
-        days=plan.in_days,
-        layout=plan.layout,
-        output=output,
-    )
-    packs = in_partitions(plan.packed(), plan.layout)
-    return packs.mapInArrow(on_worker(task.run, "tidegate_aggregate"), schema)
 
 
 def _key_names(by: str | Sequence[str] | None) -> list[str]:

@@ -1,53 +1,32 @@
-"""The plan of a join: the columns that travel, and the layout that a sample of rows asks for."""
+"""The plan of a join: its arguments, and the columns that travel. Making one reads no rows."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import StructField, StructType
 
 import tidegate
-from tidegate.spark.driver.jobs import described
-from tidegate.spark.driver.whole import Choice
-from tidegate.spark.driver.whole import chosen as chosen_whole
-from tidegate.spark.layout.balance import Division, Sample, chosen
-from tidegate.spark.layout.layout import by_key
+from tidegate.spark.plan.checks import check_division, check_late_as, empty
+from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.query import Query, native_schema
-from tidegate.spark.query.schema import Origin, arrow, output, spark_schema
-from tidegate.spark.stream.join import check
-from tidegate.spark.stream.join import layout as stream_layout
+from tidegate.spark.query.schema import Origin, output, spark_schema
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate.spark.layout.layout import Copied, Integers, Layout, Reach
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
 
 Parallelism = Literal["auto", "broadcast", "key", "time", "value", "hybrid"]
-
-# Rows sampled from both sides together: a partition's share is then known within a few percent.
-# They are drawn from this fraction, so that the draw costs little beside the scan.
-SAMPLED = 20_000
-FRACTION = 0.02
-
-# Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
-_PARTITION_CELLS = 16_000_000
-
-# Rows that are worth a task.
-_PARTITION_ROWS = 10_000
-
-DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -111,24 +90,26 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
     check_late_as(late_as, "a join", streams=left.isStreaming)
 
 
-def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
-    """Refuse a column for late rows where there are none, and what is no name."""
-    if late_as is not None and not isinstance(late_as, str):
-        message = f"late_as: expected the name of a column, got {late_as!r}"
-        raise TypeError(message)
-    if late_as is not None and not streams:
-        message = f"late_as: in {what} of tables no row is late: leave it out"
+def _check_streams(plan: Plan) -> None:
+    """Refuse what a join of streams cannot do, before the query starts."""
+    if plan.query.time is None:
+        message = "time: a band join of streams needs the time columns, and with them a window, "
+        message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
-
-
-def empty(frame: DataFrame, side: str) -> pa.Table:
-    """No rows of `frame`, as Arrow."""
-    names = frame.columns
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        message = f"{side}: columns {twice} are there twice: rename or drop one of each"
-        raise tidegate.SchemaError(message)
-    return arrow(frame.sparkSession, frame.schema).empty_table()
+    for side, frame in enumerate((plan.left, plan.right)):
+        check_watermark(frame, NAMES[side], plan.query.time[side])
+    check_host(plan.left.sparkSession)
+    if plan.parallelism == "broadcast":
+        message = "parallelism 'broadcast' sends one side whole, which no stream ever is: leave it "
+        message += "out, or join each micro-batch inside `foreachBatch`"
+        raise tidegate.TidegateError(message)
+    if plan.parallelism in (plan.query.divided, "hybrid") and not plan.is_sliced:
+        why = "its pairs may be any distance apart"
+        if plan.query.how == "full":
+            why = "in a full join no side can be copied alone to where slices meet"
+        message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}: leave it "
+        message += "out, or give 'key'"
+        raise tidegate.TidegateError(message)
 
 
 def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]:
@@ -214,7 +195,7 @@ class Plan:
             raise tidegate.SchemaError(message)
         plan = cls(query, left, right, sent, partitions, parallelism, late_as)
         if plan.streams:
-            check(plan)
+            _check_streams(plan)
         return plan
 
     @cached_property
@@ -235,13 +216,13 @@ class Plan:
         """Whether both sides are streams."""
         return self.left.isStreaming
 
-    def packed(self, side: int) -> DataFrame:
-        """The rows of a side as packs, each for a partition."""
+    def packed(self, side: int, layout: Layout) -> DataFrame:
+        """The rows of a side as packs, each for a partition of the layout."""
         mine, other = self.inputs[side], self.inputs[1 - side]
         # A row without a key can be late, too.
         kept = self.keeps[side] or self.late_as is not None
-        places = mine.places(other, self.layout, kept=kept)
-        packer = Packer(self.layout, side, mine.on, self.axis, len(places))
+        places = mine.places(other, layout, kept=kept)
+        packer = Packer(layout, side, mine.on, self.axis, len(places))
         rows = mine.frame if kept else mine.without_unmatchable()
         rows = rows.select("*", *places)
         return rows.mapInArrow(on_worker(packer.run, f"tidegate_pack_{NAMES[side]}"), PACKS)
@@ -259,16 +240,6 @@ class Plan:
         return how not in ("inner", "right"), how in ("right", "full")
 
     @cached_property
-    def choice(self) -> Choice:
-        """The side that is sent whole. Reading it collects a small side."""
-        return chosen_whole(self)
-
-    @property
-    def cores(self) -> int:
-        """Tasks that run at a time."""
-        return cores(self.left.sparkSession)
-
-    @cached_property
     def _axis_and_reach(self) -> tuple[Axis, Reach]:
         on = self.query.compared[0]
         kinds = (self.columns.left.field(on[LEFT]).type, self.columns.right.field(on[RIGHT]).type)
@@ -284,121 +255,8 @@ class Plan:
         """How far pairs reach for each other along the axis."""
         return self._axis_and_reach[1]
 
-    @cached_property
-    def layout(self) -> Layout:
-        """The layout. Reading it runs the sampling jobs, unless they are not needed."""
-        if self.streams:
-            return stream_layout(self)
-        if self.parallelism == "key":
-            partitions = self.partitions or shuffle_partitions(self.left.sparkSession)
-            [copied] = self._copied(None)
-            return by_key(partitions, copied, self.reach)
-        sample = self._sample()
-        columns = max(len(self.columns.left), len(self.columns.right))
-        partitions = self.partitions or default_partitions(sample.rows, columns, self.cores)
-        division: Division = "auto"
-        if self.parallelism == self.query.divided or not self.query.by:
-            division = "time"
-        elif self.parallelism == "hybrid":
-            division = "hybrid"
-        layouts = (
-            chosen(sample, partitions, copied, self.reach, division)
-            for copied in self._copied(sample)
-        )
-        return min(layouts, key=lambda layout: layout.cost)
-
-    def _copied(self, sample: Sample | None) -> tuple[Copied, ...]:
-        """The side whose rows go to more than one slice: one whose rows need not be kept.
-
-        Of an inner join it is either, the smaller one first.
-        """
-        if self.query.how == "full":
-            return ("both",)
-        if self.query.how == "right":
-            return ("left",)
-        if self.query.how != "inner" or sample is None or self.reach.upper is None:
-            return ("right",)
-        fewer_left = len(sample.left_hash) < len(sample.right_hash)
-        return ("left", "right") if fewer_left else ("right", "left")
-
-    def _sample(self) -> Sample:
-        """Keys and times of rows, each row of both sides as likely as another."""
-        left, right = self.inputs
-        rows, weight = sampled(
-            _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT)),
-            f"keys and {self.query.divided}s",
-        )
-        hashes: list[Integers] = []
-        times: list[Integers] = []
-        for number, name in ((LEFT, "left"), (RIGHT, "right")):
-            side = rows.filter(pc.field("side") == number)
-            hashes.append(side.column("hash").to_numpy())
-            times.append(self.axis.integers(side.column(name)))
-        return Sample(hashes[LEFT], times[LEFT], hashes[RIGHT], times[RIGHT], weight)
-
-
-def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """At most `SAMPLED` of the rows, each as likely as another, and how many each stands for.
-
-    The rows were drawn with `FRACTION`. Those with the smallest random numbers are taken, so that
-    one pass over the inputs does: the largest number taken tells how many rows there are.
-    """
-    with described(drawn.sparkSession, f"sample {what}"):
-        rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
-    least = 1.0 if rows.num_rows < SAMPLED else float(rows.column("draw").to_numpy().max())
-    return rows, 1 / (FRACTION * least)
-
-
-def check_division(
-    partitions: int | None,
-    parallelism: str,
-    known: Sequence[str],
-    divided: str = "time",
-    *,
-    keyed: bool,
-) -> None:
-    """Refuse numbers of partitions and ways to divide that there are not."""
-    if type(partitions) not in (int, type(None)):
-        message = f"partitions: expected an int or None, got {partitions!r}"
-        raise TypeError(message)
-    if partitions is not None and partitions < 1:
-        message = f"partitions: expected at least 1, got {partitions}"
-        raise tidegate.TidegateError(message)
-    if parallelism not in known:
-        message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
-        raise tidegate.TidegateError(message)
-    if parallelism in ("key", "hybrid") and not keyed:
-        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose {divided!r}"
-        raise tidegate.TidegateError(message)
-
-
-def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
-    """Hashes of the keys and times of a side's rows, each side's times in a column of its own."""
-    times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
-    if number == RIGHT:
-        times = [(times[1][0], "left"), (times[0][0], "right")]
-    drawn = side.without_unmatchable().sample(fraction=FRACTION, seed=number)
-    return drawn.select(
-        F.lit(number).alias("side"),
-        (side.key_hash(other) if side.by else F.lit(0).cast("long")).alias("hash"),
-        *(time.alias(name) for time, name in times),
-    )
-
-
-def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """A whole number of partitions a core, none above what a worker should hold."""
-    used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
-    return used * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * used)))
-
-
-def cores(session: SparkSession) -> int:
-    """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in."""
-    try:
-        return session.sparkContext.defaultParallelism
-    except PySparkException:
-        return shuffle_partitions(session)
-
-
-def shuffle_partitions(session: SparkSession) -> int:
-    """Partitions that Spark shuffles rows into if nobody says how many."""
-    return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")
+    @property
+    def is_sliced(self) -> bool:
+        """Whether rows of streams are divided by time or by value, beside or instead of keys."""
+        asked = self.parallelism in (self.query.divided, "hybrid") or not self.query.by
+        return asked and self.query.how != "full" and self.reach.width is not None

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from tidegate.spark.layout.layout import by_key
 from tidegate.spark.query.bounds import steps
 from tidegate.spark.query.schema import arrow
-from tidegate.spark.stream.join import Finish, digest, outgoing, stateful
 from tidegate.spark.stream.operators import Windows
+from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, outgoing, stateful
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
@@ -25,11 +26,20 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from tidegate.spark.layout.layout import Layout
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.worker.task import Output
 
 
-def aggregated(plan: AggregatePlan, schema: StructType, output: Output) -> DataFrame:
+def layout(plan: AggregatePlan) -> Layout:
+    """How the rows of streams are divided: by key alone."""
+    buckets = (plan.partitions or BUCKETS) if plan.aggregation.by else 1
+    return by_key(buckets, "right", plan.reach)
+
+
+def aggregated(
+    plan: AggregatePlan, layout: Layout, schema: StructType, output: Output
+) -> DataFrame:
     """The aggregation as a streaming DataFrame."""
     late = None if plan.late_as is None else _late_field(plan, plan.late_as)
     schema = outgoing(schema, late)
@@ -38,11 +48,11 @@ def aggregated(plan: AggregatePlan, schema: StructType, output: Output) -> DataF
         schema=None if late is None else arrow(plan.frames[0].sparkSession, schema),
         columns=len(plan.sent),
     )
-    results = stateful(plan.packed(), windows(plan))
+    results = stateful(plan.packed(layout), windows(plan, layout))
     return results.mapInArrow(on_worker(finish.run, "tidegate_aggregate"), schema)
 
 
-def windows(plan: AggregatePlan) -> Windows:
+def windows(plan: AggregatePlan, layout: Layout) -> Windows:
     """The aggregation as the workers need it."""
     rows = plan.empty
     slices, final = plan.by_slice if plan.combines else (None, plan.aggregation)
@@ -59,7 +69,7 @@ def windows(plan: AggregatePlan) -> Windows:
         size=plan.lengths[0],
         slice=math.gcd(*plan.lengths),
         offset=0 if offset is None else steps(offset, unit=1),
-        query=digest("aggregate", plan.layout.partitions, len(plan.frames), schema, arguments),
+        query=digest("aggregate", layout.partitions, len(plan.frames), schema, arguments),
         keeps_late=plan.late_as is not None,
     )
 

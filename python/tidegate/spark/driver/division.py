@@ -1,0 +1,162 @@
+"""How the rows of tables are divided: the layout that a sample of them asks for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
+
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.layout.balance import Division, Sample, chosen
+from tidegate.spark.layout.layout import by_key
+from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.worker.pack import LEFT, RIGHT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidegate.spark.layout.layout import Copied, Integers, Layout
+    from tidegate.spark.plan.aggregate import AggregatePlan
+    from tidegate.spark.plan.join import Plan
+    from tidegate.spark.query.input import Input
+
+# Rows sampled from both sides together: a partition's share is then known within a few percent.
+# They are drawn from this fraction, so that the draw costs little beside the scan.
+SAMPLED = 20_000
+FRACTION = 0.02
+
+# Cells (rows times columns) of a partition: about 128 MB of numbers in a worker's memory.
+_PARTITION_CELLS = 16_000_000
+
+# Rows that are worth a task.
+_PARTITION_ROWS = 10_000
+
+
+def of_join(plan: Plan) -> Layout:
+    """The layout of a join of tables. It runs the sampling job, unless that is not needed."""
+    session = plan.left.sparkSession
+    if plan.parallelism == "key":
+        partitions = plan.partitions or shuffle_partitions(session)
+        [copied] = _copied(plan, None)
+        return by_key(partitions, copied, plan.reach)
+    sample = _sample(plan)
+    columns = max(len(plan.columns.left), len(plan.columns.right))
+    partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
+    division: Division = "auto"
+    if plan.parallelism == plan.query.divided or not plan.query.by:
+        division = "time"
+    elif plan.parallelism == "hybrid":
+        division = "hybrid"
+    layouts = (
+        chosen(sample, partitions, copied, plan.reach, division) for copied in _copied(plan, sample)
+    )
+    return min(layouts, key=lambda layout: layout.cost)
+
+
+def of_aggregation(plan: AggregatePlan) -> Layout:
+    """The layout of an aggregation of tables, likewise."""
+    session = plan.frames[0].sparkSession
+    if plan.aggregation.session is not None:
+        # All rows of a key go together, since any of them may keep a session open.
+        one_group = not plan.aggregation.by
+        partitions = 1 if one_group else plan.partitions or shuffle_partitions(session)
+        return by_key(partitions, "right", plan.reach)
+    if plan.parallelism == "key":
+        partitions = plan.partitions or shuffle_partitions(session)
+        return by_key(partitions, "right", plan.reach)
+    sample = _sample_of_rows(plan)
+    columns, at_once = len(plan.sent), cores(session)
+    partitions = plan.partitions or default_partitions(sample.rows, columns, at_once)
+    division = plan.parallelism if plan.aggregation.by else "time"
+    return chosen(sample, partitions, "right", plan.reach, division)
+
+
+def _copied(plan: Plan, sample: Sample | None) -> tuple[Copied, ...]:
+    """The side whose rows go to more than one slice: one whose rows need not be kept.
+
+    Of an inner join it is either, the smaller one first.
+    """
+    if plan.query.how == "full":
+        return ("both",)
+    if plan.query.how == "right":
+        return ("left",)
+    if plan.query.how != "inner" or sample is None or plan.reach.upper is None:
+        return ("right",)
+    fewer_left = len(sample.left_hash) < len(sample.right_hash)
+    return ("left", "right") if fewer_left else ("right", "left")
+
+
+def _sample(plan: Plan) -> Sample:
+    """Keys and times of rows, each row of both sides as likely as another."""
+    left, right = plan.inputs
+    rows, weight = sampled(
+        _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT)),
+        f"keys and {plan.query.divided}s",
+    )
+    hashes: list[Integers] = []
+    times: list[Integers] = []
+    for number, name in ((LEFT, "left"), (RIGHT, "right")):
+        side = rows.filter(pc.field("side") == number)
+        hashes.append(side.column("hash").to_numpy())
+        times.append(plan.axis.integers(side.column(name)))
+    return Sample(hashes[LEFT], times[LEFT], hashes[RIGHT], times[RIGHT], weight)
+
+
+def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
+    """Hashes of the keys and times of a side's rows, each side's times in a column of its own."""
+    times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
+    if number == RIGHT:
+        times = [(times[1][0], "left"), (times[0][0], "right")]
+    drawn = side.without_unmatchable().sample(fraction=FRACTION, seed=number)
+    return drawn.select(
+        F.lit(number).alias("side"),
+        (side.key_hash(other) if side.by else F.lit(0).cast("long")).alias("hash"),
+        *(time.alias(name) for time, name in times),
+    )
+
+
+def _sample_of_rows(plan: AggregatePlan) -> Sample:
+    """Keys and times of rows, as the right side of a join whose left rows are windows."""
+    rows = plan.input
+    key = rows.key_hash(rows) if rows.by else F.lit(0).cast("long")
+    drawn = rows.frame.sample(fraction=FRACTION, seed=0)
+    found, weight = sampled(drawn.select(key.alias("hash"), rows.value.alias("time")))
+    none = np.array([], np.int64)
+    times = TimeAxis(plan.in_days).integers(found.column("time"))
+    return Sample(none, none, found.column("hash").to_numpy(), times, weight)
+
+
+def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
+    """At most `SAMPLED` of the rows, each as likely as another, and how many each stands for.
+
+    The rows were drawn with `FRACTION`. Those with the smallest random numbers are taken, so that
+    one pass over the inputs does: the largest number taken tells how many rows there are.
+    """
+    with described(drawn.sparkSession, f"sample {what}"):
+        rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
+    least = 1.0 if rows.num_rows < SAMPLED else float(rows.column("draw").to_numpy().max())
+    return rows, 1 / (FRACTION * least)
+
+
+def default_partitions(rows: float, columns: int, cores: int) -> int:
+    """A whole number of partitions a core, none above what a worker should hold."""
+    used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
+    return used * max(1, math.ceil(rows * columns / (_PARTITION_CELLS * used)))
+
+
+def cores(session: SparkSession) -> int:
+    """Tasks that run at a time; Spark Connect does not tell, so its shuffle width stands in."""
+    try:
+        return session.sparkContext.defaultParallelism
+    except PySparkException:
+        return shuffle_partitions(session)
+
+
+def shuffle_partitions(session: SparkSession) -> int:
+    """Partitions that Spark shuffles rows into if nobody says how many."""
+    return int(session.conf.get("spark.sql.shuffle.partitions", "200") or "200")

@@ -1,0 +1,57 @@
+"""Checks that joins and aggregations share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tidegate
+from tidegate.spark.query.schema import arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
+    """Refuse a column for late rows where there are none, and what is no name."""
+    if late_as is not None and not isinstance(late_as, str):
+        message = f"late_as: expected the name of a column, got {late_as!r}"
+        raise TypeError(message)
+    if late_as is not None and not streams:
+        message = f"late_as: in {what} of tables no row is late: leave it out"
+        raise tidegate.TidegateError(message)
+
+
+def check_division(
+    partitions: int | None,
+    parallelism: str,
+    known: Sequence[str],
+    divided: str = "time",
+    *,
+    keyed: bool,
+) -> None:
+    """Refuse numbers of partitions and ways to divide that there are not."""
+    if type(partitions) not in (int, type(None)):
+        message = f"partitions: expected an int or None, got {partitions!r}"
+        raise TypeError(message)
+    if partitions is not None and partitions < 1:
+        message = f"partitions: expected at least 1, got {partitions}"
+        raise tidegate.TidegateError(message)
+    if parallelism not in known:
+        message = f"parallelism: expected one of {', '.join(known)}, got {parallelism!r}"
+        raise tidegate.TidegateError(message)
+    if parallelism in ("key", "hybrid") and not keyed:
+        message = f"parallelism {parallelism!r} divides by key: give `by`, or choose {divided!r}"
+        raise tidegate.TidegateError(message)
+
+
+def empty(frame: DataFrame, side: str) -> pa.Table:
+    """No rows of `frame`, as Arrow."""
+    names = frame.columns
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = f"{side}: columns {twice} are there twice: rename or drop one of each"
+        raise tidegate.SchemaError(message)
+    return arrow(frame.sparkSession, frame.schema).empty_table()

@@ -1,0 +1,94 @@
+"""One stateful operator, whose state Spark keeps and restores: what joins and aggregations share.
+
+What the operator does with the rows of a bucket is told in `store.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from tidegate.spark.plan.streams import WATERMARK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from tidegate.spark.stream.operators import Work
+    from tidegate.spark.worker.task import Batches, Output
+
+# Buckets of keys if the caller does not say. It must not depend on the cluster, which may be
+# another one when a query is restarted.
+BUCKETS = 64
+
+
+def stateful(packs: DataFrame, work: Work) -> DataFrame:
+    """What the stateful operator makes of packs."""
+    # Needs protobuf, which PySpark does not ask for by itself, so not before it is used.
+    from tidegate.spark.stream.store import OUTPUT, Processor  # noqa: PLC0415
+
+    buckets = packs.groupBy("partition")
+    return buckets.transformWithState(Processor(work), OUTPUT, "Append", "EventTime")
+
+
+def outgoing(schema: StructType, late: StructField | None) -> StructType:
+    """What comes out of a stream; `late` is the column that late rows fill."""
+    columns = [StructField(f.name, f.dataType, f.nullable, _unmarked(f.metadata)) for f in schema]
+    if late is not None:
+        columns = [StructField(f.name, f.dataType, metadata=f.metadata) for f in columns]
+        columns.append(late)
+    return StructType(columns)
+
+
+def digest(*parts: object) -> str:
+    """What tells a query from others."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
+    """Metadata without the watermark: results are older than what it promises."""
+    return {key: value for key, value in metadata.items() if key != WATERMARK}
+
+
+@dataclass(frozen=True)
+class Finish(ABC):
+    """Makes the operator's output the columns that were asked for.
+
+    `schema` is what comes out, None if late rows do not.
+    """
+
+    output: Output
+    schema: pa.Schema | None
+
+    def run(self, batches: Batches) -> Batches:
+        """Take the operator's output apart."""
+        for batch in batches:
+            sides, streams = batch.columns
+            for side, stream in zip(sides.to_pylist(), streams, strict=True):
+                for rows in pa.ipc.open_stream(stream.as_buffer()):
+                    yield self._finished(rows, side)
+
+    def _finished(self, rows: pa.RecordBatch, side: int | None) -> pa.RecordBatch:
+        """Results, or late rows of a side."""
+        if self.schema is None:
+            return self.output.finished(rows)
+        if side is None:
+            kind = self.schema.types[-1]
+            columns = [*self.output.finished(rows).columns, pa.nulls(rows.num_rows, kind)]
+        else:
+            columns = self.late(rows, side, self.schema)
+        typed = [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(typed, schema=self.schema)
+
+    @abstractmethod
+    def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
+        """The columns of late rows."""
