@@ -197,6 +197,15 @@ def test_no_two_rooms_use_each_other(crate, one):
     assert pairs == USING_EACH_OTHER.get(crate, set())
 
 
+def test_tables_and_streams_do_without_each_other():
+    found = arrows("tidegate")
+    shared = {room for one, room in found if one == "stream"} & {
+        room for one, room in found if one == "batch"
+    }
+    assert {"aggregate", "columns", "query", "results"} <= shared
+    assert not {("batch", "stream"), ("stream", "batch")} & found
+
+
 def test_every_room_is_on_the_map():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     tables = dict(

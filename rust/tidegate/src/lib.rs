@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aggregate;
 mod background;
 mod batch;
 pub mod columns;

@@ -6,10 +6,10 @@
 //! | `interval.rs`, `window.rs`, `band/` | how the pairs of each join are found |
 //! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
 //! | `condition.rs` | what becomes of the `where` in a join of tables |
-//! | `aggregate/` | aggregates of tables |
+//! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, made ahead of whoever reads them |
 
-pub(crate) mod aggregate;
+mod aggregate;
 mod band;
 pub(crate) mod batches;
 mod condition;

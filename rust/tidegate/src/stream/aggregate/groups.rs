@@ -9,7 +9,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::Side;
 use tidegate_structures::memory;
 
-use crate::batch::aggregate::groups::canonical_values;
+use crate::aggregate::groups::canonical_values;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::leaf;

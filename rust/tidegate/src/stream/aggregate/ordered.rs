@@ -14,7 +14,7 @@ use tidegate_operators::driver::Driver;
 
 use super::groups::{GROUP_BYTES, Groups};
 use crate::Result;
-use crate::batch::aggregate::columns::{Codes, is_ordered_only};
+use crate::aggregate::columns::{Codes, is_ordered_only};
 use crate::columns::table::Table;
 use crate::query::aggregate::Function;
 use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};

@@ -13,7 +13,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::OnlineAggregation;
 use crate::Result;
-use crate::batch::aggregate::streams::Streams;
+use crate::aggregate::streams::Streams;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::stream::intake::source::SourceRun;

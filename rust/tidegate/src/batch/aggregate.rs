@@ -1,15 +1,4 @@
-//! Aggregates of many tables over sliding windows.
-//!
-//! ```text
-//! tables ──plan.rs──▶ Plan ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks
-//!                                           │                                          │
-//!                                           └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
-//! ```
-
-pub(crate) mod columns;
-pub(crate) mod groups;
-pub(crate) mod output;
-pub(crate) mod streams;
+//! Aggregates of many tables: plan, one table of all, keys as ranks, plain numbers, pages, record batches.
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -17,14 +6,14 @@ use tidegate_operators::aggregate::{aggregate, aggregate_by, aggregate_sessions}
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
+use crate::aggregate::columns::{Columns, Extent};
+use crate::aggregate::groups::Groups;
+use crate::aggregate::output::Output;
+use crate::aggregate::streams::Streams;
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::{Plan, Span};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::{Error, Result};
-use columns::{Columns, Extent};
-use groups::Groups;
-use output::Output;
-use streams::Streams;
 
 impl Aggregation {
     /// Aggregates the rows of all tables.

@@ -1,0 +1,12 @@
+//! What aggregations of tables and of streams share: the rows of all inputs as one table, keys, values, and results.
+//!
+//! ```text
+//! inputs ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks
+//!                         │                                          │
+//!                         └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
+//! ```
+
+pub(crate) mod columns;
+pub(crate) mod groups;
+pub(crate) mod output;
+pub(crate) mod streams;
