@@ -243,7 +243,7 @@ class BatchReader(Generic[_StatsT_co]):
             "none" without a condition and in algorithms that test it in their own way.
 
         Raises:
-            ClosedError: The reader is one of a parent process.
+            ClosedError: The reader was made before this process was forked.
 
         Example:
             >>> reader = tg.interval_join_batches(
@@ -261,7 +261,7 @@ class BatchReader(Generic[_StatsT_co]):
         A second call does nothing. The end of a `with` block closes, too.
 
         Raises:
-            ClosedError: The reader is one of a parent process.
+            ClosedError: The reader was made before this process was forked.
 
         Example:
             >>> tg.interval_join_batches(trades, quotes, on="ts", lower=0, upper=0).close()
@@ -472,7 +472,7 @@ class Merge:
         """The sources, by number.
 
         Raises:
-            ClosedError: The merge is one of a parent process.
+            ClosedError: The merge was made before this process was forked.
 
         Example:
             >>> len(tg.Merge(trades.schema, sources=3).sources)
@@ -496,7 +496,7 @@ class Merge:
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
         Raises:
-            ClosedError: The merge is one of a parent process.
+            ClosedError: The merge was made before this process was forked.
             TidegateError: The limit is negative.
             TypeError: The limit is no integer.
 
@@ -524,7 +524,8 @@ class Merge:
             A batch of some ten thousand rows at most, or None.
 
         Raises:
-            ClosedError: The merge is closed, or one of a parent process.
+            ClosedError: The merge is closed, or was made before this process was
+                forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -542,7 +543,7 @@ class Merge:
             `memory_limit`.
 
         Raises:
-            ClosedError: The merge is one of a parent process.
+            ClosedError: The merge was made before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -563,7 +564,7 @@ class Merge:
             before the first promise, whether it is `closed`, and `memory`, the bytes of its rows.
 
         Raises:
-            ClosedError: The merge is one of a parent process.
+            ClosedError: The merge was made before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -579,7 +580,7 @@ class Merge:
         A second call does nothing. The end of a `with` block closes, too.
 
         Raises:
-            ClosedError: The merge is one of a parent process.
+            ClosedError: The merge was made before this process was forked.
 
         Example:
             >>> with tg.Merge(trades.schema) as merge:
@@ -628,7 +629,7 @@ class StreamJoin:
         """The sources, left ones first.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -643,7 +644,7 @@ class StreamJoin:
         """The sources of the left side.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -658,7 +659,7 @@ class StreamJoin:
         """The sources of the right side.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -685,7 +686,7 @@ class StreamJoin:
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
             TidegateError: The limit is negative.
             TypeError: The limit is no integer.
 
@@ -738,7 +739,7 @@ class StreamJoin:
             side are null. Rows are in order of source and position.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -763,7 +764,7 @@ class StreamJoin:
             `memory`, the bytes of its rows.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -780,7 +781,7 @@ class StreamJoin:
             A few lines of text.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -834,7 +835,7 @@ class StreamJoin:
                 join was used before. The join is as it was.
             MemoryLimitError: Its rows do not fit `memory_limit`. The join is as it was, so that the
                 limit can be raised and the snapshot restored.
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
             TypeError: The argument is no bytes.
         """
 
@@ -844,7 +845,7 @@ class StreamJoin:
         A second call does nothing. The end of a `with` block closes, too.
 
         Raises:
-            ClosedError: The join is one of a parent process.
+            ClosedError: The join was made before this process was forked.
 
         Example:
             >>> tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0).close()
@@ -1059,8 +1060,8 @@ class Aggregate:
         algorithm: As for `aggregate`.
         threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
         memory_limit: Bytes that may be held for rows that are pushed and not aggregated yet, late
-            rows, and the state; None for no limit. With a row it is counted what it may add to the
-            state, so that whatever was pushed can be aggregated. The few batches that a poll makes
+            rows, and the state; None for no limit. A pushed row is charged for the state that it
+            may add, so that every accepted row can be aggregated. The few batches that a poll makes
             ahead do not count. The property `memory_limit` says how sources and state share it.
 
     Raises:
@@ -1113,7 +1114,7 @@ class Aggregate:
         """The sources, by number.
 
         Raises:
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
 
         Example:
             >>> windows = tg.Aggregate(
@@ -1141,7 +1142,7 @@ class Aggregate:
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
         Raises:
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
             TidegateError: The limit is negative.
             TypeError: The limit is no integer.
 
@@ -1192,7 +1193,7 @@ class Aggregate:
             `memory_limit`.
 
         Raises:
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
 
         Example:
             >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
@@ -1215,7 +1216,7 @@ class Aggregate:
             `closed`, and `memory`, the bytes of its rows.
 
         Raises:
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
 
         Example:
             >>> windows = tg.Aggregate(
@@ -1236,7 +1237,7 @@ class Aggregate:
             A few lines of text.
 
         Raises:
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
 
         Example:
             >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
@@ -1287,7 +1288,7 @@ class Aggregate:
                 aggregation was used before. The aggregation is as it was.
             MemoryLimitError: What it holds does not fit `memory_limit`. The aggregation is as it
                 was, so that the limit can be raised and the snapshot restored.
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
             TypeError: The argument is no bytes.
         """
 
@@ -1297,7 +1298,7 @@ class Aggregate:
         A second call does nothing. The end of a `with` block closes, too.
 
         Raises:
-            ClosedError: The aggregation is one of a parent process.
+            ClosedError: The aggregation was made before this process was forked.
 
         Example:
             >>> tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}).close()
@@ -1996,8 +1997,9 @@ def window_join(
         suffix: As for `interval_join`.
         columns: As for `interval_join`.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`, and compares those alone, or looks them
-            up by a number that `where` compares, whatever a sample of pairs says is faster. The
+            as a run of right rows, with an index for `by`. It compares every row of the run, or
+            uses an index of a number that `where` compares if a sample of pairs says that this
+            is faster. The
             others are the algorithms of `WindowJoin`, through which both tables go as streams. They
             hold eight bytes a pair, and keys are to them numbers like others.
         threads: As for `interval_join`.

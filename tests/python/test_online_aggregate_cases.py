@@ -54,7 +54,7 @@ WHOLE = [
         ({"advance": -1}, TidegateError, "advance must be greater than 0, got -1"),
         ({"size": "1s"}, SchemaError, "size is a duration, but the time columns are int"),
         ({"size": None}, TypeError, "size: expected a duration, got None; or give session"),
-        ({"session": 5}, TidegateError, "size and session go not together"),
+        ({"session": 5}, TidegateError, "size cannot be combined with session"),
         ({"size": None, "advance": None, "session": 0}, TidegateError, "session must be greater"),
         ({"aggs": {"x": agg.min("l")}}, SchemaError, "aggs: `x`: min of column `l` of type List"),
         ({"on": "at"}, SchemaError, "there is no column `at`, which `on` names"),

@@ -220,13 +220,13 @@ def test_explain_tells_of_sessions():
     [
         ({"session": 0}, tidegate.TidegateError, "session must be greater than 0, got 0"),
         ({"session": "1s"}, tidegate.TidegateError, "session is a duration"),
-        ({"session": 5, "size": 5}, tidegate.TidegateError, "size and session go not together"),
+        ({"session": 5, "size": 5}, tidegate.TidegateError, "size cannot be combined with session"),
         (
             {"session": 5, "advance": 5},
             tidegate.TidegateError,
-            "advance and session go not together",
+            "advance cannot be combined with session",
         ),
-        ({"session": 5, "offset": 5}, tidegate.TidegateError, "offset and session go not together"),
+        ({"session": 5, "offset": 5}, tidegate.TidegateError, "offset cannot be combined with session"),
         ({}, TypeError, "size: expected a duration, got None; or give session"),
         ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have an algorithm"),
         (

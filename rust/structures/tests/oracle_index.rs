@@ -2,7 +2,7 @@
 //!
 //! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of 64 bits; windows grow, slide, shrink and empty;
 //! numbers wrap around; and merges come at every row, seldom or never. What this cannot catch: races, for which see
-//! `loom_index.rs`.
+//! `loom_index_join.rs` of the operators.
 #![cfg(not(loom))]
 
 mod random;

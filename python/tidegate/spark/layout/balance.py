@@ -155,7 +155,7 @@ def _assign(
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """Largest slices first, each to the least loaded partition that has none of its bucket.
 
-    Likewise of a slice's pieces.
+    The same holds for the pieces of a slice.
     """
     full = [(0.0, partition) for partition in range(partitions)]
     homes: list[tuple[int, ...]] = [()] * len(loads)

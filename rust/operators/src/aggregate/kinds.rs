@@ -1,4 +1,4 @@
-//! Aggregates as functions of values, whichever they are: what an operator needs of them whose states outlive a call.
+//! Type-erased aggregate functions for the streaming operator, which keeps their states between calls.
 
 use std::marker::PhantomData;
 

@@ -1,5 +1,5 @@
-//! Joins of sliding windows, whoever compares the rows: which rows are in a window, what becomes of their matches, and which
-//! leave without any.
+//! What all joins of sliding windows share: the bounds of windows, the log of rows and their matches, and the rows that
+//! leave without a match. Each algorithm compares the rows in its own way.
 //!
 //! # Files
 //!

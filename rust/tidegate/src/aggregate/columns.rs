@@ -281,7 +281,7 @@ fn numbers(
     let largest = largest(&values, driver, i128::unsigned_abs)?;
     if largest.checked_mul(rows).is_none_or(|most| most > i128::MAX as u128) {
         return Err(Error::data(format!(
-            "aggs: `{}`: the sum of so many decimals of this size may exceed 128 bits; cast the column to float64",
+            "aggs: `{}`: the sum of these decimals may exceed 128 bits; cast the column to float64",
             output.name
         )));
     }

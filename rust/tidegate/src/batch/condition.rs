@@ -16,11 +16,11 @@ use crate::results::gather::Column;
 /// more.
 const PAGE_PAIRS: u64 = 1 << 24;
 
-/// How many times the candidates of the last page the next one may have.
+/// How many times as many candidates as the last page the next page may have.
 const GROWTH: u64 = 16;
 
 /// A condition on candidate pairs. Comparisons between numbers of the two sides are scanned for, which is many times
-/// faster than evaluating them, or right rows are looked up by their numbers; what else there is is evaluated on the pairs
+/// faster than evaluating them, or right rows are looked up by their numbers; the other conjuncts are evaluated on the pairs
 /// that this leaves.
 #[derive(Debug)]
 pub(crate) struct Condition {

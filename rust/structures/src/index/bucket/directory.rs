@@ -26,7 +26,7 @@ const LEAST_BITS: u32 = 4;
 struct Cell {
     /// The first of its blocks, or of its cells if it has any.
     base: u32,
-    /// How many blocks it has, or of how many bits the number of its cells is, times four; and what it is.
+    /// `value << 2 | kind`: the number of a leaf's blocks, or the binary logarithm of the number of a node's cells.
     extent: u32,
 }
 

@@ -66,7 +66,7 @@ impl Scan {
 
     /// The numbers of rows, for each comparison. `None` if whether a pair matches is for the evaluation of the whole
     /// predicate to say: computing a number fails, though its row may be in no pair; or one is missing and the rest may
-    /// fail, for a comparison with nothing is null, upon which evaluation goes on.
+    /// fail, because a comparison with null is null and `and` still evaluates the rest.
     pub(crate) fn numbers(&self, left: &Columns, right: &Columns) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
         let numbers = |band: &Band| Some((sides.numbers(&band.left, left)?, sides.numbers(&band.right, right)?));
@@ -156,7 +156,7 @@ struct Sides<'a> {
 
 impl Sides<'_> {
     fn numbers(&self, bound: &Bound, side: &Columns) -> Option<Operand> {
-        // What is read of one side has no use for the columns of the other, nor for those that are in no piece.
+        // An expression over one side reads neither the columns of the other side nor columns in chunks.
         let columns = self.left.arrays.iter().chain(&self.right.arrays);
         let columns: Vec<_> =
             columns.map(|array| array.clone().unwrap_or_else(|| new_empty_array(&DataType::Null))).collect();
@@ -308,7 +308,7 @@ fn difference(
     let (left, right) = if swapped { (second, first) } else { (first, second) };
     let mut all: Vec<(Order, Constant)> = orders.into_iter().map(|order| (order, than)).collect();
     if is_absolute {
-        // More than a distance away are two ranges, which are not one.
+        // `abs(a - b) > d` selects two ranges; a scan takes one.
         if all.iter().any(|(order, _)| matches!(order, Order::Greater | Order::GreaterOrEqual)) {
             return None;
         }

@@ -34,7 +34,7 @@ const MAX_NESTING: usize = 120;
 /// An argument error that names what is not understood or not supported.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
-        Side::Row => Err(format!("`{name}`: say of which side: left.{name} or right.{name}")),
+        Side::Row => Err(format!("`{name}`: name the side: left.{name} or right.{name}")),
         Side::Left | Side::Right => Ok(()),
     })
 }

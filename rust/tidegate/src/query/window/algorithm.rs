@@ -35,14 +35,14 @@ impl Algorithm {
                 "ScaleJoin: each thread has a share of the rows, round robin, and compares each row with it"
             }
             Algorithm::Indexed => {
-                "ScaleJoin (auto): each thread has a share of the rows, round robin, and compares each row with it or looks \
-                 it up by value, whatever a sample of pairs says is faster"
+                "ScaleJoin (auto): each thread has a share of the rows, round robin; it compares each row with its share, or \
+                 uses an index by value if a sample of pairs says that this is faster"
             }
             Algorithm::Handshake => {
                 "handshake join: both windows flow past each other through a chain of threads; results come late"
             }
             Algorithm::LowLatencyHandshake => {
-                "low-latency handshake join: rows rush through a chain of threads, of which one keeps each"
+                "low-latency handshake join: rows rush through a chain of threads, and one thread keeps each row"
             }
         }
     }

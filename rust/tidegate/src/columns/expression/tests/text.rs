@@ -136,7 +136,7 @@ fn text_over_single_rows_names_columns_with_or_without_row() {
     let refused = |text| parse_row_sql(text).unwrap_err().message().to_owned();
     assert!(refused("left.price > 1").contains("`left.price`: there are no sides here; write row.price"));
     assert!(refused(" ").contains("expected a condition such as `price > 10`"));
-    assert!(parse_sql("row.price > 1").unwrap_err().message().contains("say of which side: left.price"));
+    assert!(parse_sql("row.price > 1").unwrap_err().message().contains("name the side: left.price"));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("left.a <", "Expected: an expression, found: EOF"),
         ("left.a = 1 left.b", "expected the end, found `\"left\"`"),
         ("left.a = 'x", "Unterminated string literal"),
-        ("price > 1", "`price`: say of which side: left.price or right.price"),
+        ("price > 1", "`price`: name the side: left.price or right.price"),
         ("middle.a = 1", "expected left or right before the point, found `middle`"),
         ("left.a.b = 1", "expected a side and a column"),
         ("left.a || left.b = 'x'", "the operator `||` is not supported"),
