@@ -226,7 +226,11 @@ def test_explain_tells_of_sessions():
             tidegate.TidegateError,
             "advance cannot be combined with session",
         ),
-        ({"session": 5, "offset": 5}, tidegate.TidegateError, "offset cannot be combined with session"),
+        (
+            {"session": 5, "offset": 5},
+            tidegate.TidegateError,
+            "offset cannot be combined with session",
+        ),
         ({}, TypeError, "size: expected a duration, got None; or give session"),
         ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have an algorithm"),
         (
