@@ -1,6 +1,7 @@
 //! The batch interval join over plain columns: finding the matches, and listing the pairs.
 //!
-//! A million rows a side in time order, keys uniform, 4 matches a left row; as workload W1, without its payload.
+//! A million rows a side in time order, keys uniform, 4 matches a left row; as workload W1, without
+//! its payload.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -56,14 +57,19 @@ fn bench(criterion: &mut Criterion) {
         let interval = Interval { lower: Some(-end), upper: Some(end), closed: Closed::Both };
         for threads in [1, 2] {
             let driver = Driver::new(threads, Stop::default());
-            let join = || interval_join(left.side(), right.side(), keys as usize, &interval, &driver).unwrap();
+            let join = || {
+                interval_join(left.side(), right.side(), keys as usize, &interval, &driver).unwrap()
+            };
             let case = format!("{keys} keys, {threads} threads");
-            group.bench_function(BenchmarkId::new("match", &case), |bencher| bencher.iter(|| black_box(join())));
+            group.bench_function(BenchmarkId::new("match", &case), |bencher| {
+                bencher.iter(|| black_box(join()))
+            });
             let output = Output::new(Arc::new(join()), How::Inner, &driver).unwrap();
             group.bench_function(BenchmarkId::new("list", &case), |bencher| {
                 bencher.iter(|| {
                     let listed = driver.map(output.cut(1 << 16), |rows| {
-                        output.list(rows, |pairs| black_box(pairs.left().len() + pairs.right().len()))
+                        output
+                            .list(rows, |pairs| black_box(pairs.left().len() + pairs.right().len()))
                     });
                     black_box(listed.unwrap())
                 });

@@ -1,7 +1,7 @@
 //! W3, the inner loop alone: pairs compared per second while the window's columns are in a cache.
 //!
-//! Two bands of 21 numbers of 10 000 each, so that one pair in 230 000 is in both; as codes of 8 bits one in 28 000, and by
-//! bitmaps of 128 buckets one in 10 000.
+//! Two bands of 21 numbers of 10 000 each, so that one pair in 230 000 is in both; as codes of 8
+//! bits one in 28 000, and by bitmaps of 128 buckets one in 10 000.
 
 use std::array;
 use std::hint::black_box;
@@ -21,7 +21,8 @@ struct Numbers(u64);
 
 impl Numbers {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % 10_000
     }
 }
@@ -38,7 +39,11 @@ fn band<T: Lane + TryFrom<u64>>(numbers: &mut Numbers, unit: u64) -> (Vec<T>, Ve
     (column, spans.collect())
 }
 
-fn two<A: Lane + TryFrom<u64>, B: Lane + TryFrom<u64>>(criterion: &mut Criterion, name: &str, unit: u64) {
+fn two<A: Lane + TryFrom<u64>, B: Lane + TryFrom<u64>>(
+    criterion: &mut Criterion,
+    name: &str,
+    unit: u64,
+) {
     let mut numbers = Numbers(42);
     let (first, first_spans) = band::<A>(&mut numbers, unit);
     let (second, second_spans) = band::<B>(&mut numbers, unit);
@@ -50,7 +55,15 @@ fn two<A: Lane + TryFrom<u64>, B: Lane + TryFrom<u64>>(criterion: &mut Criterion
             bench.iter(|| {
                 for (a, b) in first_spans.chunks_exact(4).zip(second_spans.chunks_exact(4)) {
                     let (a, b) = (array::from_fn(|row| a[row]), array::from_fn(|row| b[row]));
-                    scan_two_by::<A, B, 4>(by, black_box(&first), black_box(&second), &a, &b, 0, &mut found);
+                    scan_two_by::<A, B, 4>(
+                        by,
+                        black_box(&first),
+                        black_box(&second),
+                        &a,
+                        &b,
+                        0,
+                        &mut found,
+                    );
                     found.iter_mut().for_each(|found| black_box(found).clear());
                 }
             });

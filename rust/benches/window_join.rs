@@ -1,6 +1,7 @@
 //! The window join that compares every pair, with full windows: workload W3 without its payload.
 //!
-//! Two bands of 21 numbers of 10 000 each, over the last 200 000 rows of each side. The throughput is in pairs compared.
+//! Two bands of 21 numbers of 10 000 each, over the last 200 000 rows of each side. The throughput
+//! is in pairs compared.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -25,7 +26,10 @@ struct Random(u64);
 impl Random {
     fn operand(&mut self, rows: usize) -> Operand {
         let mut next = || {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((self.0 >> 33) % 10_000) as i32
         };
         Operand::new(Numbers::I32((0..rows).map(|_| next()).collect()), None)
@@ -42,7 +46,8 @@ fn band(random: &mut Random) -> Term {
 
 /// Joins so many more rows of each side; how many pairs match.
 fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize) -> usize {
-    let sides = (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();
+    let sides =
+        (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();
     let numbers = [(); 2].map(|()| (random.operand(rows), random.operand(rows)));
     join.begin(vec![0; 2 * rows], sides, Some(&numbers));
     let mut pairs = 0;
@@ -60,7 +65,8 @@ fn bench(criterion: &mut Criterion) {
         let mut random = Random(42);
         let terms = vec![band(&mut random), band(&mut random)];
         let windows = Windows::Rows(WINDOW, WINDOW);
-        let mut join = ScaleJoin::new(windows, How::Inner, Algorithm::ScaleJoin, threads, true, terms);
+        let mut join =
+            ScaleJoin::new(windows, How::Inner, Algorithm::ScaleJoin, threads, true, terms);
         while join.rows(Side::Left) < WINDOW {
             push(&mut join, &driver, &mut random, 1 << 14);
         }

@@ -1,6 +1,8 @@
-//! What Figures 17, 18, 20 and 21 and Table 2 of the paper vary: the number of nodes, here all on two threads.
+//! What Figures 17, 18, 20 and 21 and Table 2 of the paper vary: the number of nodes, here all on
+//! two threads.
 //!
-//! Each point is a line of JSON. Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB 2014), section 6.
+//! Each point is a line of JSON. Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB
+//! 2014), section 6.
 
 use crate::{latency, option, rates};
 
@@ -11,14 +13,16 @@ pub(crate) fn print() {
     let rate = 2.0 * option("--rate", 10_000.0);
     for nodes in NODES {
         for form in rates::FORMS {
-            let rates::Rate { rows, comparisons, balance, most_waiting } = rates::measure(form, window, nodes, rows);
+            let rates::Rate { rows, comparisons, balance, most_waiting } =
+                rates::measure(form, window, nodes, rows);
             println!(
                 r#"{{"figure": "rate", "form": "{}", "nodes": {nodes}, "rows/s": {rows:.0}, "comparisons/s": {comparisons:.0}, "balance": {balance:.3}, "waiting": {most_waiting}}}"#,
                 form.0
             );
         }
         for form in latency::FORMS {
-            let latency::Latency { mean, quantiles: [median, p99, most], .. } = latency::latency(form, rate, nodes);
+            let latency::Latency { mean, quantiles: [median, p99, most], .. } =
+                latency::latency(form, rate, nodes);
             println!(
                 r#"{{"figure": "latency", "form": "{}", "nodes": {nodes}, "mean": {mean:.3}, "median": {median:.3}, "p99": {p99:.3}, "most": {most:.3}}}"#,
                 form.0

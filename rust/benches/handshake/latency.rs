@@ -42,7 +42,8 @@ impl Plan {
 fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Vec<i64>, usize) {
     let length = (plan.window * 1e9) as u64;
     let window = Window::Time { left: length, right: length };
-    let mut chain = Chain::new(Arc::new(Test::Scan.predicate()), window, algorithm, plan.nodes, ordered);
+    let mut chain =
+        Chain::new(Arc::new(Test::Scan.predicate()), window, algorithm, plan.nodes, ordered);
     let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");
     let ts: Vec<i64> = (0..plan.rows()).map(|row| plan.ts(row)).collect();
     let past = ts.partition_point(|&ts| ts < 0) / 2 * 2;
@@ -67,7 +68,14 @@ fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Ve
                 (fed, punctuated, worked) = (next.end, false, true);
                 let (ts, sides) = (&ts[next.clone()], &rows.sides[next]);
                 let (left, right) = (&rows.left, &rows.right);
-                feed.feed(&Burst { ts, sides, left, left_rows: of_side.clone(), right, right_rows: of_side });
+                feed.feed(&Burst {
+                    ts,
+                    sides,
+                    left,
+                    left_rows: of_side.clone(),
+                    right,
+                    right_rows: of_side,
+                });
             }
         } else if feed.has_room() && !punctuated && ordered {
             punctuated = true;
@@ -113,26 +121,46 @@ pub(crate) struct Latency {
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a form at so many rows of both sides a second; windows and duration are as the options say.
-pub(crate) fn latency((_, algorithm, ordered): (&str, Algorithm, bool), rate: f64, nodes: usize) -> Latency {
+/// Measures a form at so many rows of both sides a second; windows and duration are as the options
+/// say.
+pub(crate) fn latency(
+    (_, algorithm, ordered): (&str, Algorithm, bool),
+    rate: f64,
+    nodes: usize,
+) -> Latency {
     let window = option("--window", 8.0);
     let plan = Plan { rate, window, past: window, seconds: option("--seconds", 2.0), nodes };
     let rows = Rows::new(plan.rows() / 2, 10_000, Test::Scan);
     let (latencies, most_waiting) = measure(&plan, algorithm, ordered, &rows);
-    let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e6;
+    let quantile =
+        |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e6;
     let mean = latencies.iter().sum::<i64>() as f64 / latencies.len() as f64 / 1e6;
-    Latency { pairs: latencies.len(), mean, quantiles: [0.5, 0.99, 1.0].map(quantile), most_waiting }
+    Latency {
+        pairs: latencies.len(),
+        mean,
+        quantiles: [0.5, 0.99, 1.0].map(quantile),
+        most_waiting,
+    }
 }
 
 /// Measures and prints a table.
 pub(crate) fn print() {
     let (nodes, rate) = (option("--nodes", 2), 2.0 * option("--rate", 10_000.0));
-    println!("{rate} rows a second, windows of {} s, {nodes} nodes, 2 threads.\n", option("--window", 8.0));
-    println!("| form | pairs | mean, ms | median, ms | p99, ms | most, ms | most results waiting |");
+    println!(
+        "{rate} rows a second, windows of {} s, {nodes} nodes, 2 threads.\n",
+        option("--window", 8.0)
+    );
+    println!(
+        "| form | pairs | mean, ms | median, ms | p99, ms | most, ms | most results waiting |"
+    );
     println!("| --- | --: | --: | --: | --: | --: | --: |");
     let chosen: String = option("--form", String::new());
     for form in FORMS.into_iter().filter(|form| chosen.is_empty() || chosen == form.0) {
-        let Latency { pairs, mean, quantiles: [median, p99, most], most_waiting } = latency(form, rate, nodes);
-        println!("| {} | {pairs} | {mean:.3} | {median:.3} | {p99:.3} | {most:.3} | {most_waiting} |", form.0);
+        let Latency { pairs, mean, quantiles: [median, p99, most], most_waiting } =
+            latency(form, rate, nodes);
+        println!(
+            "| {} | {pairs} | {mean:.3} | {median:.3} | {p99:.3} | {most:.3} | {most_waiting} |",
+            form.0
+        );
     }
 }

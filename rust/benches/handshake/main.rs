@@ -1,4 +1,5 @@
-//! The handshake joins under workload W3, a band in two dimensions over sliding windows, on two threads:
+//! The handshake joins under workload W3, a band in two dimensions over sliding windows, on two
+//! threads:
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench handshake                  # rates, and the sorter's buffer
@@ -6,9 +7,10 @@
 //! cargo bench -p tidegate-benches --bench handshake -- figures > points.json    # both, by the number of nodes
 //! ```
 //!
-//! Rates are those of windows that are full. Latencies are from a pair's later row until the pair comes out, in a
-//! steady state: the windows are filled with rows of the past first. `--nodes`, `--rows`, `--rate` (rows a second and
-//! side), `--window` and `--seconds` change what is measured. All forms' pairs are compared before anything is timed.
+//! Rates are those of windows that are full. Latencies are from a pair's later row until the pair
+//! comes out, in a steady state: the windows are filled with rows of the past first. `--nodes`,
+//! `--rows`, `--rate` (rows a second and side), `--window` and `--seconds` change what is measured.
+//! All forms' pairs are compared before anything is timed.
 
 mod figures;
 mod latency;

@@ -14,7 +14,8 @@ use crate::workload::{Rows, Test};
 /// Rows of an epoch.
 const EPOCH: usize = 4096;
 
-/// What is compared: its name, the condition, the algorithm, and whether results are ordered, which takes punctuations.
+/// What is compared: its name, the condition, the algorithm, and whether results are ordered, which
+/// takes punctuations.
 pub(crate) type Form = (&'static str, Test, Algorithm, bool);
 
 pub(crate) const FORMS: [Form; 7] = [
@@ -38,7 +39,8 @@ struct Run {
 impl Run {
     fn new((_, test, algorithm, ordered): Form, window: u64, nodes: usize, rows: Rows) -> Self {
         let window = Window::Rows { left: window, right: window };
-        let join = HandshakeJoin::new(Arc::new(test.predicate()), window, algorithm, nodes, ordered);
+        let join =
+            HandshakeJoin::new(Arc::new(test.predicate()), window, algorithm, nodes, ordered);
         let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");
         Run { join, driver, rows, fed: 0 }
     }
@@ -123,8 +125,10 @@ pub(crate) fn measure(form: Form, window: u64, nodes: usize, rows: usize) -> Rat
     let begin = Instant::now();
     run.feed(measured, |_, results| pairs += results.left.len());
     let seconds = begin.elapsed().as_secs_f64();
-    let work: Vec<u64> = run.join.comparisons().iter().zip(before).map(|(now, before)| now - before).collect();
-    let [least, most] = [work.iter().min(), work.iter().max()].map(|of| *of.expect("there are nodes") as f64);
+    let work: Vec<u64> =
+        run.join.comparisons().iter().zip(before).map(|(now, before)| now - before).collect();
+    let [least, most] =
+        [work.iter().min(), work.iter().max()].map(|of| *of.expect("there are nodes") as f64);
     Rate {
         rows: measured as f64 / seconds,
         comparisons: work.iter().sum::<u64>() as f64 / seconds,
@@ -139,10 +143,16 @@ pub(crate) fn print() {
     let nodes: usize = option("--nodes", 2);
     let rows: usize = option("--rows", 1 << 17);
     println!("Windows of {window} rows, {nodes} nodes, 2 threads.\n");
-    println!("| form | rows a second | comparisons a second | work of nodes | most results waiting |");
+    println!(
+        "| form | rows a second | comparisons a second | work of nodes | most results waiting |"
+    );
     println!("| --- | --: | --: | --: | --: |");
     for form in FORMS {
         let Rate { rows, comparisons, balance, most_waiting } = measure(form, window, nodes, rows);
-        println!("| {} | {rows:.0} | {:.2} G | {balance:.3} | {most_waiting} |", form.0, comparisons / 1e9);
+        println!(
+            "| {} | {rows:.0} | {:.2} G | {balance:.3} | {most_waiting} |",
+            form.0,
+            comparisons / 1e9
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in 1..10 000, the second
-//! ones floats.
+//! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in
+//! 1..10 000, the second ones floats.
 
 use tidegate_operators::papers::handshake::{Bands, Column, Kind, Numbers};
 use tidegate_operators::rows::Side;
@@ -74,8 +74,8 @@ impl Rows {
     }
 }
 
-/// The two values of each row as unsigned integers of their order. The floats are whole numbers, so that it does not
-/// matter on which side of a condition the constant is added.
+/// The two values of each row as unsigned integers of their order. The floats are whole numbers, so
+/// that it does not matter on which side of a condition the constant is added.
 fn columns(points: &[(i32, i32)], test: Test) -> Numbers<u32> {
     let whole = |value: i32| (value ^ i32::MIN) as u32;
     let float = |value: i32| {
@@ -83,10 +83,14 @@ fn columns(points: &[(i32, i32)], test: Test) -> Numbers<u32> {
         if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
     };
     let column = |value: &dyn Fn(&(i32, i32)) -> i32, code: &dyn Fn(i32) -> u32, within: i32| {
-        let span = |value: i32| Span { low: code(value - within), width: code(value + within) - code(value - within) };
+        let span = |value: i32| Span {
+            low: code(value - within),
+            width: code(value + within) - code(value - within),
+        };
         let values = points.iter().map(value);
         Column { values: values.clone().map(code).collect(), takes: values.map(span).collect() }
     };
-    let columns = vec![column(&|point| point.0, &whole, test.x()), column(&|point| point.1, &float, BAND)];
+    let columns =
+        vec![column(&|point| point.0, &whole, test.x()), column(&|point| point.1, &float, BAND)];
     Numbers::new(points.len(), columns, test.lookup().is_some())
 }

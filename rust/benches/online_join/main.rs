@@ -1,6 +1,8 @@
-//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and what its paper compares with.
+//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and what its
+//! paper compares with.
 //!
-//! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload W1s, without payload.
+//! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload
+//! W1s, without payload.
 //!
 //! ```text
 //! cargo bench -p tidegate-benches --bench online_join
@@ -70,11 +72,17 @@ fn main() {
             ("hybrid", mode(Parallelism::Hybrid)),
             ("data", mode(Parallelism::Data)),
             ("SplitJoin", measure(|| rivals::split_join(keys as usize, reach, &driver), &workload)),
-            ("shared buffers", measure(|| rivals::shared_buffers(keys as usize, reach, &driver), &workload)),
+            (
+                "shared buffers",
+                measure(|| rivals::shared_buffers(keys as usize, reach, &driver), &workload),
+            ),
         ];
         for (name, (pairs, taken)) in systems {
             assert_eq!(pairs, systems[0].1.0, "{name} finds the pairs of the others");
-            println!("{keys:5} keys  {name:15} {:6.1}", workload.rows() as f64 / taken.as_secs_f64() / 1e6);
+            println!(
+                "{keys:5} keys  {name:15} {:6.1}",
+                workload.rows() as f64 / taken.as_secs_f64() / 1e6
+            );
         }
     }
 }

@@ -62,7 +62,8 @@ fn rows(epoch: &Epoch, first: u32) -> Vec<Row> {
     epoch.ts.iter().zip(&epoch.sides).zip(first..).map(row).collect()
 }
 
-/// SplitJoin: all rows go to all threads, each of which stores every so many-th in a window of its own.
+/// SplitJoin: all rows go to all threads, each of which stores every so many-th in a window of its
+/// own.
 pub(crate) fn split_join(keys: usize, reach: i64, driver: &Driver) -> System {
     let driver = driver.clone();
     let threads = driver.threads();
@@ -87,11 +88,13 @@ pub(crate) fn split_join(keys: usize, reach: i64, driver: &Driver) -> System {
     })
 }
 
-/// Scale-OIJ's sharing: a row goes to one thread, whichever is free, which stores it in buffers of its own and looks into
-/// those of all. Rows of an epoch are stored before any is looked for, so that no pair is missed.
+/// Scale-OIJ's sharing: a row goes to one thread, whichever is free, which stores it in buffers of
+/// its own and looks into those of all. Rows of an epoch are stored before any is looked for, so
+/// that no pair is missed.
 pub(crate) fn shared_buffers(keys: usize, reach: i64, driver: &Driver) -> System {
     let driver = driver.clone();
-    let windows: Vec<RwLock<Window>> = (0..driver.threads()).map(|_| RwLock::new(Window::new(keys))).collect();
+    let windows: Vec<RwLock<Window>> =
+        (0..driver.threads()).map(|_| RwLock::new(Window::new(keys))).collect();
     let mut first = 0;
     Box::new(move |epoch| {
         let rows = rows(epoch, first);
@@ -109,15 +112,24 @@ pub(crate) fn shared_buffers(keys: usize, reach: i64, driver: &Driver) -> System
             }
         };
         let find = |taken: &[Row]| {
-            let windows: Vec<_> = windows.iter().map(|window| window.read().expect("nobody panics")).collect();
+            let windows: Vec<_> =
+                windows.iter().map(|window| window.read().expect("nobody panics")).collect();
             let mut pairs = Vec::new();
-            taken.iter().for_each(|row| windows.iter().for_each(|window| window.find(row, reach, &mut pairs)));
+            taken.iter().for_each(|row| {
+                windows.iter().for_each(|window| window.find(row, reach, &mut pairs))
+            });
             pairs.len()
         };
         driver.within(|| {
             let next = Mutex::new(rows.chunks(TAKEN));
-            driver.map(windows.iter().collect(), |window| store(&next, window)).expect("nothing stops it");
-            driver.map(rows.chunks(TAKEN).collect(), find).expect("nothing stops it").into_iter().sum()
+            driver
+                .map(windows.iter().collect(), |window| store(&next, window))
+                .expect("nothing stops it");
+            driver
+                .map(rows.chunks(TAKEN).collect(), find)
+                .expect("nothing stops it")
+                .into_iter()
+                .sum()
         })
     })
 }

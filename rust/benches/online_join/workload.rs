@@ -8,7 +8,8 @@ const EPOCH_ROWS: usize = 20_000;
 /// The mean time between two rows of a side.
 const STEP: u64 = 1_000;
 
-/// Rows as [`OnlineJoin::begin`](tidegate_operators::interval::online::OnlineJoin::begin) takes them.
+/// Rows as [`OnlineJoin::begin`](tidegate_operators::interval::online::OnlineJoin::begin) takes
+/// them.
 pub(crate) struct Epoch {
     pub(crate) ts: Vec<i64>,
     pub(crate) sides: Vec<Side>,
@@ -35,7 +36,8 @@ impl Workload {
         };
         let mut now = 0;
         let mut epoch = |_| {
-            let mut epoch = Epoch { ts: Vec::new(), sides: Vec::new(), keys: [Vec::new(), Vec::new()] };
+            let mut epoch =
+                Epoch { ts: Vec::new(), sides: Vec::new(), keys: [Vec::new(), Vec::new()] };
             for _ in 0..EPOCH_ROWS {
                 now += random(STEP) as i64;
                 let side = if random(2) == 0 { Side::Left } else { Side::Right };

@@ -45,7 +45,13 @@ fn point(figure: &str, series: &str, x: f64, windows: &mut Windows, rows: (usize
 }
 
 fn uniform(figure: &str, series: &str, x: f64, indexes: Pair) {
-    point(figure, series, x, &mut Windows::new(indexes, WINDOW, Values::Uniform, MATCHES), (WINDOW, ROWS));
+    point(
+        figure,
+        series,
+        x,
+        &mut Windows::new(indexes, WINDOW, Values::Uniform, MATCHES),
+        (WINDOW, ROWS),
+    );
 }
 
 /// B+-trees that rows enter in turns.
@@ -58,8 +64,18 @@ pub(crate) fn round_robin() {
 /// Chains by their length.
 pub(crate) fn chain() {
     for length in [2, 4, 8, 16] {
-        uniform("chain", "B-chain", length as f64, pair(|| ChainedIndex::new(Archive::BPlus, length)));
-        uniform("chain", "IB-chain", length as f64, pair(|| ChainedIndex::new(Archive::Immutable, length)));
+        uniform(
+            "chain",
+            "B-chain",
+            length as f64,
+            pair(|| ChainedIndex::new(Archive::BPlus, length)),
+        );
+        uniform(
+            "chain",
+            "IB-chain",
+            length as f64,
+            pair(|| ChainedIndex::new(Archive::Immutable, length)),
+        );
     }
 }
 

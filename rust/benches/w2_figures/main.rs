@@ -1,14 +1,16 @@
-//! What Figures 8 to 13 of the paper vary, one after the other: band joins over sliding windows of `w` rows.
+//! What Figures 8 to 13 of the paper vary, one after the other: band joins over sliding windows of
+//! `w` rows.
 //!
-//! The figures of one thread are of the indexes by themselves, as in `w2_index`; those of tasks are of the whole
-//! index-based window join, but for result rows. Each point is a line of JSON: the figure, the series, `x`, and what was
-//! measured.
+//! The figures of one thread are of the indexes by themselves, as in `w2_index`; those of tasks are
+//! of the whole index-based window join, but for result rows. Each point is a line of JSON: the
+//! figure, the series, `x`, and what was measured.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_figures -- chain depth > points.json
 //! ```
 //!
-//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), section 5.
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
+//! section 5.
 
 mod indexes;
 mod tasks;
@@ -26,8 +28,12 @@ pub(crate) struct Point<'a> {
 
 impl Point<'_> {
     fn print(&self) {
-        let measured: String = self.measured.iter().map(|(name, value)| format!(", \"{name}\": {value:.4}")).collect();
-        println!("{{\"figure\": \"{}\", \"series\": \"{}\", \"x\": {}{measured}}}", self.figure, self.series, self.x);
+        let measured: String =
+            self.measured.iter().map(|(name, value)| format!(", \"{name}\": {value:.4}")).collect();
+        println!(
+            "{{\"figure\": \"{}\", \"series\": \"{}\", \"x\": {}{measured}}}",
+            self.figure, self.series, self.x
+        );
     }
 }
 
@@ -44,7 +50,8 @@ fn main() {
         ("large", indexes::large),
         ("tasks", tasks::tasks),
     ];
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     for (name, draw) in figures {
         if wanted.iter().any(|wanted| wanted == name) {
             draw();

@@ -45,7 +45,8 @@ impl Load {
             let (join, driver) = (&mut self.join, &self.driver);
             driver.within(|| {
                 while !join.is_done() {
-                    let Ok(Progress::Pieces(pieces)) = join.advance::<Infallible>(driver, None) else {
+                    let Ok(Progress::Pieces(pieces)) = join.advance::<Infallible>(driver, None)
+                    else {
                         unreachable!("an inner join that is not stopped gives pieces")
                     };
                     for piece in pieces {
@@ -65,16 +66,21 @@ impl Load {
         // Two values of a window's are in the band around each.
         let within = u64::MAX / WINDOW as u64;
         let value = |ts: &i64| {
-            ts.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            ts.cast_unsigned()
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+                .wrapping_mul(0xbf58_476d_1ce4_e5b9)
         };
         let codes = |side: i64| {
-            let codes: Vec<i64> = ts.iter().filter(|&ts| ts % 2 == side).map(|ts| value(ts).cast_signed()).collect();
+            let codes: Vec<i64> =
+                ts.iter().filter(|&ts| ts % 2 == side).map(|ts| value(ts).cast_signed()).collect();
             let low = codes.iter().map(|code| code.saturating_sub_unsigned(within)).collect();
             let high = codes.iter().map(|code| code.saturating_add_unsigned(within)).collect();
             Codes { codes, low, high }
         };
         let (left, right) = (codes(0), codes(1));
-        let sides = ts.iter().map(|ts| if ts % 2 == 0 { Side::Left } else { Side::Right }).collect();
+        let sides =
+            ts.iter().map(|ts| if ts % 2 == 0 { Side::Left } else { Side::Right }).collect();
         (ts, sides, left, right)
     }
 }
@@ -96,29 +102,36 @@ fn join(kind: IndexKind) -> Join {
     IndexJoin::new(window, How::Inner, 1, true, move || kind.index())
 }
 
-/// Rates by rows of a task, with latencies of so many that each thread has one; and both merges by threads.
+/// Rates by rows of a task, with latencies of so many that each thread has one; and both merges by
+/// threads.
 pub(crate) fn tasks() {
     let by_tasks = |options: TaskOptions| join(IndexKind::PimTree).by_tasks(options);
     for threads in [1, 2] {
         for rows in [1, 2, 4, 8, 16, 32, 64] {
-            let mut load = Load::new(by_tasks(TaskOptions { rows, ..TaskOptions::default() }), threads);
+            let mut load =
+                Load::new(by_tasks(TaskOptions { rows, ..TaskOptions::default() }), threads);
             let rate = ROWS as f64 / load.run(ROWS, MANY) / 1e6;
             let together = rows * threads;
             let pieces = 2_000;
             let latency = load.run(pieces * together, together) / pieces as f64 * 1e6;
             let series = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
             let measured = [("M rows/s", rate), ("us", latency)];
-            Point { figure: "task-size", series: &series, x: rows as f64, measured: &measured }.print();
+            Point { figure: "task-size", series: &series, x: rows as f64, measured: &measured }
+                .print();
         }
         let joins = [
             ("IBWJ", by_tasks(TaskOptions::default())),
-            ("IBWJ, blocking merge", by_tasks(TaskOptions { is_blocking: true, ..TaskOptions::default() })),
+            (
+                "IBWJ, blocking merge",
+                by_tasks(TaskOptions { is_blocking: true, ..TaskOptions::default() }),
+            ),
             ("PIM-Tree ahead", join(IndexKind::PimTree)),
             ("buckets ahead", join(IndexKind::Buckets)),
         ];
         for (series, join) in joins {
             let rate = ROWS as f64 / Load::new(join, threads).run(ROWS, MANY) / 1e6;
-            Point { figure: "threads", series, x: threads as f64, measured: &[("M rows/s", rate)] }.print();
+            Point { figure: "threads", series, x: threads as f64, measured: &[("M rows/s", rate)] }
+                .print();
         }
     }
 }

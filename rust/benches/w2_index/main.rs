@@ -1,8 +1,9 @@
 //! W2 without its results: the indexes of both windows of a band join, by themselves.
 //!
-//! Rows of R and S alternate. A row is looked for in the other side's window of `w` rows, where it matches two on average,
-//! and enters its own, from which the oldest leaves. Rows come 256 at a time: the index gets all probes of the 256, then
-//! all rows. Reported are rows of both sides a second, once the windows are full.
+//! Rows of R and S alternate. A row is looked for in the other side's window of `w` rows, where it
+//! matches two on average, and enters its own, from which the oldest leaves. Rows come 256 at a
+//! time: the index gets all probes of the 256, then all rows. Reported are rows of both sides a
+//! second, once the windows are full.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_index -- 'w=2^20/uniform'
@@ -43,7 +44,8 @@ fn indexes() -> Vec<(&'static str, Make)> {
 }
 
 fn w2(criterion: &mut Criterion) {
-    let rows = std::env::var("W2_ROWS").map_or(1 << 19, |rows| rows.parse().expect("W2_ROWS is a number"));
+    let rows =
+        std::env::var("W2_ROWS").map_or(1 << 19, |rows| rows.parse().expect("W2_ROWS is a number"));
     for window in [16, 20, 23] {
         for values in [Values::Uniform, Values::Gaussian, Values::Drifting(0.1)] {
             let mut group = criterion.benchmark_group(format!("w=2^{window}/{values}"));
@@ -51,8 +53,10 @@ fn w2(criterion: &mut Criterion) {
             group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_millis(1));
             for (name, make) in indexes() {
                 group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-                    // Filling the windows is not measured; they go on sliding from sample to sample.
-                    let mut windows = Windows::new([make(), make()], 1 << window, values, workload::MATCHES);
+                    // Filling the windows is not measured; they go on sliding from sample to
+                    // sample.
+                    let mut windows =
+                        Windows::new([make(), make()], 1 << window, values, workload::MATCHES);
                     bencher.iter(|| windows.slide(rows));
                 });
             }

@@ -50,7 +50,8 @@ impl WindowIndex for SkipList {
     }
 
     fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
-        let rows = self.0.range((probe.low, 0)..=(probe.high, u32::MAX)).map(|entry| entry.value().1);
+        let rows =
+            self.0.range((probe.low, 0)..=(probe.high, u32::MAX)).map(|entry| entry.value().1);
         found.extend(rows.filter(|&row| probe.takes(row)));
     }
 

@@ -21,8 +21,8 @@ pub(crate) enum Values {
     Uniform,
     /// Around a mean, with an eighth of the range as standard deviation.
     Gaussian,
-    /// The same, and the mean moves by such a part of the range while the window is renewed once: a tenth is the fastest
-    /// drift of the paper's Figure 13.
+    /// The same, and the mean moves by such a part of the range while the window is renewed once: a
+    /// tenth is the fastest drift of the paper's Figure 13.
     Drifting(f64),
 }
 
@@ -69,7 +69,8 @@ pub(crate) struct Windows {
     /// Half the width of the band.
     within: i64,
     values: Values,
-    /// Made beforehand, so that making them is not measured; the windows go round and round in them.
+    /// Made beforehand, so that making them is not measured; the windows go round and round in
+    /// them.
     made: Vec<f64>,
     found: Vec<u32>,
     ends: Vec<u32>,
@@ -79,12 +80,19 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Full windows of `rows` rows each, of which one matches so many on average.
-    pub(crate) fn new(indexes: [Box<dyn WindowIndex>; 2], rows: usize, values: Values, matches: f64) -> Self {
-        // Uniform values lie `range / rows` apart; the density of Gaussian ones, averaged over themselves, is
-        // 1 / (2 sqrt(pi) sigma).
+    pub(crate) fn new(
+        indexes: [Box<dyn WindowIndex>; 2],
+        rows: usize,
+        values: Values,
+        matches: f64,
+    ) -> Self {
+        // Uniform values lie `range / rows` apart; the density of Gaussian ones, averaged over
+        // themselves, is 1 / (2 sqrt(pi) sigma).
         let density = match values {
             Values::Uniform => 1.0 / RANGE,
-            Values::Gaussian | Values::Drifting(_) => 1.0 / (2.0 * std::f64::consts::PI.sqrt() * RANGE / 8.0),
+            Values::Gaussian | Values::Drifting(_) => {
+                1.0 / (2.0 * std::f64::consts::PI.sqrt() * RANGE / 8.0)
+            }
         };
         let mut random = Random(42);
         let made = (0..4 * rows + 1)

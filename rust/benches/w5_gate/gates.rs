@@ -19,18 +19,23 @@ pub(crate) enum Rows {
 
 /// Each row pushed, read, and its value added.
 pub(crate) fn row_gate(columns: &Columns, readers: usize, rows: Rows) -> Duration {
-    let (mut sources, mut gate) = ScaleGate::with_memory_limit::<i64>(columns.ts.len(), readers, 8 << 20).unwrap();
+    let (mut sources, mut gate) =
+        ScaleGate::with_memory_limit::<i64>(columns.ts.len(), readers, 8 << 20).unwrap();
     let started = Instant::now();
     thread::scope(|scope| {
         let reading: Vec<_> = match rows {
-            Rows::All => {
-                gate.into_iter().map(|mut reader| scope.spawn(move || sum(|| value(reader.next_ready())))).collect()
-            }
+            Rows::All => gate
+                .into_iter()
+                .map(|mut reader| scope.spawn(move || sum(|| value(reader.next_ready()))))
+                .collect(),
             Rows::Shared => {
                 let group = gate.pop().expect("there is a reader").share();
                 let mut readers: Vec<_> = (1..readers).map(|_| group.fork()).collect();
                 readers.push(group);
-                readers.into_iter().map(|mut reader| scope.spawn(move || sum(|| value(reader.next_ready())))).collect()
+                readers
+                    .into_iter()
+                    .map(|mut reader| scope.spawn(move || sum(|| value(reader.next_ready()))))
+                    .collect()
             }
         };
         columns.feed(|source, ts, mut value| {
@@ -83,7 +88,8 @@ pub(crate) enum Blocks {
 
 /// Runs pushed and blocks read.
 pub(crate) fn block_gate(columns: &Columns, readers: usize, blocks: Blocks) -> Duration {
-    let (mut sources, gate) = BlockGate::with_memory_limit::<Slice>(columns.ts.len(), readers, 64 << 20).unwrap();
+    let (mut sources, gate) =
+        BlockGate::with_memory_limit::<Slice>(columns.ts.len(), readers, 64 << 20).unwrap();
     let mut helper = (blocks == Blocks::Helped).then(|| gate[0].fork());
     let started = Instant::now();
     thread::scope(|scope| {
@@ -96,7 +102,8 @@ pub(crate) fn block_gate(columns: &Columns, readers: usize, blocks: Blocks) -> D
                             rows += block.len();
                             if blocks == Blocks::LookedUp {
                                 for id in block.ids() {
-                                    let value = columns.values[usize::from(id.source())][id.position() as usize];
+                                    let value = columns.values[usize::from(id.source())]
+                                        [id.position() as usize];
                                     sum = sum.wrapping_add(value);
                                 }
                             }
@@ -113,7 +120,9 @@ pub(crate) fn block_gate(columns: &Columns, readers: usize, blocks: Blocks) -> D
             let longest = columns.ts[0].len();
             for turn in (0..longest).step_by(RUN) {
                 let rows = turn..(turn + RUN).min(longest);
-                for ((source, ts), values) in sources.iter_mut().zip(&columns.ts).zip(&columns.values) {
+                for ((source, ts), values) in
+                    sources.iter_mut().zip(&columns.ts).zip(&columns.values)
+                {
                     let mut run = Slice { ts: &ts[rows.clone()], values: &values[rows.clone()] };
                     while let Err(rejected) = source.push(run) {
                         run = rejected.into_inner();

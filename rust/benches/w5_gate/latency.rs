@@ -1,9 +1,9 @@
 //! W5: the time from a row's push until a reader has it, at half of each gate's peak rate.
 //!
-//! First each gate is fed as fast
-//! as it takes rows, which gives the peak; then one thread feeds rows on time, none when it is behind,
-//! and one reads. In the row gate sources take turns of one row, in the block gate of runs of 1 024, so
-//! a row also waits until the other sources have moved past it. Needs two idle cores.
+//! First each gate is fed as fast as it takes rows, which gives the peak; then one thread feeds
+//! rows on time, none when it is behind, and one reads. In the row gate sources take turns of one
+//! row, in the block gate of runs of 1 024, so a row also waits until the other sources have moved
+//! past it. Needs two idle cores.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -131,18 +131,30 @@ fn pushes(block: &Block<Stamped>) -> impl Iterator<Item = u64> {
 type Found = (f64, Vec<u64>);
 
 fn rows(columns: &Columns, rate: f64) -> Found {
-    let (sources, mut readers) = ScaleGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
+    let (sources, mut readers) =
+        ScaleGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
     let reader = readers.pop().expect("there is one");
     both(columns, rate, |pace| feed_rows(columns, sources, pace), |pace| read_rows(reader, pace))
 }
 
 fn blocks(columns: &Columns, rate: f64) -> Found {
-    let (sources, mut readers) = BlockGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
+    let (sources, mut readers) =
+        BlockGate::with_memory_limit(columns.ts.len(), 1, LIMIT).expect("few sources");
     let reader = readers.pop().expect("there is one");
-    both(columns, rate, |pace| feed_blocks(columns, sources, pace), |pace| read_blocks(reader, pace))
+    both(
+        columns,
+        rate,
+        |pace| feed_blocks(columns, sources, pace),
+        |pace| read_blocks(reader, pace),
+    )
 }
 
-fn both(columns: &Columns, rate: f64, feed: impl FnOnce(Pace) + Send, read: impl FnOnce(Pace) -> Vec<u64>) -> Found {
+fn both(
+    columns: &Columns,
+    rate: f64,
+    feed: impl FnOnce(Pace) + Send,
+    read: impl FnOnce(Pace) -> Vec<u64>,
+) -> Found {
     let pace = Pace::at(rate);
     let latencies = thread::scope(|scope| {
         scope.spawn(move || feed(pace));
@@ -164,9 +176,15 @@ pub(crate) fn print() {
             let (peak, _) = gate(&columns, f64::INFINITY);
             let (fed, mut latencies) = gate(&columns, peak / 2.0);
             latencies.sort_unstable();
-            let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e3;
+            let quantile = |share: f64| {
+                latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1e3
+            };
             let [median, p99, most] = [0.5, 0.99, 1.0].map(quantile);
-            println!("| {name} | {k} | {:.1} | {:.1} | {median:.1} | {p99:.1} | {most:.1} |", peak / 1e6, fed / 1e6);
+            println!(
+                "| {name} | {k} | {:.1} | {:.1} | {median:.1} | {p99:.1} | {most:.1} |",
+                peak / 1e6,
+                fed / 1e6
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! W5: merging k sorted streams of (ts int64, value int64) into one ordered ready stream for n readers.
+//! W5: merging k sorted streams of (ts int64, value int64) into one ordered ready stream for n
+//! readers.
 //!
 //! One thread feeds all sources in turns, one thread a reader; a time is from the first push until
 //! the last reader has seen the last row. A row counts once however many readers see it. Every
@@ -18,7 +19,8 @@
 //! | loser_tree | sequential merge of whole columns, tree of losers |
 //! | sort | all rows concatenated and sorted, as a peer without a merge does |
 //!
-//! `cargo bench -p tidegate-benches --bench w5_gate -- latency` prints the table of `latency.rs` instead.
+//! `cargo bench -p tidegate-benches --bench w5_gate -- latency` prints the table of `latency.rs`
+//! instead.
 
 mod gates;
 mod latency;

@@ -1,7 +1,8 @@
 //! ScaleGate as published: ScaleJoin, Algorithm 2, line by line, for comparison.
 //!
-//! Times alone are compared, `written` holds each source's last row, and that row is held back until
-//! the next one. Nothing is freed before the end: the paper leaves that to a garbage collector.
+//! Times alone are compared, `written` holds each source's last row, and that row is held back
+//! until the next one. Nothing is freed before the end: the paper leaves that to a garbage
+//! collector.
 
 use std::ptr;
 use std::thread;
@@ -50,7 +51,8 @@ unsafe impl Send for Source<'_> {}
 
 impl Gate {
     fn new(sources: usize) -> Self {
-        let written = (0..sources).map(|_| CachePadded::new(AtomicPtr::new(ptr::null_mut()))).collect();
+        let written =
+            (0..sources).map(|_| CachePadded::new(AtomicPtr::new(ptr::null_mut()))).collect();
         Gate { head: Node::allocate(i64::MIN, 0, 0), written }
     }
 
@@ -92,7 +94,9 @@ impl Source<'_> {
         let mut current = self.update[LEVELS - 1];
         for level in (0..LEVELS).rev() {
             // SAFETY: nodes live as long as the gate.
-            while let Some(next) = unsafe { (*current).next[level].load(Ordering::Acquire).as_ref() } {
+            while let Some(next) =
+                unsafe { (*current).next[level].load(Ordering::Acquire).as_ref() }
+            {
                 if next.ts >= ts {
                     break;
                 }
@@ -133,8 +137,8 @@ fn level_insert(mut from: *mut Node, node: *mut Node, ts: i64, level: usize) {
     }
 }
 
-/// Each row pushed, read, and its value added. A source begins and ends with a row of its own, so that
-/// nothing overtakes its first row and its last is not held back.
+/// Each row pushed, read, and its value added. A source begins and ends with a row of its own, so
+/// that nothing overtakes its first row and its last is not held back.
 pub(crate) fn scale_gate(columns: &Columns, readers: usize) -> Duration {
     let gate = Gate::new(columns.ts.len());
     let mut sources: Vec<_> = (0..columns.ts.len()).map(|number| gate.source(number)).collect();

@@ -37,10 +37,11 @@ pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
             while left > 0 {
                 let mut guard = state.lock().unwrap();
                 let bound = guard.frontier.first().copied();
-                let ready = guard
-                    .heap
-                    .peek()
-                    .filter(|row| bound.is_none_or(|(ts, source)| (row.0.0, (row.0.1 >> 48) as usize) <= (ts, source)));
+                let ready = guard.heap.peek().filter(|row| {
+                    bound.is_none_or(|(ts, source)| {
+                        (row.0.0, (row.0.1 >> 48) as usize) <= (ts, source)
+                    })
+                });
                 if ready.is_some() {
                     sum = sum.wrapping_add(guard.heap.pop().unwrap().0.2);
                     left -= 1;
@@ -54,7 +55,11 @@ pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
         let mut pushed = vec![0; k];
         columns.feed(|source, ts, value| {
             let mut guard = state.lock().unwrap();
-            guard.heap.push(Reverse((ts, RowId::new(source as u16, pushed[source]).to_bits(), value)));
+            guard.heap.push(Reverse((
+                ts,
+                RowId::new(source as u16, pushed[source]).to_bits(),
+                value,
+            )));
             pushed[source] += 1;
             let before = std::mem::replace(&mut guard.promised[source], ts);
             guard.frontier.remove(&(before, source));
@@ -77,7 +82,10 @@ pub(crate) fn skip_list(columns: &Columns) -> Duration {
             let mut left = columns.rows;
             let mut sum = 0i64;
             while left > 0 {
-                let bound = (0..k).map(|source| (promised[source].load(Ordering::Acquire), source)).min().unwrap();
+                let bound = (0..k)
+                    .map(|source| (promised[source].load(Ordering::Acquire), source))
+                    .min()
+                    .unwrap();
                 match set.front() {
                     Some(row) if (row.value().0, (row.value().1 >> 48) as usize) <= bound => {
                         sum = sum.wrapping_add(row.value().2);
@@ -131,8 +139,9 @@ pub(crate) fn loser_tree(columns: &Columns) -> Duration {
     };
     // Losers in the inner nodes, the winner in node 0.
     let mut tree = vec![(i64::MIN, usize::MAX); width];
-    let mut winners: Vec<_> =
-        (0..2 * width).map(|node| if node < width { (0, 0) } else { key(node - width, 0) }).collect();
+    let mut winners: Vec<_> = (0..2 * width)
+        .map(|node| if node < width { (0, 0) } else { key(node - width, 0) })
+        .collect();
     for node in (1..width).rev() {
         let (a, b) = (winners[2 * node], winners[2 * node + 1]);
         (winners[node], tree[node]) = if a <= b { (a, b) } else { (b, a) };
@@ -162,7 +171,9 @@ pub(crate) fn sort(columns: &Columns) -> Duration {
     let started = Instant::now();
     let mut rows = Vec::with_capacity(columns.rows);
     for (source, ts) in columns.ts.iter().enumerate() {
-        rows.extend(ts.iter().enumerate().map(|(at, &ts)| (ts, RowId::new(source as u16, at as u64))));
+        rows.extend(
+            ts.iter().enumerate().map(|(at, &ts)| (ts, RowId::new(source as u16, at as u64))),
+        );
     }
     rows.sort_unstable();
     let took = started.elapsed();

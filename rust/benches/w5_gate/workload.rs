@@ -38,7 +38,8 @@ impl Columns {
             mixed ^ mixed >> 27
         };
         let mut column = |sorted: bool| -> &'static [i64] {
-            let mut column: Vec<i64> = (0..rows / k).map(|_| (random() % 1_000_000_000) as i64).collect();
+            let mut column: Vec<i64> =
+                (0..rows / k).map(|_| (random() % 1_000_000_000) as i64).collect();
             if sorted {
                 column.sort_unstable();
             }
@@ -46,14 +47,20 @@ impl Columns {
         };
         let ts = (0..k).map(|_| column(true)).collect();
         let values: Vec<_> = (0..k).map(|_| column(false)).collect();
-        let sum = values.iter().flat_map(|values| values.iter()).fold(0, |sum: i64, value| sum.wrapping_add(*value));
+        let sum = values
+            .iter()
+            .flat_map(|values| values.iter())
+            .fold(0, |sum: i64, value| sum.wrapping_add(*value));
         Columns { ts, values, rows: rows / k * k, sum }
     }
 
     /// All rows in merged order.
     pub(crate) fn merged(&self) -> Vec<(i64, RowId)> {
         let column = |(source, ts): (usize, &&'static [i64])| {
-            ts.iter().enumerate().map(move |(at, &ts)| (ts, RowId::new(source as u16, at as u64))).collect::<Vec<_>>()
+            ts.iter()
+                .enumerate()
+                .map(move |(at, &ts)| (ts, RowId::new(source as u16, at as u64)))
+                .collect::<Vec<_>>()
         };
         let mut rows: Vec<_> = self.ts.iter().enumerate().flat_map(column).collect();
         rows.sort_unstable();
@@ -66,7 +73,10 @@ impl Columns {
         for turn in (0..longest).step_by(TURN) {
             for (source, (ts, values)) in self.ts.iter().zip(&self.values).enumerate() {
                 let rows = turn..(turn + TURN).min(longest);
-                ts[rows.clone()].iter().zip(&values[rows]).for_each(|(&ts, &value)| push(source, ts, value));
+                ts[rows.clone()]
+                    .iter()
+                    .zip(&values[rows])
+                    .for_each(|(&ts, &value)| push(source, ts, value));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Arrays: a copy of the structures is made as they are checked, and arrow-rs reads the copy.
 //!
-//! The copy has the lengths that are needed and no more, counts no nulls by itself, and has memory of its own for what
-//! arrow-rs reads before it aligns it. It keeps what was exported, and with it the producer's memory.
+//! The copy has the lengths that are needed and no more, counts no nulls by itself, and has memory
+//! of its own for what arrow-rs reads before it aligns it. It keeps what was exported, and with it
+//! the producer's memory.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -17,20 +18,25 @@ use crate::schema::schema;
 
 mod buffers;
 
-/// The most elements of an array: a bit each would be 128 GiB. More are a number that was never counted.
+/// The most elements of an array: a bit each would be 128 GiB. More are a number that was never
+/// counted.
 const MAX_LENGTH: i64 = 1 << 40;
 
 /// The most rows of a batch, whose numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
-/// Takes over an array of structs as a record batch. What `array` points to is a released array then.
+/// Takes over an array of structs as a record batch. What `array` points to is a released array
+/// then.
 ///
 /// # Safety
 ///
-/// `schema` is as for [`schema`](crate::schema). `array` points to an initialised structure that nobody else uses
-/// meanwhile; it was either released, or each of its pointers that is not null points to what Arrow's C data interface
-/// says, and stays until it is released.
-pub unsafe fn batch(schema: NonNull<FFI_ArrowSchema>, array: NonNull<FFI_ArrowArray>) -> Result<RecordBatch> {
+/// `schema` is as for [`schema`](crate::schema). `array` points to an initialised structure that
+/// nobody else uses meanwhile; it was either released, or each of its pointers that is not null
+/// points to what Arrow's C data interface says, and stays until it is released.
+pub unsafe fn batch(
+    schema: NonNull<FFI_ArrowSchema>,
+    array: NonNull<FFI_ArrowArray>,
+) -> Result<RecordBatch> {
     // SAFETY: as this function's.
     let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
     if array.release.is_none() {
@@ -48,10 +54,17 @@ pub unsafe fn batch(schema: NonNull<FFI_ArrowSchema>, array: NonNull<FFI_ArrowAr
 /// # Safety
 ///
 /// As for the array of [`batch`], which was not released.
-pub(crate) unsafe fn import(array: FFI_ArrowArray, schema: &SchemaRef, data_type: &DataType) -> Result<RecordBatch> {
+pub(crate) unsafe fn import(
+    array: FFI_ArrowArray,
+    schema: &SchemaRef,
+    data_type: &DataType,
+) -> Result<RecordBatch> {
     let rows = array.length;
     if rows > MAX_ROWS {
-        return Err(Error::malformed(None, format!("a batch has {rows} rows; it may have {MAX_ROWS}")));
+        return Err(Error::malformed(
+            None,
+            format!("a batch has {rows} rows; it may have {MAX_ROWS}"),
+        ));
     }
     let mut kept = Box::new(Kept { exported: array, ..Kept::default() });
     let exported: *const FFI_ArrowArray = &raw const kept.exported;
@@ -60,20 +73,27 @@ pub(crate) unsafe fn import(array: FFI_ArrowArray, schema: &SchemaRef, data_type
     copy.release = Some(release_kept);
     copy.private_data = Box::into_raw(kept).cast();
     caught(|| {
-        // SAFETY: the copy is an array of this type as the C data interface says, as far as it can be checked.
+        // SAFETY: the copy is an array of this type as the C data interface says, as far as it can
+        // be checked.
         let data = unsafe { from_ffi_and_data_type(copy, data_type.clone()) };
         let data = data.map_err(|error| Error::malformed(None, error.to_string()))?;
         for (field, column) in schema.fields().iter().zip(data.child_data()) {
             let name = || Some(field.name().clone());
             column.validate().map_err(|error| Error::malformed(name(), error.to_string()))?;
             if !field.is_nullable() && column.null_count() > 0 {
-                return Err(Error::malformed(name(), "it has null values and is declared to have none"));
+                return Err(Error::malformed(
+                    name(),
+                    "it has null values and is declared to have none",
+                ));
             }
         }
         let rows = StructArray::from(data);
         if let Some(nulls) = rows.nulls().filter(|nulls| nulls.null_count() > 0) {
             let row = (0..nulls.len()).find(|&row| nulls.is_null(row)).unwrap_or(0);
-            return Err(Error::malformed(None, format!("row {row} is null as a whole; make its columns null")));
+            return Err(Error::malformed(
+                None,
+                format!("row {row} is null as a whole; make its columns null"),
+            ));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
@@ -156,7 +176,9 @@ impl Kept {
                 node,
                 match node.path() {
                     None => format!("the schema has {expected} columns, n_children is {given}"),
-                    Some(_) => format!("{data_type} has {expected} children, n_children is {given}"),
+                    Some(_) => {
+                        format!("{data_type} has {expected} children, n_children is {given}")
+                    }
                 },
             ));
         }
@@ -176,14 +198,22 @@ impl Kept {
             (DataType::Dictionary(codes, values), false) => {
                 let node = node.child("dictionary");
                 // No code reaches further.
-                let most = codes.primitive_width().and_then(|bytes| 1_i64.checked_shl(8 * bytes as u32));
+                let most =
+                    codes.primitive_width().and_then(|bytes| 1_i64.checked_shl(8 * bytes as u32));
                 let needed = most.map_or(Needed::All, Needed::AtMost);
                 // SAFETY: as this function's.
                 let values = unsafe { self.copy(array.dictionary, values, needed, &node)? };
                 copy.dictionary = self.keep(values);
             }
-            (DataType::Dictionary(..), true) => return Err(Error::at(node, "the dictionary is a null pointer")),
-            (_, false) => return Err(Error::at(node, format!("{data_type} has no dictionary, but one is given"))),
+            (DataType::Dictionary(..), true) => {
+                return Err(Error::at(node, "the dictionary is a null pointer"));
+            }
+            (_, false) => {
+                return Err(Error::at(
+                    node,
+                    format!("{data_type} has no dictionary, but one is given"),
+                ));
+            }
             (_, true) => {}
         }
         Ok(copy)
@@ -200,15 +230,25 @@ impl Kept {
     }
 }
 
-/// An array without memory, of the length and the offset of `array`, or of the length that is needed.
-fn checked_extent(array: &FFI_ArrowArray, needed: Needed, node: &Node<'_>) -> Result<FFI_ArrowArray> {
+/// An array without memory, of the length and the offset of `array`, or of the length that is
+/// needed.
+fn checked_extent(
+    array: &FFI_ArrowArray,
+    needed: Needed,
+    node: &Node<'_>,
+) -> Result<FFI_ArrowArray> {
     let FFI_ArrowArray { length, offset, null_count, .. } = *array;
     let wrong = |what: String| Err(Error::at(node, what));
     if node.is_too_deep() {
         return wrong("it is nested too deeply".to_owned());
     }
-    if !(0..=MAX_LENGTH).contains(&length) || !(0..=MAX_LENGTH).contains(&offset) || length + offset > MAX_LENGTH {
-        return wrong(format!("the length is {length} and the offset {offset}; both are from 0 to {MAX_LENGTH}"));
+    if !(0..=MAX_LENGTH).contains(&length)
+        || !(0..=MAX_LENGTH).contains(&offset)
+        || length + offset > MAX_LENGTH
+    {
+        return wrong(format!(
+            "the length is {length} and the offset {offset}; both are from 0 to {MAX_LENGTH}"
+        ));
     }
     if !(-1..=length).contains(&null_count) {
         return wrong(format!("null_count is {null_count} of {length} elements"));
@@ -240,8 +280,8 @@ fn checked_extent(array: &FFI_ArrowArray, needed: Needed, node: &Node<'_>) -> Re
 
 type Child<'a> = (&'a str, &'a DataType, Needed);
 
-/// The children of an array whose last element ends at `end`, and what is needed of each. The last offset of a list is
-/// that of its `items`.
+/// The children of an array whose last element ends at `end`, and what is needed of each. The last
+/// offset of a list is that of its `items`.
 fn expected_children<'a>(
     data_type: &'a DataType,
     end: i64,
@@ -250,25 +290,37 @@ fn expected_children<'a>(
 ) -> Result<Vec<Child<'a>>> {
     let all = Needed::All;
     Ok(match data_type {
-        DataType::Struct(fields) => {
-            fields.iter().map(|field| (field.name().as_str(), field.data_type(), Needed::Exactly(end))).collect()
-        }
+        DataType::Struct(fields) => fields
+            .iter()
+            .map(|field| (field.name().as_str(), field.data_type(), Needed::Exactly(end)))
+            .collect(),
         DataType::Union(fields, mode) => {
             let needed = if *mode == UnionMode::Sparse { Needed::Exactly(end) } else { all };
-            fields.iter().map(|(_, field)| (field.name().as_str(), field.data_type(), needed)).collect()
+            fields
+                .iter()
+                .map(|(_, field)| (field.name().as_str(), field.data_type(), needed))
+                .collect()
         }
         DataType::FixedSizeList(field, size) => {
             let Some(needed) = end.checked_mul(i64::from(*size)) else {
-                return Err(Error::at(node, format!("{end} lists of {size} items have too many items")));
+                return Err(Error::at(
+                    node,
+                    format!("{end} lists of {size} items have too many items"),
+                ));
             };
             vec![(field.name(), field.data_type(), Needed::Exactly(needed))]
         }
         DataType::List(field) | DataType::LargeList(field) | DataType::Map(field, _) => {
             vec![(field.name(), field.data_type(), items.map_or(all, Needed::Exactly))]
         }
-        DataType::ListView(field) | DataType::LargeListView(field) => vec![(field.name(), field.data_type(), all)],
+        DataType::ListView(field) | DataType::LargeListView(field) => {
+            vec![(field.name(), field.data_type(), all)]
+        }
         DataType::RunEndEncoded(run_ends, values) => {
-            vec![(run_ends.name(), run_ends.data_type(), all), (values.name(), values.data_type(), all)]
+            vec![
+                (run_ends.name(), run_ends.data_type(), all),
+                (values.name(), values.data_type(), all),
+            ]
         }
         _ => Vec::new(),
     })

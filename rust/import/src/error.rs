@@ -51,9 +51,14 @@ impl fmt::Display for Error {
             }
             Error::Malformed { column: None, what } => write!(f, "malformed Arrow data: {what}"),
             Error::NoRows(found) => {
-                write!(f, "expected rows (record batches, or an array of structs), got Arrow data of type {found}")
+                write!(
+                    f,
+                    "expected rows (record batches, or an array of structs), got Arrow data of type {found}"
+                )
             }
-            Error::Released => f.write_str("the Arrow data was consumed before; pass a table, or a new reader"),
+            Error::Released => {
+                f.write_str("the Arrow data was consumed before; pass a table, or a new reader")
+            }
             Error::Producer { code, text } => {
                 let text = text.as_deref().unwrap_or("the producer gave no reason");
                 write!(f, "reading the Arrow stream failed: {text} (error code {code})")

@@ -1,9 +1,10 @@
 //! Takes over Arrow data through Arrow's C interfaces, once its structures have been checked.
 //!
-//! arrow-rs believes the C structures: a negative length or a null pointer makes it panic or read foreign memory. So
-//! every structure is checked first, with integers alone, and arrow-rs reads a copy of the structures that holds only
-//! what was checked. The producer's memory itself cannot be checked: the C interfaces carry no lengths of buffers, so a
-//! pointer to a buffer, and the last offset of a string column, are taken at their word.
+//! arrow-rs believes the C structures: a negative length or a null pointer makes it panic or read
+//! foreign memory. So every structure is checked first, with integers alone, and arrow-rs reads a
+//! copy of the structures that holds only what was checked. The producer's memory itself cannot be
+//! checked: the C interfaces carry no lengths of buffers, so a pointer to a buffer, and the last
+//! offset of a string column, are taken at their word.
 //!
 //! # Files
 //!
@@ -30,7 +31,8 @@ pub use crate::error::{Error, Result};
 pub use crate::schema::schema;
 pub use crate::stream::{Stream, Unopened};
 
-/// What `work` gives; a panic with a text becomes an error, for arrow-rs panics over data that it does not understand.
+/// What `work` gives; a panic with a text becomes an error, for arrow-rs panics over data that it
+/// does not understand.
 fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

@@ -11,7 +11,8 @@ use crate::caught;
 use crate::error::{Error, Result};
 use crate::node::Node;
 
-/// The most columns, those of nested columns counted: far more than anybody has, and few enough to visit.
+/// The most columns, those of nested columns counted: far more than anybody has, and few enough to
+/// visit.
 const MAX_NODES: usize = 1 << 20;
 
 /// The most entries of a column's metadata, for which memory is taken before they are read.
@@ -37,14 +38,16 @@ const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
 ///
 /// # Safety
 ///
-/// `schema` points to an initialised structure. It was either released, or each of its pointers that is not null points
-/// to what Arrow's C data interface says, text ending with a zero.
+/// `schema` points to an initialised structure. It was either released, or each of its pointers
+/// that is not null points to what Arrow's C data interface says, text ending with a zero.
 pub unsafe fn schema(schema: NonNull<FFI_ArrowSchema>) -> Result<SchemaRef> {
     // SAFETY: as this function's.
     unsafe { check_tree(schema.as_ptr().cast())? };
     // SAFETY: the structure is initialised, and nobody writes to it meanwhile.
     let schema = unsafe { schema.as_ref() };
-    let field = caught(|| Field::try_from(schema).map_err(|error| Error::malformed(None, error.to_string())))?;
+    let field = caught(|| {
+        Field::try_from(schema).map_err(|error| Error::malformed(None, error.to_string()))
+    })?;
     let DataType::Struct(fields) = field.data_type() else {
         return Err(Error::NoRows(field.data_type().to_string()));
     };
@@ -70,7 +73,10 @@ unsafe fn check_tree(schema: *const CSchema) -> Result<()> {
 unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> Result<()> {
     *nodes += 1;
     if *nodes > MAX_NODES {
-        return Err(Error::at(node, format!("the schema has more than {MAX_NODES} columns, those of columns counted")));
+        return Err(Error::at(
+            node,
+            format!("the schema has more than {MAX_NODES} columns, those of columns counted"),
+        ));
     }
     if node.is_too_deep() {
         return Err(Error::at(node, "the type is nested too deeply"));
@@ -108,7 +114,10 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     }
     if !schema.dictionary.is_null() {
         if !matches!(format, "c" | "C" | "s" | "S" | "i" | "I" | "l" | "L") {
-            return Err(Error::at(node, format!("the codes of a dictionary have the format `{format}`, not integers")));
+            return Err(Error::at(
+                node,
+                format!("the codes of a dictionary have the format `{format}`, not integers"),
+            ));
         }
         // SAFETY: as this function's.
         unsafe { check(schema.dictionary, &node.child("dictionary"), nodes)? };
@@ -133,12 +142,16 @@ fn check_child_count(n_children: i64, format: &str, node: &Node<'_>) -> Result<(
         format if format.starts_with("+u") => None,
         _ => Some(0),
     };
-    let fits = expected.map_or((0..=MAX_NODES as i64).contains(&n_children), |expected| n_children == expected);
+    let fits = expected
+        .map_or((0..=MAX_NODES as i64).contains(&n_children), |expected| n_children == expected);
     if fits {
         return Ok(());
     }
     let expected = expected.map_or_else(|| "0 or more".to_owned(), |expected| expected.to_string());
-    Err(Error::at(node, format!("the format `{format}` has {expected} children, n_children is {n_children}")))
+    Err(Error::at(
+        node,
+        format!("the format `{format}` has {expected} children, n_children is {n_children}"),
+    ))
 }
 
 /// # Safety
@@ -176,18 +189,28 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
         DataType::FixedSizeBinary(width) if *width < 0 => {
             Err(Error::at(node, format!("values have a width of {width} bytes")))
         }
-        DataType::FixedSizeList(_, size) if *size < 0 => Err(Error::at(node, format!("lists have {size} items"))),
+        DataType::FixedSizeList(_, size) if *size < 0 => {
+            Err(Error::at(node, format!("lists have {size} items")))
+        }
         DataType::Decimal32(precision, scale) => check_decimal(*precision, *scale, 9, node),
         DataType::Decimal64(precision, scale) => check_decimal(*precision, *scale, 18, node),
         DataType::Decimal128(precision, scale) => check_decimal(*precision, *scale, 38, node),
         DataType::Decimal256(precision, scale) => check_decimal(*precision, *scale, 76, node),
         DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(fields) if fields.len() == 2 && !fields[0].is_nullable() => check_field(entries),
-            _ => Err(Error::at(node, "the entries of a map are no struct of a key, which is never null, and a value")),
+            DataType::Struct(fields) if fields.len() == 2 && !fields[0].is_nullable() => {
+                check_field(entries)
+            }
+            _ => Err(Error::at(
+                node,
+                "the entries of a map are no struct of a key, which is never null, and a value",
+            )),
         },
         DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
-            other => Err(Error::at(node, format!("run ends are {other}, not integers of 16, 32 or 64 bits"))),
+            other => Err(Error::at(
+                node,
+                format!("run ends are {other}, not integers of 16, 32 or 64 bits"),
+            )),
         },
         DataType::List(field)
         | DataType::LargeList(field)
@@ -205,5 +228,8 @@ fn check_decimal(precision: u8, scale: i8, most: u8, node: &Node<'_>) -> Result<
     if (1..=most).contains(&precision) && scale.unsigned_abs() <= most {
         return Ok(());
     }
-    Err(Error::at(node, format!("decimals have {precision} digits and a scale of {scale}, not 1 to {most} digits")))
+    Err(Error::at(
+        node,
+        format!("decimals have {precision} digits and a scale of {scale}, not 1 to {most} digits"),
+    ))
 }

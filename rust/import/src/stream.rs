@@ -21,9 +21,10 @@ impl Unopened {
     ///
     /// # Safety
     ///
-    /// `stream` points to an initialised structure that nobody else uses meanwhile. It was either released, or its
-    /// callbacks do what Arrow's C stream interface says, whichever thread calls them, one at a time: they fill
-    /// structures with values whose pointers are null or point to what Arrow's C data interface says.
+    /// `stream` points to an initialised structure that nobody else uses meanwhile. It was either
+    /// released, or its callbacks do what Arrow's C stream interface says, whichever thread calls
+    /// them, one at a time: they fill structures with values whose pointers are null or point to
+    /// what Arrow's C data interface says.
     pub unsafe fn take(stream: NonNull<FFI_ArrowArrayStream>) -> Result<Self> {
         // SAFETY: as this function's.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
@@ -31,7 +32,10 @@ impl Unopened {
             return Err(Error::Released);
         }
         if stream.get_schema.is_none() || stream.get_next.is_none() {
-            return Err(Error::malformed(None, "the stream has no function for its schema, or for its next batch"));
+            return Err(Error::malformed(
+                None,
+                "the stream has no function for its schema, or for its next batch",
+            ));
         }
         Ok(Unopened(stream))
     }
@@ -47,7 +51,9 @@ impl Unopened {
         }
         // SAFETY: the producer has filled the structure, or left it as a released one.
         let schema = match unsafe { schema(NonNull::from(&mut given)) } {
-            Err(Error::Released) => return Err(Error::malformed(None, "the stream gave no schema")),
+            Err(Error::Released) => {
+                return Err(Error::malformed(None, "the stream gave no schema"));
+            }
             schema => schema?,
         };
         let data_type = DataType::Struct(schema.fields().clone());
@@ -60,7 +66,8 @@ impl Unopened {
             // SAFETY: the stream is open, and so the callback may be called.
             let text = unsafe { get_last_error(&raw mut self.0) };
             // SAFETY: text ends with a zero and stays until the next call.
-            (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            (!text.is_null())
+                .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         });
         Error::Producer { code, text }
     }
@@ -91,7 +98,11 @@ impl Stream {
         read
     }
 
-    fn read(source: &mut Unopened, schema: &SchemaRef, data_type: &DataType) -> Result<Option<RecordBatch>> {
+    fn read(
+        source: &mut Unopened,
+        schema: &SchemaRef,
+        data_type: &DataType,
+    ) -> Result<Option<RecordBatch>> {
         let get_next = source.0.get_next.expect("it was looked for");
         let mut given = FFI_ArrowArray::empty();
         // SAFETY: the stream is open, and so the callback may be called.

@@ -1,7 +1,11 @@
-//! What arrow-rs exports comes back as it was, also where it is laid out in a way that few producers use. That malformed
-//! structures are refused is tested from Python (`test_malformed_arrow.py`), where every field gets every bad value.
+//! What arrow-rs exports comes back as it was, also where it is laid out in a way that few
+//! producers use. That malformed structures are refused is tested from Python
+//! (`test_malformed_arrow.py`), where every field gets every bad value.
 
-#![expect(clippy::undocumented_unsafe_blocks, reason = "what arrow-rs exports is what the interface says")]
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "what arrow-rs exports is what the interface says"
+)]
 
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
@@ -10,8 +14,8 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int64Array, ListArray, NullArray, RecordBatch,
-    RecordBatchIterator, StringArray, StringViewArray, StructArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int64Array, ListArray, NullArray,
+    RecordBatch, RecordBatchIterator, StringArray, StringViewArray, StructArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use tidegate_import::{Error, Result, Unopened, batch};
@@ -21,9 +25,19 @@ fn columns() -> Vec<ArrayRef> {
     vec![
         Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)])),
         Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, Some(true)])),
-        Arc::new(StringArray::from(vec![Some("é"), None, Some(""), Some("long enough for a view's own buffer")])),
+        Arc::new(StringArray::from(vec![
+            Some("é"),
+            None,
+            Some(""),
+            Some("long enough for a view's own buffer"),
+        ])),
         Arc::new(BinaryArray::from(vec![&b"\xff"[..], b"", b"x", b"yz"])),
-        Arc::new(StringViewArray::from(vec![Some("é"), None, Some("long enough for a view's own buffer"), Some("")])),
+        Arc::new(StringViewArray::from(vec![
+            Some("é"),
+            None,
+            Some("long enough for a view's own buffer"),
+            Some(""),
+        ])),
         Arc::new(words),
         Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>([
             Some(vec![Some(1), None]),
@@ -36,7 +50,9 @@ fn columns() -> Vec<ArrayRef> {
 }
 
 fn schema_of(columns: &[ArrayRef]) -> SchemaRef {
-    let field = |(at, column): (usize, &ArrayRef)| Field::new(format!("c{at}"), column.data_type().clone(), true);
+    let field = |(at, column): (usize, &ArrayRef)| {
+        Field::new(format!("c{at}"), column.data_type().clone(), true)
+    };
     Arc::new(Schema::new(columns.iter().enumerate().map(field).collect::<Vec<_>>()))
 }
 
@@ -77,10 +93,14 @@ fn batches_come_back() {
 #[test]
 fn columns_alone_and_none_at_all() {
     for column in columns() {
-        came_back(&RecordBatch::try_new(schema_of(std::slice::from_ref(&column)), vec![column]).unwrap());
+        came_back(
+            &RecordBatch::try_new(schema_of(std::slice::from_ref(&column)), vec![column]).unwrap(),
+        );
     }
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(3));
-    came_back(&RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap());
+    came_back(
+        &RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap(),
+    );
 }
 
 #[test]

@@ -21,10 +21,12 @@ const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of one call on its threads.
 ///
-/// Threads live as long as the call that needs them, so that nothing is left to join at exit or to go missing in a
-/// forked child. Starting one costs some 20 us: callers cut small work into one part, which runs on the caller's thread.
+/// Threads live as long as the call that needs them, so that nothing is left to join at exit or to
+/// go missing in a forked child. Starting one costs some 20 us: callers cut small work into one
+/// part, which runs on the caller's thread.
 ///
-/// An operator that is called for every few thousand rows keeps its threads instead, see [`Driver::lasting`].
+/// An operator that is called for every few thousand rows keeps its threads instead, see
+/// [`Driver::lasting`].
 #[derive(Clone, Debug)]
 pub struct Driver {
     threads: usize,
@@ -58,22 +60,31 @@ pub enum Turn {
 const NAP: Duration = Duration::from_micros(50);
 
 impl Driver {
-    /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before each part.
+    /// A driver of `threads` threads, between 1 and [`MAX_THREADS`], that looks at `stop` before
+    /// each part.
     pub fn new(threads: usize, stop: Stop) -> Self {
         let threads = threads.clamp(1, MAX_THREADS);
-        Driver { threads, stop, pause: Stop::default(), pool: None, background: Arc::default(), processors: 1 }
+        Driver {
+            threads,
+            stop,
+            pause: Stop::default(),
+            pool: None,
+            background: Arc::default(),
+            processors: 1,
+        }
     }
 
-    /// A driver whose threads live as long as itself and its clones, each on a processor of its own if they are to be
-    /// pinned. Whoever calls [`map`](Self::map) waits for them: a caller that worked, too, might sit on the processor of
-    /// a thread that cannot move.
+    /// A driver whose threads live as long as itself and its clones, each on a processor of its own
+    /// if they are to be pinned. Whoever calls [`map`](Self::map) waits for them: a caller that
+    /// worked, too, might sit on the processor of a thread that cannot move.
     pub fn lasting(threads: usize, stop: Stop, pin: bool) -> std::io::Result<Self> {
         let driver = Self::new(threads, stop);
         if driver.threads == 1 {
             return Ok(driver);
         }
         // Those this process may use.
-        let processors = if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() };
+        let processors =
+            if pin { core_affinity::get_core_ids().unwrap_or_default() } else { Vec::new() };
         let start = move |nth: usize| {
             if let Some(&processor) = processors.get(nth % processors.len().max(1)) {
                 // A processor that was taken away meanwhile is no reason to stop.
@@ -89,9 +100,9 @@ impl Driver {
         Ok(Driver { pool: Some(Arc::new(pool)), processors: available_processors(), ..driver })
     }
 
-    /// Calls `work` on one of the threads that last, if there are any: what it shares out begins there at once, while the
-    /// caller waits only once. Meanwhile the others stay awake, if each has a processor: waking one takes longer than many
-    /// a part of the work.
+    /// Calls `work` on one of the threads that last, if there are any: what it shares out begins
+    /// there at once, while the caller waits only once. Meanwhile the others stay awake, if each
+    /// has a processor: waking one takes longer than many a part of the work.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let Some(pool) = &self.pool else { return work() };
         let over = Stop::default();
@@ -120,7 +131,11 @@ impl Driver {
     }
 
     /// Calls both, at the same time if there are threads that last.
-    pub fn both<A: Send, B: Send>(&self, one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B + Send) -> (A, B) {
+    pub fn both<A: Send, B: Send>(
+        &self,
+        one: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
         match &self.pool {
             Some(pool) => pool.install(|| rayon::join(one, other)),
             None => (one(), other()),
@@ -129,7 +144,11 @@ impl Driver {
 
     /// This driver, for work on so many items; of the caller's thread alone where they are few.
     pub fn fit(&self, items: usize) -> Driver {
-        if items < FEW { Driver { pause: self.pause.clone(), ..Self::new(1, self.stop.clone()) } } else { self.clone() }
+        if items < FEW {
+            Driver { pause: self.pause.clone(), ..Self::new(1, self.stop.clone()) }
+        } else {
+            self.clone()
+        }
     }
 
     /// This driver, for work that rests once `pause` is requested.
@@ -137,14 +156,15 @@ impl Driver {
         Driver { pause: pause.clone(), ..self.clone() }
     }
 
-    /// Whether work that can go on later from where it is should come to a rest. Unlike a stop, this is no error: work that
-    /// cannot rest just goes on.
+    /// Whether work that can go on later from where it is should come to a rest. Unlike a stop,
+    /// this is no error: work that cannot rest just goes on.
     pub fn is_paused(&self) -> bool {
         self.pause.is_requested() || self.stop.is_requested()
     }
 
-    /// Calls `work` on another thread, one of those that last if there are any, and returns where its outcome arrives. For a
-    /// caller that has to notice other things while it waits, and may leave before the work has ended.
+    /// Calls `work` on another thread, one of those that last if there are any, and returns where
+    /// its outcome arrives. For a caller that has to notice other things while it waits, and may
+    /// leave before the work has ended.
     pub fn in_background<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -159,7 +179,10 @@ impl Driver {
             (Some(pool), _) => pool.spawn(run),
             (None, Some(thread)) => thread.spawn(run),
             (None, None) => {
-                let made = ThreadPoolBuilder::new().num_threads(1).thread_name(|_| "tidegate".into()).build();
+                let made = ThreadPoolBuilder::new()
+                    .num_threads(1)
+                    .thread_name(|_| "tidegate".into())
+                    .build();
                 let made = made.map_err(std::io::Error::other)?;
                 // Where two came at once, the other's thread is taken, and this one ends.
                 self.background.get_or_init(|| made).spawn(run);
@@ -191,9 +214,13 @@ impl Driver {
 
     /// Calls `work` on every item and returns the results in the items' order.
     ///
-    /// A thread takes the next item when it is done with its last one. A panic in `work` is resumed on the caller's
-    /// thread once the others have finished their items.
-    pub fn map<I: Send, R: Send>(&self, items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Result<Vec<R>, Stopped> {
+    /// A thread takes the next item when it is done with its last one. A panic in `work` is resumed
+    /// on the caller's thread once the others have finished their items.
+    pub fn map<I: Send, R: Send>(
+        &self,
+        items: Vec<I>,
+        work: impl Fn(I) -> R + Sync,
+    ) -> Result<Vec<R>, Stopped> {
         self.map_with(items, || (), |(), item| work(item))
     }
 
@@ -207,11 +234,15 @@ impl Driver {
         let workers = self.threads.min(items.len());
         if workers <= 1 {
             let mut scratch = scratch();
-            return items.into_iter().map(|item| self.check().map(|()| work(&mut scratch, item))).collect();
+            return items
+                .into_iter()
+                .map(|item| self.check().map(|()| work(&mut scratch, item)))
+                .collect();
         }
         let tickets = Tickets::new(items.len());
         let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
-        let items: Vec<Mutex<Option<I>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
+        let items: Vec<Mutex<Option<I>>> =
+            items.into_iter().map(|item| Mutex::new(Some(item))).collect();
         let worker = || {
             let mut scratch = scratch();
             let mut done = Vec::new();
@@ -219,7 +250,10 @@ impl Driver {
                 if self.check().is_err() {
                     break;
                 }
-                let item = items[ticket].lock().expect("an item's lock is held only to take the item").take();
+                let item = items[ticket]
+                    .lock()
+                    .expect("an item's lock is held only to take the item")
+                    .take();
                 done.push((ticket, work(&mut scratch, item.expect("a ticket is taken once"))));
             }
             done
@@ -241,7 +275,11 @@ impl Driver {
             let mut place = |(ticket, result): (usize, R)| results[ticket] = Some(result);
             worker().into_iter().for_each(&mut place);
             for other in others {
-                other.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter().for_each(&mut place);
+                other
+                    .join()
+                    .unwrap_or_else(|panic| resume_unwind(panic))
+                    .into_iter()
+                    .for_each(&mut place);
             }
         });
         results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped)
@@ -249,11 +287,13 @@ impl Driver {
 }
 
 impl Driver {
-    /// Calls tasks that wait for each other, again and again, until one of them says that all is done.
+    /// Calls tasks that wait for each other, again and again, until one of them says that all is
+    /// done.
     ///
-    /// Neighbours in `tasks` share a thread, which gives each of them its turn; a task stays on its thread, and on the
-    /// same one in the next call with as many tasks if the threads [last](Self::lasting). A panic in a task ends them all
-    /// and is resumed on the caller's thread.
+    /// Neighbours in `tasks` share a thread, which gives each of them its turn; a task stays on its
+    /// thread, and on the same one in the next call with as many tasks if the threads
+    /// [last](Self::lasting). A panic in a task ends them all and is resumed on the caller's
+    /// thread.
     pub fn take_turns<T: FnMut() -> Turn + Send>(&self, tasks: Vec<T>) -> Result<(), Stopped> {
         let threads = self.threads.min(tasks.len());
         // Set when a thread ends, whyever: there is nothing more to wait for then.
@@ -268,7 +308,8 @@ impl Driver {
         let take = |share: &Mutex<Vec<T>>| {
             std::mem::take(&mut *share.lock().expect("the lock is held only to take the tasks"))
         };
-        let run = |nth: usize| self.take_turns_here(shares.get(nth).map_or_else(Vec::new, take), &over);
+        let run =
+            |nth: usize| self.take_turns_here(shares.get(nth).map_or_else(Vec::new, take), &over);
         if let Some(pool) = &self.pool {
             let run = |nth: usize| if nth < threads { run(nth) } else { Ok(()) };
             return pool.broadcast(|context| run(context.index())).into_iter().collect();
@@ -277,7 +318,8 @@ impl Driver {
             let run = &run;
             let others = spawn_some(scope, (1..threads).map(|nth| move || run(nth)));
             // The shares of threads that there are not, too: tasks wait for each other.
-            let mine = shares[..1].iter().chain(&shares[1 + others.len()..]).flat_map(take).collect();
+            let mine =
+                shares[..1].iter().chain(&shares[1 + others.len()..]).flat_map(take).collect();
             let mine = self.take_turns_here(mine, &over);
             others
                 .into_iter()
@@ -287,7 +329,11 @@ impl Driver {
     }
 
     /// Gives tasks their turns on this thread.
-    fn take_turns_here<T: FnMut() -> Turn>(&self, mut tasks: Vec<T>, over: &Stop) -> Result<(), Stopped> {
+    fn take_turns_here<T: FnMut() -> Turn>(
+        &self,
+        mut tasks: Vec<T>,
+        over: &Stop,
+    ) -> Result<(), Stopped> {
         let _end = EndOfScope(over);
         let backoff = Backoff::new();
         loop {
@@ -333,7 +379,8 @@ impl Drop for EndOfScope<'_> {
 
 /// Runs `work` on a thread of its own and returns where its outcome arrives.
 ///
-/// For a caller that has to notice other things while it waits, and may leave before the work has ended.
+/// For a caller that has to notice other things while it waits, and may leave before the work has
+/// ended.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
@@ -352,11 +399,15 @@ fn available_processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The number of threads to use when the caller does not say: what this process may use by affinity and quota, and no
-/// more than `OMP_NUM_THREADS`, by which hosts such as Spark tell a task its share.
+/// The number of threads to use when the caller does not say: what this process may use by affinity
+/// and quota, and no more than `OMP_NUM_THREADS`, by which hosts such as Spark tell a task its
+/// share.
 pub fn default_threads() -> usize {
     let available = available_processors();
-    let told = std::env::var("OMP_NUM_THREADS").ok().and_then(|text| text.parse().ok()).filter(|&told| told > 0);
+    let told = std::env::var("OMP_NUM_THREADS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .filter(|&told| told > 0);
     available.min(told.unwrap_or(available)).min(MAX_THREADS)
 }
 
@@ -367,7 +418,8 @@ mod tests {
     #[test]
     fn results_keep_the_items_order() {
         let lasting = |threads| Driver::lasting(threads, Stop::default(), true).unwrap();
-        let drivers = [1, 2, 7].map(|threads| [Driver::new(threads, Stop::default()), lasting(threads)]);
+        let drivers =
+            [1, 2, 7].map(|threads| [Driver::new(threads, Stop::default()), lasting(threads)]);
         for driver in drivers.as_flattened() {
             let squares = driver.map((0..100).collect(), |n: usize| n * n).unwrap();
             assert_eq!(squares, (0..100).map(|n| n * n).collect::<Vec<_>>());
@@ -376,7 +428,9 @@ mod tests {
 
     #[test]
     fn threads_work_at_the_same_time() {
-        for driver in [Driver::new(2, Stop::default()), Driver::lasting(2, Stop::default(), false).unwrap()] {
+        for driver in
+            [Driver::new(2, Stop::default()), Driver::lasting(2, Stop::default(), false).unwrap()]
+        {
             let both = std::sync::Barrier::new(2);
             // Neither gets past the barrier before the other has come to it.
             driver.map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
@@ -398,12 +452,22 @@ mod tests {
 
     #[test]
     fn work_in_the_background_has_a_thread_that_lasts() {
-        for driver in [Driver::lasting(2, Stop::default(), false).unwrap(), Driver::new(1, Stop::default())] {
-            let thread = || driver.in_background(|| std::thread::current().id()).unwrap().recv().unwrap().unwrap();
+        for driver in
+            [Driver::lasting(2, Stop::default(), false).unwrap(), Driver::new(1, Stop::default())]
+        {
+            let thread = || {
+                driver
+                    .in_background(|| std::thread::current().id())
+                    .unwrap()
+                    .recv()
+                    .unwrap()
+                    .unwrap()
+            };
             let threads: std::collections::HashSet<_> = (0..20).map(|_| thread()).collect();
             assert!(threads.len() <= driver.threads(), "{threads:?}");
             assert!(!threads.contains(&std::thread::current().id()));
-            let panicked = driver.in_background(|| panic!("the work failed")).unwrap().recv().unwrap();
+            let panicked =
+                driver.in_background(|| panic!("the work failed")).unwrap().recv().unwrap();
             assert!(panicked.is_err());
         }
     }
@@ -455,7 +519,13 @@ mod tests {
     }
 
     /// Tasks that pass a number on in a circle until it is `upto`.
-    fn circle(driver: &Driver, tasks: usize, upto: usize, at: usize, act: impl Fn() + Sync) -> Result<usize, Stopped> {
+    fn circle(
+        driver: &Driver,
+        tasks: usize,
+        upto: usize,
+        at: usize,
+        act: impl Fn() + Sync,
+    ) -> Result<usize, Stopped> {
         let number = Mutex::new(0);
         let (number, act) = (&number, &act);
         let task = |nth: usize| {
@@ -496,10 +566,13 @@ mod tests {
             let stop = Stop::default();
             let driver = Driver::new(threads, stop.clone());
             assert_eq!(circle(&driver, 3, usize::MAX, 100, || stop.request()), Err(Stopped));
-            for driver in
-                [Driver::new(threads, Stop::default()), Driver::lasting(threads, Stop::default(), false).unwrap()]
-            {
-                let work = AssertUnwindSafe(|| circle(&driver, 3, usize::MAX, 100, || panic!("the task failed")));
+            for driver in [
+                Driver::new(threads, Stop::default()),
+                Driver::lasting(threads, Stop::default(), false).unwrap(),
+            ] {
+                let work = AssertUnwindSafe(|| {
+                    circle(&driver, 3, usize::MAX, 100, || panic!("the task failed"))
+                });
                 assert!(catch_unwind(work).is_err());
                 assert_eq!(circle(&driver, 3, 10, 0, || ()), Ok(10), "the threads go on");
             }
@@ -508,8 +581,11 @@ mod tests {
 
     #[test]
     fn a_panic_reaches_the_caller() {
-        for driver in [Driver::new(3, Stop::default()), Driver::lasting(3, Stop::default(), false).unwrap()] {
-            let work = AssertUnwindSafe(|| driver.map((0..9).collect(), |n: usize| assert_ne!(n, 5)));
+        for driver in
+            [Driver::new(3, Stop::default()), Driver::lasting(3, Stop::default(), false).unwrap()]
+        {
+            let work =
+                AssertUnwindSafe(|| driver.map((0..9).collect(), |n: usize| assert_ne!(n, 5)));
             assert!(catch_unwind(work).is_err());
             assert!(driver.map(vec![1, 2, 3], |n: usize| n).is_ok(), "the threads go on");
         }

@@ -1,4 +1,5 @@
-//! The operators of tidegate over plain columns: times, dense keys and row numbers. Nothing here knows of Arrow or Python.
+//! The operators of tidegate over plain columns: times, dense keys and row numbers. Nothing here
+//! knows of Arrow or Python.
 
 #![forbid(unsafe_code)]
 

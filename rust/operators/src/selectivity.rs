@@ -8,7 +8,8 @@ pub(crate) fn sample(rows: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
     (0..rows).step_by(rows.div_ceil(SAMPLE).max(1))
 }
 
-/// How many of `right` are in the range of each left row, in all. An empty range has its least value above its greatest.
+/// How many of `right` are in the range of each left row, in all. An empty range has its least
+/// value above its greatest.
 pub(crate) fn pairs(left: impl Iterator<Item = (i64, i64)>, mut right: Vec<i64>) -> usize {
     right.sort_unstable();
     let within = |(low, high): (i64, i64)| {

@@ -1,8 +1,8 @@
 //! Aggregates over sliding windows against windows that are recomputed one by one.
 //!
-//! `oracle_*` compares small random data with code that visits every row for every window; `differential_*` compares
-//! thread counts on data of many parts, which small data never reaches; `online_*` compares rows that come epoch by epoch
-//! with rows that are there.
+//! `oracle_*` compares small random data with code that visits every row for every window;
+//! `differential_*` compares thread counts on data of many parts, which small data never reaches;
+//! `online_*` compares rows that come epoch by epoch with rows that are there.
 
 mod user;
 
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Bounds, Column, Design, KeyOrder, Numbers, OnlineAggregate, OnlineSessions, OnlineWindows, Page, Stream,
-    Values, Window, Windows, aggregate, aggregate_sessions,
+    Aggregate, Bounds, Column, Design, KeyOrder, Numbers, OnlineAggregate, OnlineSessions,
+    OnlineWindows, Page, Stream, Values, Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::memory::bits::BitSet;
@@ -38,12 +38,16 @@ type Found = ((i64, u32), Vec<String>);
 
 /// Hands what the test asks for, of the columns of each source, to `use_it`.
 fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregate]) -> R) -> R {
-    let ts: Vec<Vec<i64>> = sources.iter().map(|rows| rows.iter().map(|row| row.0).collect()).collect();
-    let keys: Vec<Vec<u32>> = sources.iter().map(|rows| rows.iter().map(|row| row.1).collect()).collect();
-    let whole: Vec<Vec<i64>> = sources.iter().map(|rows| rows.iter().map(|row| row.2).collect()).collect();
+    let ts: Vec<Vec<i64>> =
+        sources.iter().map(|rows| rows.iter().map(|row| row.0).collect()).collect();
+    let keys: Vec<Vec<u32>> =
+        sources.iter().map(|rows| rows.iter().map(|row| row.1).collect()).collect();
+    let whole: Vec<Vec<i64>> =
+        sources.iter().map(|rows| rows.iter().map(|row| row.2).collect()).collect();
     let wide: Vec<Vec<i128>> =
         whole.iter().map(|values| values.iter().map(|v| i128::from(*v) << 70).collect()).collect();
-    let floats: Vec<Vec<f64>> = whole.iter().map(|values| values.iter().copied().map(float).collect()).collect();
+    let floats: Vec<Vec<f64>> =
+        whole.iter().map(|values| values.iter().copied().map(float).collect()).collect();
     let masks: Vec<BitSet> = sources
         .iter()
         .map(|rows| {
@@ -52,15 +56,25 @@ fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregat
             mask
         })
         .collect();
-    let streams: Vec<Stream> = ts.iter().zip(&keys).map(|(ts, keys)| Stream { ts, keys: Some(keys) }).collect();
+    let streams: Vec<Stream> =
+        ts.iter().zip(&keys).map(|(ts, keys)| Stream { ts, keys: Some(keys) }).collect();
     let some_masks: Vec<_> = masks.iter().map(Some).collect();
-    let integers: Vec<_> = whole.iter().map(|values| Column { values: &values[..], mask: None }).collect();
-    let masked: Vec<_> =
-        floats.iter().zip(&masks).map(|(values, mask)| Column { values: &values[..], mask: Some(mask) }).collect();
-    let unmasked: Vec<_> = floats.iter().map(|values| Column { values: &values[..], mask: None }).collect();
-    let wide: Vec<_> = wide.iter().map(|values| Column { values: &values[..], mask: None }).collect();
-    let some: Vec<_> =
-        whole.iter().zip(&masks).map(|(values, mask)| Column { values: &values[..], mask: Some(mask) }).collect();
+    let integers: Vec<_> =
+        whole.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let masked: Vec<_> = floats
+        .iter()
+        .zip(&masks)
+        .map(|(values, mask)| Column { values: &values[..], mask: Some(mask) })
+        .collect();
+    let unmasked: Vec<_> =
+        floats.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let wide: Vec<_> =
+        wide.iter().map(|values| Column { values: &values[..], mask: None }).collect();
+    let some: Vec<_> = whole
+        .iter()
+        .zip(&masks)
+        .map(|(values, mask)| Column { values: &values[..], mask: Some(mask) })
+        .collect();
     let aggregates = [
         Aggregate::Count(vec![None; sources.len()]),
         Aggregate::Count(some_masks.clone()),
@@ -134,7 +148,8 @@ fn go_online<O: OnlineWindows>(
     let (order, ranks): (Vec<u32>, Vec<u32>) =
         (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
     let order = KeyOrder { keys: &order, ranks: &ranks };
-    let starts: Vec<usize> = sources.iter().scan(0, |sum, of| Some(std::mem::replace(sum, *sum + of.len()))).collect();
+    let starts: Vec<usize> =
+        sources.iter().scan(0, |sum, of| Some(std::mem::replace(sum, *sum + of.len()))).collect();
     let mut places: Vec<Place> = Vec::new();
     for (source, rows) in sources.iter().enumerate() {
         places.extend(rows.iter().enumerate().map(|(at, row)| (row.0, source, at)));
@@ -149,10 +164,13 @@ fn go_online<O: OnlineWindows>(
         found.extend(made.into_iter().flat_map(ends_and_rows));
     };
     let mut rest = &places[..];
-    for &(rows, between) in epochs.iter().cycle().take(if epochs.is_empty() { 0 } else { usize::MAX }) {
+    for &(rows, between) in
+        epochs.iter().cycle().take(if epochs.is_empty() { 0 } else { usize::MAX })
+    {
         let (epoch, others) = rest.split_at(rows.min(rest.len()));
         rest = others;
-        let first_rows: Vec<u32> = starts.iter().zip(&taken).map(|(start, taken)| (start + taken) as u32).collect();
+        let first_rows: Vec<u32> =
+            starts.iter().zip(&taken).map(|(start, taken)| (start + taken) as u32).collect();
         let mut of_sources = none.clone();
         for &(_, source, at) in epoch {
             let (ts, key, value, counts) = sources[source][at];
@@ -188,7 +206,11 @@ fn go_online<O: OnlineWindows>(
 }
 
 fn ends_and_rows(page: Page) -> Vec<(i64, Found)> {
-    let ends: Vec<i64> = page.windows.iter().flat_map(|window| std::iter::repeat_n(window.end, window.rows)).collect();
+    let ends: Vec<i64> = page
+        .windows
+        .iter()
+        .flat_map(|window| std::iter::repeat_n(window.end, window.rows))
+        .collect();
     ends.into_iter().zip(rows_of(page)).collect()
 }
 
@@ -198,7 +220,8 @@ fn float(value: i64) -> f64 {
 }
 
 fn rows_of(page: Page) -> Vec<Found> {
-    let windows = page.windows.iter().flat_map(|window| std::iter::repeat_n(window.start, window.rows));
+    let windows =
+        page.windows.iter().flat_map(|window| std::iter::repeat_n(window.start, window.rows));
     let text = |at: usize| {
         let column = |column: &tidegate_operators::aggregate::OutputColumn| match &column.values {
             _ if column.missing.contains(&at) => "none".to_owned(),
@@ -209,7 +232,8 @@ fn rows_of(page: Page) -> Vec<Found> {
         };
         page.columns.iter().map(column).collect()
     };
-    let rows: Vec<Found> = windows.enumerate().map(|(at, start)| ((start, page.keys[at]), text(at))).collect();
+    let rows: Vec<Found> =
+        windows.enumerate().map(|(at, start)| ((start, page.keys[at]), text(at))).collect();
     assert_eq!(rows.len(), page.rows);
     rows
 }
@@ -224,12 +248,19 @@ fn oracle(sources: &[Vec<Row>], shape: Shape) -> Vec<Found> {
     for k in first..=(high - offset).div_euclid(advance) {
         let start = k * advance + offset;
         let within = start..start + size;
-        let keys: BTreeSet<u32> =
-            sources.iter().flatten().filter(|row| within.contains(&row.0)).map(|row| row.1).collect();
+        let keys: BTreeSet<u32> = sources
+            .iter()
+            .flatten()
+            .filter(|row| within.contains(&row.0))
+            .map(|row| row.1)
+            .collect();
         for key in keys {
             let mut rows: Vec<Place> = Vec::new();
             for (source, of) in sources.iter().enumerate() {
-                let here = of.iter().enumerate().filter(|(_, row)| within.contains(&row.0) && row.1 == key);
+                let here = of
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, row)| within.contains(&row.0) && row.1 == key);
                 rows.extend(here.map(|(at, row)| (row.0, source, at)));
             }
             rows.sort_unstable();
@@ -245,10 +276,18 @@ fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<Str
     let row = |row: &Place| sources[row.1][row.2];
     let value = |found: &Place| row(found).2;
     let counted = || rows.iter().filter(|found| row(found).3);
-    let show = |value: f64| format!("{value:?} {:x}", if value.is_nan() { f64::NAN } else { value }.to_bits());
+    let show = |value: f64| {
+        format!("{value:?} {:x}", if value.is_nan() { f64::NAN } else { value }.to_bits())
+    };
     let optional = |value: Option<String>| value.unwrap_or_else(|| "none".into());
     let sum = |rows: &[Place]| {
-        fold(rows, shape, k, |rows| rows.iter().map(|r| float(value(r))).fold(0.0, |a, b| a + b), |a, b| a + b)
+        fold(
+            rows,
+            shape,
+            k,
+            |rows| rows.iter().map(|r| float(value(r))).fold(0.0, |a, b| a + b),
+            |a, b| a + b,
+        )
     };
     let counted: Vec<_> = counted().copied().collect();
     vec![
@@ -270,8 +309,9 @@ fn values(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Vec<Str
     ]
 }
 
-/// A function of rows in the order that is promised: a source's rows of a slice are one state, sources combine in order,
-/// slices before the next multiple of the window's slices backwards, slices after it forwards.
+/// A function of rows in the order that is promised: a source's rows of a slice are one state,
+/// sources combine in order, slices before the next multiple of the window's slices backwards,
+/// slices after it forwards.
 fn fold<S: Copy>(
     rows: &[Place],
     shape: Shape,
@@ -283,7 +323,10 @@ fn fold<S: Copy>(
     let (whole, rest) = (size / advance, size % advance);
     let (length, stride) = if rest == 0 { (whole, 1) } else { (2 * whole + 1, 2) };
     let slice = |ts: i64| {
-        let (step, within) = ((ts - offset.rem_euclid(advance)).div_euclid(advance), (ts - offset).rem_euclid(advance));
+        let (step, within) = (
+            (ts - offset.rem_euclid(advance)).div_euclid(advance),
+            (ts - offset).rem_euclid(advance),
+        );
         if rest == 0 { step } else { 2 * step + i64::from(within >= rest) }
     };
     let mut slices: BTreeMap<i64, BTreeMap<usize, Vec<Place>>> = BTreeMap::new();
@@ -291,12 +334,19 @@ fn fold<S: Copy>(
         slices.entry(slice(row.0)).or_default().entry(row.1).or_default().push(*row);
     }
     let cells = slices.into_iter().map(|(slice, of)| {
-        (slice, of.into_values().map(|rows| state(&rows)).reduce(&combine).expect("a slice has rows"))
+        (
+            slice,
+            of.into_values().map(|rows| state(&rows)).reduce(&combine).expect("a slice has rows"),
+        )
     });
     let first = (k + offset.div_euclid(advance)) * stride;
     let border = (first.div_euclid(length) + 1) * length;
     let (before, after): (Vec<_>, Vec<_>) = cells.partition(|(slice, _)| *slice < border);
-    let before = before.into_iter().map(|(_, state)| state).rev().reduce(|later, earlier| combine(earlier, later));
+    let before = before
+        .into_iter()
+        .map(|(_, state)| state)
+        .rev()
+        .reduce(|later, earlier| combine(earlier, later));
     let after = after.into_iter().map(|(_, state)| state).reduce(&combine);
     match (before, after) {
         (Some(before), Some(after)) => Some(combine(before, after)),
@@ -315,7 +365,11 @@ fn variance(sources: &[Vec<Row>], rows: &[Place], shape: Shape, k: i64) -> Optio
     };
     let combine = |a: (f64, f64, f64), b: (f64, f64, f64)| {
         let (count, distance) = (a.0 + b.0, b.1 - a.1);
-        (count, a.1 + distance * (b.0 / count), a.2 + b.2 + distance * distance * (a.0 * b.0 / count))
+        (
+            count,
+            a.1 + distance * (b.0 / count),
+            a.2 + b.2 + distance * distance * (a.0 * b.0 / count),
+        )
     };
     let (count, _, squares) = fold(rows, shape, k, state, combine)?;
     (count > 1.0).then(|| squares / (count - 1.0))
@@ -332,7 +386,11 @@ fn sources(most: usize, span: i64) -> impl Strategy<Value = Vec<Vec<Row>>> {
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
-    (1_i64..40, 1_i64..25, -30_i64..30).prop_map(|(size, advance, offset)| Shape { size, advance, offset })
+    (1_i64..40, 1_i64..25, -30_i64..30).prop_map(|(size, advance, offset)| Shape {
+        size,
+        advance,
+        offset,
+    })
 }
 
 proptest! {
@@ -354,7 +412,9 @@ fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Fou
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(ends_and_rows(page));
     with_input(sources, |streams, aggregates| {
-        aggregate_sessions(streams, KEYS, gap, aggregates, &driver, |_| Ok(()), take).unwrap().concat()
+        aggregate_sessions(streams, KEYS, gap, aggregates, &driver, |_| Ok(()), take)
+            .unwrap()
+            .concat()
     })
 }
 
@@ -362,8 +422,12 @@ fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, Fou
 fn oracle_sessions(rows: &[Row], gap: i64) -> Vec<(i64, Found)> {
     let mut found = Vec::new();
     for key in 0..KEYS as u32 {
-        let places: Vec<Place> =
-            rows.iter().enumerate().filter(|(_, row)| row.1 == key).map(|(at, row)| (row.0, 0, at)).collect();
+        let places: Vec<Place> = rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.1 == key)
+            .map(|(at, row)| (row.0, 0, at))
+            .collect();
         for session in places.chunk_by(|a, b| b.0 - a.0 < gap) {
             // One slice has them all, so that they are added one after the other.
             let whole = Shape { size: 1 << 40, advance: 1 << 40, offset: -(1 << 39) };
@@ -418,8 +482,12 @@ fn designs() -> impl Strategy<Value = Vec<Design>> {
 }
 
 fn epochs() -> impl Strategy<Value = Vec<(usize, Between)>> {
-    let between =
-        prop_oneof![Just(Between::Nothing), Just(Between::Pages), Just(Between::Promise), Just(Between::Restore)];
+    let between = prop_oneof![
+        Just(Between::Nothing),
+        Just(Between::Pages),
+        Just(Between::Promise),
+        Just(Between::Restore)
+    ];
     prop::collection::vec((1_usize..20, between), 1..6)
 }
 
@@ -463,12 +531,17 @@ fn online_many_rows() {
         let epochs = [(10_000, Between::Pages), (30_000, Between::Nothing)];
         let whole = run(&sources, shape, 1);
         for design in DESIGNS {
-            assert_eq!(run_online(&sources, shape, 3, &epochs, &[design]), whole, "{shape:?} {design:?}");
+            assert_eq!(
+                run_online(&sources, shape, 3, &epochs, &[design]),
+                whole,
+                "{shape:?} {design:?}"
+            );
         }
     }
 }
 
-/// More threads than cores, and epochs that are small: what happens seldom happens often enough here.
+/// More threads than cores, and epochs that are small: what happens seldom happens often enough
+/// here.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_designs_on_up_to_sixteen_threads() {
@@ -490,10 +563,14 @@ fn many(rows: i64, sources: u64) -> Vec<Vec<Row>> {
         .map(|source| {
             let mut state = source + 1;
             let mut random = move || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) as i64
             };
-            (0..rows).map(|ts| (ts, (random() % KEYS as i64) as u32, random() % 1000, random() % 3 > 0)).collect()
+            (0..rows)
+                .map(|ts| (ts, (random() % KEYS as i64) as u32, random() % 1000, random() % 3 > 0))
+                .collect()
         })
         .collect()
 }

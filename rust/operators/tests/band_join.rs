@@ -1,4 +1,5 @@
-//! The band join against a nested loop, over random small inputs, and over large ones against a search.
+//! The band join against a nested loop, over random small inputs, and over large ones against a
+//! search.
 
 use std::sync::Arc;
 
@@ -21,7 +22,10 @@ struct Column {
 
 impl Column {
     fn codes(&self, values: &[f64]) -> Vec<i64> {
-        values.iter().map(|&value| if self.floats { float_code(value).unwrap() } else { value as i64 }).collect()
+        values
+            .iter()
+            .map(|&value| if self.floats { float_code(value).unwrap() } else { value as i64 })
+            .collect()
     }
 
     fn band(&self) -> Band {
@@ -47,8 +51,10 @@ type Rows = Vec<(u32, u32)>;
 
 fn join(columns: &[Column], keys: Option<&Keys>, threads: usize) -> Rows {
     let driver = Driver::new(threads, Stop::default());
-    let codes: Vec<_> =
-        columns.iter().map(|column| (column.codes(&column.left), column.codes(&column.right))).collect();
+    let codes: Vec<_> = columns
+        .iter()
+        .map(|column| (column.codes(&column.left), column.codes(&column.right)))
+        .collect();
     let band_columns: Vec<_> = columns
         .iter()
         .zip(&codes)
@@ -60,9 +66,12 @@ fn join(columns: &[Column], keys: Option<&Keys>, threads: usize) -> Rows {
         true => vec![Arc::new(found.matches)],
         false => {
             let rows = found.matches.left_rows();
-            let mut starts = (0..rows).step_by(rows.div_ceil(3).max(1)).chain([rows]).collect::<Vec<_>>();
+            let mut starts =
+                (0..rows).step_by(rows.div_ceil(3).max(1)).chain([rows]).collect::<Vec<_>>();
             starts.dedup();
-            let narrow = |cut: &[usize]| found.matches.narrow(cut[0]..cut[1], &found.checks, &driver).unwrap();
+            let narrow = |cut: &[usize]| {
+                found.matches.narrow(cut[0]..cut[1], &found.checks, &driver).unwrap()
+            };
             starts.windows(2).map(narrow).map(Arc::new).collect()
         }
     };
@@ -70,7 +79,9 @@ fn join(columns: &[Column], keys: Option<&Keys>, threads: usize) -> Rows {
     for page in pages {
         let output = Output::new(page, How::Inner, &driver).unwrap();
         for cut in output.cut(7000) {
-            output.list(cut, |pairs| rows.extend(pairs.left().iter().copied().zip(pairs.right().iter().copied())));
+            output.list(cut, |pairs| {
+                rows.extend(pairs.left().iter().copied().zip(pairs.right().iter().copied()))
+            });
         }
     }
     rows
@@ -79,8 +90,11 @@ fn join(columns: &[Column], keys: Option<&Keys>, threads: usize) -> Rows {
 fn oracle(columns: &[Column], keys: Option<&Keys>) -> Rows {
     let (left, right) = (columns[0].left.len(), columns[0].right.len());
     let pairs = (0..left).flat_map(|l| (0..right).map(move |r| (l, r)));
-    let equal = |l, r| keys.is_none_or(|keys: &Keys| keys.left[l] == keys.right[r] && keys.left[l] != NO_KEY);
-    let inside = pairs.filter(|&(l, r)| equal(l, r) && columns.iter().all(|column| column.matches(l, r)));
+    let equal = |l, r| {
+        keys.is_none_or(|keys: &Keys| keys.left[l] == keys.right[r] && keys.left[l] != NO_KEY)
+    };
+    let inside =
+        pairs.filter(|&(l, r)| equal(l, r) && columns.iter().all(|column| column.matches(l, r)));
     inside.map(|(l, r)| (l as u32, r as u32)).collect()
 }
 
@@ -153,10 +167,21 @@ fn differential_many_rows_however_they_are_distributed() {
             (left[5], right[7], right[9]) = (-4e18, 9e18, -4e18);
         }
         // The last ones have many rows of one value.
-        let width = [(1, 5000.0), (3, 5.0), (30, 0.0)].into_iter().find(|of| of.0 == power).expect("a width").1;
-        let keep =
-            |values: Vec<f64>| if power == 30 { values.into_iter().filter(|v| *v > 9.0).collect() } else { values };
-        let column = Column { left: keep(left), right: keep(right), floats: false, below: width, above: width };
+        let width = [(1, 5000.0), (3, 5.0), (30, 0.0)]
+            .into_iter()
+            .find(|of| of.0 == power)
+            .expect("a width")
+            .1;
+        let keep = |values: Vec<f64>| {
+            if power == 30 { values.into_iter().filter(|v| *v > 9.0).collect() } else { values }
+        };
+        let column = Column {
+            left: keep(left),
+            right: keep(right),
+            floats: false,
+            below: width,
+            above: width,
+        };
         let expected = searched(&column);
         assert!(expected.len() > 20_000, "{power}: {} rows", expected.len());
         for (threads, floats) in [(1, false), (3, true)] {
@@ -169,9 +194,13 @@ fn differential_many_rows_however_they_are_distributed() {
 #[test]
 fn the_column_with_the_fewest_pairs_is_indexed() {
     let driver = Driver::new(2, Stop::default());
-    let (wide, narrow): (Vec<i64>, Vec<i64>) = ((0..5000).map(|row| row % 7).collect(), (0..5000).collect());
+    let (wide, narrow): (Vec<i64>, Vec<i64>) =
+        ((0..5000).map(|row| row % 7).collect(), (0..5000).collect());
     let band = Band::Steps { below: Some(1), above: Some(1) };
-    let columns =
-        [&wide, &narrow, &wide].map(|codes| BandColumn { left: codes, right: codes, bounds: Bounds::Band(band) });
+    let columns = [&wide, &narrow, &wide].map(|codes| BandColumn {
+        left: codes,
+        right: codes,
+        bounds: Bounds::Band(band),
+    });
     assert_eq!(band_join(&columns, None, &driver).unwrap().indexed, 1);
 }

@@ -1,7 +1,9 @@
-//! The interval join against a nested loop, over random small inputs, every kind of join and several thread counts.
+//! The interval join against a nested loop, over random small inputs, every kind of join and
+//! several thread counts.
 //!
-//! `oracle_*` cannot catch what needs many rows (several partitioning levels, sorts by several threads, cut runs);
-//! `differential_*` can: there a quadratic oracle is replaced by one that searches each key's rows.
+//! `oracle_*` cannot catch what needs many rows (several partitioning levels, sorts by several
+//! threads, cut runs); `differential_*` can: there a quadratic oracle is replaced by one that
+//! searches each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -47,7 +49,13 @@ fn matches(interval: &Interval, l: i64, r: i64) -> bool {
 type Rows = Vec<(u32, u32)>;
 
 /// The definition, row by row.
-fn oracle(left: &Table, right: &Table, interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -> bool) -> Rows {
+fn oracle(
+    left: &Table,
+    right: &Table,
+    interval: &Interval,
+    how: How,
+    keep: &dyn Fn(u32, u32) -> bool,
+) -> Rows {
     let mut rows = Vec::new();
     let mut matched = vec![false; right.ts.len()];
     for l in 0..left.ts.len() {
@@ -88,7 +96,8 @@ fn join(
     (threads, cut): (usize, usize),
 ) -> Rows {
     let driver = Driver::new(threads, Stop::default());
-    let found = Arc::new(interval_join(left.side(), right.side(), keys, interval, &driver).unwrap());
+    let found =
+        Arc::new(interval_join(left.side(), right.side(), keys, interval, &driver).unwrap());
     let mut matched = BitSet::new(right.ts.len());
     let mut rows = Vec::new();
     let mut emit = |page: Arc<Matches>| {
@@ -109,8 +118,11 @@ fn join(
             while start < found.left_rows() {
                 let page = found.page(start, 1 << 24);
                 start = page.end;
-                let verdicts = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
-                emit(Arc::new(found.filter::<Infallible>(page, &verdicts, &driver).unwrap().unwrap()));
+                let verdicts =
+                    |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
+                emit(Arc::new(
+                    found.filter::<Infallible>(page, &verdicts, &driver).unwrap().unwrap(),
+                ));
             }
         }
     }
@@ -122,26 +134,26 @@ fn join(
 
 fn table(keys: bool, times: impl Strategy<Value = i64> + Clone) -> impl Strategy<Value = Table> {
     let key = prop_oneof![9 => 0_u32..4, 1 => Just(NO_KEY)];
-    (prop::collection::vec((times, key), 0..40), any::<bool>()).prop_map(move |(mut rows, sorted)| {
-        if sorted {
-            rows.sort_by_key(|row| row.0);
-        }
-        let (ts, column) = rows.into_iter().unzip();
-        Table { ts, keys: keys.then_some(column) }
-    })
+    (prop::collection::vec((times, key), 0..40), any::<bool>()).prop_map(
+        move |(mut rows, sorted)| {
+            if sorted {
+                rows.sort_by_key(|row| row.0);
+            }
+            let (ts, column) = rows.into_iter().unzip();
+            Table { ts, keys: keys.then_some(column) }
+        },
+    )
 }
 
 fn inputs() -> impl Strategy<Value = (Table, Table, Interval)> {
-    let extreme = prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX]);
+    let extreme =
+        prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX]);
     let end = prop_oneof![8 => (-12_i64..12).prop_map(Some), 1 => Just(None), 1 => extreme.clone().prop_map(Some)];
     let closed = prop::sample::select(EVERY_CLOSED.to_vec());
     let times = prop_oneof![20 => -30_i64..30, 1 => extreme].boxed();
     any::<bool>().prop_flat_map(move |keys| {
-        let interval = (end.clone(), end.clone(), closed.clone()).prop_map(|(lower, upper, closed)| Interval {
-            lower,
-            upper,
-            closed,
-        });
+        let interval = (end.clone(), end.clone(), closed.clone())
+            .prop_map(|(lower, upper, closed)| Interval { lower, upper, closed });
         (table(keys, times.clone()), table(keys, times.clone()), interval)
     })
 }
@@ -210,7 +222,8 @@ fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Ro
         let (first, last) = (ts + interval.lower.unwrap(), ts + interval.upper.unwrap());
         let group = &groups[left.key(l) as usize];
         let start = group.partition_point(|row| row.0 < first);
-        let mut found: Vec<u32> = group[start..].iter().take_while(|row| row.0 <= last).map(|row| row.1).collect();
+        let mut found: Vec<u32> =
+            group[start..].iter().take_while(|row| row.0 <= last).map(|row| row.1).collect();
         found.sort_unstable();
         rows.extend(found.into_iter().map(|r| (l as u32, r)));
     }
@@ -220,18 +233,29 @@ fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Ro
 #[test]
 fn differential_many_rows_by_threads_keys_and_order() {
     let rows = 120_000;
-    for (keys, skewed, width) in
-        [(1, false, 3), (1000, false, 1000), (1000, true, 6), (60_000, false, 30_000), (60_000, true, 6)]
-    {
-        for (left_sorted, right_sorted) in [(true, true), (false, true), (true, false), (false, false)] {
+    for (keys, skewed, width) in [
+        (1, false, 3),
+        (1000, false, 1000),
+        (1000, true, 6),
+        (60_000, false, 30_000),
+        (60_000, true, 6),
+    ] {
+        for (left_sorted, right_sorted) in
+            [(true, true), (false, true), (true, false), (false, false)]
+        {
             let left = large(rows, keys, skewed, left_sorted, 1);
             let right = large(rows, keys, skewed, right_sorted, 2);
-            let interval = Interval { lower: Some(-width), upper: Some(width / 2), closed: Closed::Both };
+            let interval =
+                Interval { lower: Some(-width), upper: Some(width / 2), closed: Closed::Both };
             let expected = searched(&left, &right, keys, &interval);
             assert!(expected.len() > rows / 10, "{keys} {skewed}: {} rows", expected.len());
             for threads in [1, 2, 5] {
-                let found = join(&left, &right, keys, &interval, How::Inner, None, (threads, 10_000));
-                assert!(found == expected, "{keys} keys, skewed {skewed}, sorted {left_sorted} {right_sorted}");
+                let found =
+                    join(&left, &right, keys, &interval, How::Inner, None, (threads, 10_000));
+                assert!(
+                    found == expected,
+                    "{keys} keys, skewed {skewed}, sorted {left_sorted} {right_sorted}"
+                );
             }
         }
     }
@@ -248,7 +272,9 @@ fn differential_one_unsorted_group_is_sorted_by_all_threads() {
     let interval = Interval { lower: Some(0), upper: Some(1), closed: Closed::Both };
     let expected = searched(&left, &right, 1, &interval);
     for threads in [1, 3] {
-        assert!(join(&left, &right, 1, &interval, How::Inner, None, (threads, 1 << 17)) == expected);
+        assert!(
+            join(&left, &right, 1, &interval, How::Inner, None, (threads, 1 << 17)) == expected
+        );
     }
     for table in [&mut left, &mut right] {
         table.keys = None;

@@ -1,9 +1,9 @@
 //! Every interleaving that loom models of small handshake chains on threads.
 //!
-//! `make loom` runs these. What the models catch: rows that a neighbour sees before they are written, and marks that are
-//! raised before the pairs they speak for can be seen. Which pairs are found in which order of the nodes' steps is the
-//! matter of `schedules.rs`, which tries far longer histories. Preemptions are bounded by 2: the full search would take
-//! hours.
+//! `make loom` runs these. What the models catch: rows that a neighbour sees before they are
+//! written, and marks that are raised before the pairs they speak for can be seen. Which pairs are
+//! found in which order of the nodes' steps is the matter of `schedules.rs`, which tries far longer
+//! histories. Preemptions are bounded by 2: the full search would take hours.
 #![cfg(loom)]
 
 use std::ops::Range;
@@ -12,7 +12,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use tidegate_operators::driver::Turn;
-use tidegate_operators::papers::handshake::{Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate};
+use tidegate_operators::papers::handshake::{
+    Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate,
+};
 use tidegate_operators::rows::{Side, Window};
 use tidegate_sync::explore;
 
@@ -46,14 +48,24 @@ impl Predicate for Any {
     type Left = Count;
     type Right = Count;
 
-    fn pairs(&self, _: &Count, left_rows: Range<usize>, _: &Count, right_rows: Range<usize>, pairs: &mut Vec<Pair>) {
+    fn pairs(
+        &self,
+        _: &Count,
+        left_rows: Range<usize>,
+        _: &Count,
+        right_rows: Range<usize>,
+        pairs: &mut Vec<Pair>,
+    ) {
         for left in left_rows {
-            pairs.extend(right_rows.clone().map(|right| Pair { left: left as u32, right: right as u32 }));
+            pairs.extend(
+                right_rows.clone().map(|right| Pair { left: left as u32, right: right as u32 }),
+            );
         }
     }
 }
 
-/// Feeds a chain one row a side, and a punctuation, and steps node 0 here and the other on a thread of its own.
+/// Feeds a chain one row a side, and a punctuation, and steps node 0 here and the other on a thread
+/// of its own.
 fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
     explore(Some(2), move || {
         let window = Window::Rows { left: 2, right: 2 };
@@ -76,7 +88,14 @@ fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
             .collect();
         let (feed, collector) = (&mut chain.feed, &mut chain.collector);
         let rows = Count(1);
-        feed.feed(&Burst { ts: &[0, 0], sides: &sides, left: &rows, left_rows: 0..1, right: &rows, right_rows: 0..1 });
+        feed.feed(&Burst {
+            ts: &[0, 0],
+            sides: &sides,
+            left: &rows,
+            left_rows: 0..1,
+            right: &rows,
+            right_rows: 0..1,
+        });
         let mut found = Vec::new();
         let mut pass = |feed: &mut Feed<Any>| {
             feed.punctuate();

@@ -1,10 +1,11 @@
 //! Every interleaving that loom models of small cases of the index-based join by tasks.
 //!
-//! `make loom` runs these. What the models catch: a row that is in neither the part that the index is asked for nor the one
-//! that is searched row by row, or in both; rows lost or doubled while an index is merged, in both phases; results out of
-//! order, and threads that wait for ever. Subindexes are locks and the edge row is an atomic, all stepped through; what
-//! cannot be seen is a counter's staleness, which decides only when an index is merged. Preemptions are bounded by 2: the
-//! full search would take hours.
+//! `make loom` runs these. What the models catch: a row that is in neither the part that the index
+//! is asked for nor the one that is searched row by row, or in both; rows lost or doubled while an
+//! index is merged, in both phases; results out of order, and threads that wait for ever.
+//! Subindexes are locks and the edge row is an atomic, all stepped through; what cannot be seen is
+//! a counter's staleness, which decides only when an index is merged. Preemptions are bounded by 2:
+//! the full search would take hours.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -27,7 +28,8 @@ fn find(tree: &SharedPimTree, probe: Probe) -> Vec<u32> {
     found
 }
 
-/// A tree with two subindexes, of the keys up to 15 and of those above; rows 0 to 31 have keys of their numbers.
+/// A tree with two subindexes, of the keys up to 15 and of those above; rows 0 to 31 have keys of
+/// their numbers.
 fn two_subindexes() -> SharedPimTree {
     let tree = SharedPimTree::default();
     (0..32).for_each(|row| tree.insert(row.into(), row));
@@ -51,14 +53,17 @@ fn loom_insert_and_search_across_a_subindex_boundary() {
         let found = find(&tree, probe(14, 17, 34));
         let (old, new): (Vec<u32>, Vec<u32>) = found.into_iter().partition(|&row| row < 32);
         assert_eq!(old, [14, 15, 16, 17], "rows that were there are found once");
-        assert!(new.windows(2).all(|two| two[0] != two[1]), "new rows are found once, if at all: {new:?}");
+        assert!(
+            new.windows(2).all(|two| two[0] != two[1]),
+            "new rows are found once, if at all: {new:?}"
+        );
         inserter.join().unwrap();
         assert_eq!(find(&tree, probe(14, 17, 34)), [14, 15, 16, 17, 32, 33]);
     });
 }
 
-/// Two threads index a row each and move the edge on; whoever looks asks the index for rows before the edge, and takes the
-/// others from the window.
+/// Two threads index a row each and move the edge on; whoever looks asks the index for rows before
+/// the edge, and takes the others from the window.
 #[test]
 fn loom_rows_before_the_edge_are_in_the_index() {
     explore(Some(3), || {
@@ -81,10 +86,17 @@ fn loom_rows_before_the_edge_are_in_the_index() {
     });
 }
 
-/// Lets two threads do the tasks of some rows of one stream, all of them with one key: each row matches all before it.
+/// Lets two threads do the tasks of some rows of one stream, all of them with one key: each row
+/// matches all before it.
 fn model(rows: u32, before: u32, options: TaskOptions) {
     explore(Some(2), move || {
-        let row = |number: u32| TaskRow { side: 0, other: 0, number, key: Some(7), probe: probe(7, 7, number) };
+        let row = |number: u32| TaskRow {
+            side: 0,
+            other: 0,
+            number,
+            key: Some(7),
+            probe: probe(7, 7, number),
+        };
         let mut join = TaskJoin::new(1, options);
         // Some are there already, so that an index is nearly full.
         join.begin((0..before).map(row).collect());
@@ -99,7 +111,8 @@ fn model(rows: u32, before: u32, options: TaskOptions) {
         work(join.worker());
         other.join().unwrap();
         let found = Arc::into_inner(join).expect("the other thread has ended").take_matches();
-        let expected: Vec<Vec<u32>> = (before..before + rows).map(|row| (0..row).collect()).collect();
+        let expected: Vec<Vec<u32>> =
+            (before..before + rows).map(|row| (0..row).collect()).collect();
         assert_eq!(found, expected);
     });
 }
@@ -122,10 +135,18 @@ fn loom_two_tasks_find_each_pair_once() {
 
 #[test]
 fn loom_both_phases_of_a_merge() {
-    model(3, 4, TaskOptions { rows: 1, merge_ratio: 1e-9, insertion_depth: None, is_blocking: false });
+    model(
+        3,
+        4,
+        TaskOptions { rows: 1, merge_ratio: 1e-9, insertion_depth: None, is_blocking: false },
+    );
 }
 
 #[test]
 fn loom_a_blocking_merge() {
-    model(3, 4, TaskOptions { rows: 1, merge_ratio: 1e-9, insertion_depth: None, is_blocking: true });
+    model(
+        3,
+        4,
+        TaskOptions { rows: 1, merge_ratio: 1e-9, insertion_depth: None, is_blocking: true },
+    );
 }

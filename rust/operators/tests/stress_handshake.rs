@@ -1,13 +1,17 @@
-//! Long histories of handshake chains on more threads than cores: feed, nodes and collector each where they happen to be.
+//! Long histories of handshake chains on more threads than cores: feed, nodes and collector each
+//! where they happen to be.
 //!
-//! What it catches is what short histories and single steps do not: queues that fill and wrap around, results that pile up,
-//! windows that are dropped and dropped again. What it cannot: see `loom_handshake.rs` for rare interleavings.
+//! What it catches is what short histories and single steps do not: queues that fill and wrap
+//! around, results that pile up, windows that are dropped and dropped again. What it cannot: see
+//! `loom_handshake.rs` for rare interleavings.
 #![cfg(not(loom))]
 
 use std::sync::{Arc, Mutex};
 
 use tidegate_operators::driver::{Driver, Turn};
-use tidegate_operators::papers::handshake::{Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers};
+use tidegate_operators::papers::handshake::{
+    Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers,
+};
 use tidegate_operators::rows::{Side, Window};
 use tidegate_structures::simd::scan::Span;
 use tidegate_sync::Stop;
@@ -78,11 +82,19 @@ impl Rows {
     }
 }
 
-/// Feeds all rows in bursts of random lengths, with punctuations here and there, then lets all rows expire.
-fn run(rows: &Rows, chain: Chain<Bands<u32>>, keyed: bool, threads: usize, random: &mut Random) -> Vec<(u64, u64)> {
+/// Feeds all rows in bursts of random lengths, with punctuations here and there, then lets all rows
+/// expire.
+fn run(
+    rows: &Rows,
+    chain: Chain<Bands<u32>>,
+    keyed: bool,
+    threads: usize,
+    random: &mut Random,
+) -> Vec<(u64, u64)> {
     let Chain { feed, mut nodes, mut collector } = chain;
     let (left, right) = (rows.columns(Side::Left, keyed), rows.columns(Side::Right, keyed));
-    // The collector asks the feed whether all is through, so they share it; tasks may be on two threads.
+    // The collector asks the feed whether all is through, so they share it; tasks may be on two
+    // threads.
     let feed = Mutex::new((feed, 0, [0; 2], 3));
     let mut feeding = || {
         let (feed, fed, of_side, ends) = &mut *feed.lock().unwrap();
@@ -152,7 +164,11 @@ fn stress_chains_of_many_nodes() {
         ] {
             let chain = Chain::new(Arc::new(Bands::new(lookup)), window, algorithm, nodes, true);
             let found = run(&rows, chain, lookup.is_some(), threads, &mut random);
-            assert!(found == expected, "{algorithm:?}, {lookup:?}, {nodes} nodes: {} pairs", found.len());
+            assert!(
+                found == expected,
+                "{algorithm:?}, {lookup:?}, {nodes} nodes: {} pairs",
+                found.len()
+            );
         }
     }
 }

@@ -19,9 +19,9 @@ use crate::merge::check_distinct;
 
 /// Aggregate the rows of one or many inputs by key over windows of time.
 ///
-/// A row is in every window `[k * advance + offset, k * advance + offset + size)` that holds its time; with `session`, in
-/// the one that its key's rows keep open. Returns a `pyarrow.Table` with a row for each window and key that has rows, by
-/// window, then key.
+/// A row is in every window `[k * advance + offset, k * advance + offset + size)` that holds its
+/// time; with `session`, in the one that its key's rows keep open. Returns a `pyarrow.Table` with a
+/// row for each window and key that has rows, by window, then key.
 #[pyfunction]
 #[pyo3(signature = (
     streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
@@ -43,14 +43,29 @@ pub(crate) fn aggregate<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let query =
-        Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+    let query = Arguments {
+        on,
+        size,
+        advance,
+        offset,
+        session,
+        by,
+        aggs,
+        r#where,
+        algorithm,
+        threads,
+        max_rows,
+    }
+    .read()?;
     let streams = inputs(streams)?;
     check_distinct(&streams)?;
     let names = stream_names(streams.len());
     let stop = Stop::default();
-    let read =
-        names.iter().zip(&streams).map(|(name, stream)| read(name, stream, &stop)).collect::<PyResult<Vec<_>>>()?;
+    let read = names
+        .iter()
+        .zip(&streams)
+        .map(|(name, stream)| read(name, stream, &stop))
+        .collect::<PyResult<Vec<_>>>()?;
     let running = stop.clone();
     let (batches, schema) = interrupt::run(py, &stop, move || {
         let schemas: Vec<SchemaRef> = read.iter().map(|(schema, _)| schema.clone()).collect();
@@ -86,12 +101,27 @@ pub(crate) fn explain_aggregate<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
-    let query =
-        Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+    let query = Arguments {
+        on,
+        size,
+        advance,
+        offset,
+        session,
+        by,
+        aggs,
+        r#where,
+        algorithm,
+        threads,
+        max_rows,
+    }
+    .read()?;
     let streams = inputs(streams)?;
     let names = stream_names(streams.len());
-    let schemas =
-        names.iter().zip(&streams).map(|(name, stream)| schema(name, stream)).collect::<PyResult<Vec<_>>>()?;
+    let schemas = names
+        .iter()
+        .zip(&streams)
+        .map(|(name, stream)| schema(name, stream))
+        .collect::<PyResult<Vec<_>>>()?;
     query.explain(&schemas).map_err(raise)
 }
 
@@ -140,9 +170,13 @@ impl Arguments<'_, '_> {
             (Some(size), None) => Ok(Windows::Sliding {
                 size: duration("size", size)?,
                 advance: self.advance.map(|advance| duration("advance", advance)).transpose()?,
-                offset: self.offset.map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
+                offset: self
+                    .offset
+                    .map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
             }),
-            (None, None) => Err(PyTypeError::new_err("size: expected a duration, got None; or give session")),
+            (None, None) => {
+                Err(PyTypeError::new_err("size: expected a duration, got None; or give session"))
+            }
             (size, Some(gap)) => {
                 let given = [("size", size), ("advance", self.advance), ("offset", self.offset)];
                 if let Some((name, _)) = given.into_iter().find(|(_, given)| given.is_some()) {
@@ -157,7 +191,8 @@ impl Arguments<'_, '_> {
 }
 
 fn duration(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    bound(argument, ob)?.ok_or_else(|| PyTypeError::new_err(format!("{argument}: expected a duration, got None")))
+    bound(argument, ob)?
+        .ok_or_else(|| PyTypeError::new_err(format!("{argument}: expected a duration, got None")))
 }
 
 fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
@@ -174,11 +209,15 @@ fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     }
     if ob.is_instance_of::<PyString>() || ob.cast::<PyMapping>().is_ok() {
         let kind = ob.get_type();
-        return Err(PyTypeError::new_err(format!("streams: expected Arrow data or a sequence of it, got {kind}")));
+        return Err(PyTypeError::new_err(format!(
+            "streams: expected Arrow data or a sequence of it, got {kind}"
+        )));
     }
     let items = ob.try_iter().map_err(|_| {
         let kind = ob.get_type();
-        PyTypeError::new_err(format!("streams: expected Arrow data or a sequence of it, got {kind}"))
+        PyTypeError::new_err(format!(
+            "streams: expected Arrow data or a sequence of it, got {kind}"
+        ))
     })?;
     items.collect()
 }
@@ -187,15 +226,19 @@ fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
 fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
     let mapping = aggs.cast::<PyMapping>().map_err(|_| {
-        PyTypeError::new_err(format!("aggs: expected a mapping from names to functions {EXAMPLE}, got {aggs:?}"))
+        PyTypeError::new_err(format!(
+            "aggs: expected a mapping from names to functions {EXAMPLE}, got {aggs:?}"
+        ))
     })?;
     let one = |item: Bound<'_, PyAny>| {
         let (name, given): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-        let name: String = name
-            .extract()
-            .map_err(|_| PyTypeError::new_err(format!("aggs: expected names that are strings, got {name:?}")))?;
+        let name: String = name.extract().map_err(|_| {
+            PyTypeError::new_err(format!("aggs: expected names that are strings, got {name:?}"))
+        })?;
         if !given.is_instance(aggregate_type(aggs.py())?)? {
-            return Err(PyTypeError::new_err(format!("aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}")));
+            return Err(PyTypeError::new_err(format!(
+                "aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}"
+            )));
         }
         let function: String = given.getattr("function")?.extract()?;
         let known = Function::ALL.map(|function| (function.name(), function));

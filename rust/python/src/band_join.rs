@@ -3,7 +3,10 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
-use tidegate::{BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, JoinOptions, Sliding, Within, stream};
+use tidegate::{
+    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, JoinOptions, Sliding, Within,
+    stream,
+};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair, name_pairs, schema};
@@ -14,8 +17,9 @@ use crate::window_join::windows;
 
 /// Pair the rows of two inputs whose values are close.
 ///
-/// `(l, r)` is in the result when `abs(l.x - r.x) <= within` in each column of `on`, all `by` columns are equal and `where`
-/// holds. Returns a `pyarrow.Table` in left row order, then right row order.
+/// `(l, r)` is in the result when `abs(l.x - r.x) <= within` in each column of `on`, all `by`
+/// columns are equal and `where` holds. Returns a `pyarrow.Table` in left row order, then right row
+/// order.
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
@@ -39,9 +43,12 @@ pub(crate) fn band_join<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
+    let options =
+        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
     let join = Query { on, within, time, window, algorithm }.read(options.read()?)?;
-    to_table(py, left, right, join.options.threads, move |left, right, stop| join.start(left, right, stop))
+    to_table(py, left, right, join.options.threads, move |left, right, stop| {
+        join.start(left, right, stop)
+    })
 }
 
 /// Do as `band_join`, and return the rows batch by batch.
@@ -74,7 +81,14 @@ pub(crate) fn band_join_batches<'py>(
     let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows };
     let join = Query { on, within, time, window, algorithm }.read(options.read()?)?;
     let threads = join.options.threads;
-    to_reader(py, left, right, threads, move |left, right, stop| join.start(left, right, stop), "band_join_batches")
+    to_reader(
+        py,
+        left,
+        right,
+        threads,
+        move |left, right, stop| join.start(left, right, stop),
+        "band_join_batches",
+    )
 }
 
 /// Say what `band_join` would do with these arguments; `tidegate.explain` calls it.
@@ -141,8 +155,10 @@ impl BandJoin {
         pin: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let (max_rows, batch_rows) = (None, None);
-        let join = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows }.read()?;
-        let join = Query { on, within, time: Some(time), window: Some(window), algorithm }.read(join)?;
+        let join =
+            Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows }.read()?;
+        let join =
+            Query { on, within, time: Some(time), window: Some(window), algorithm }.read(join)?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
         let join = stream::StreamJoin::band(&join, left, right, &options).map_err(raise)?;
@@ -172,12 +188,18 @@ impl Query<'_, '_> {
         let within = withins(&on, within)?;
         let sliding = match (time, window) {
             (None, None) => None,
-            (Some(time), Some(window)) => Some(Sliding { time: name_pair("time", time)?, window: windows(window)? }),
+            (Some(time), Some(window)) => {
+                Some(Sliding { time: name_pair("time", time)?, window: windows(window)? })
+            }
             (None, Some(_)) => {
-                return Err(raise(Error::argument("window needs time, the column by which rows come; name it")));
+                return Err(raise(Error::argument(
+                    "window needs time, the column by which rows come; name it",
+                )));
             }
             (Some(_), None) => {
-                return Err(raise(Error::argument("time is for windows; give a window, or leave time out")));
+                return Err(raise(Error::argument(
+                    "time is for windows; give a window, or leave time out",
+                )));
             }
         };
         let algorithm = self::algorithm(algorithm, options.threads)?;
@@ -204,19 +226,29 @@ fn algorithm(name: &str, threads: usize) -> PyResult<BandAlgorithm> {
     word("algorithm", name, &algorithms)
 }
 
-/// How far apart values may be: one for all columns, a list with one for each, or a mapping from left names.
+/// How far apart values may be: one for all columns, a list with one for each, or a mapping from
+/// left names.
 fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<Within>> {
     if let Ok(list) = within.cast::<PyList>() {
         return list.iter().map(|within| one_within(&within)).collect();
     }
-    let Ok(mapping) = within.cast::<PyDict>() else { return Ok(vec![one_within(within)?; on.len()]) };
+    let Ok(mapping) = within.cast::<PyDict>() else {
+        return Ok(vec![one_within(within)?; on.len()]);
+    };
     let known = |name: &str| on.iter().any(|(left, _)| left == name);
-    if let Some(name) = mapping.keys().iter().find(|name| !name.extract::<String>().is_ok_and(|name| known(&name))) {
-        return Err(raise(Error::argument(format!("within names {}, which is no left column of on", name.repr()?))));
+    if let Some(name) =
+        mapping.keys().iter().find(|name| !name.extract::<String>().is_ok_and(|name| known(&name)))
+    {
+        return Err(raise(Error::argument(format!(
+            "within names {}, which is no left column of on",
+            name.repr()?
+        ))));
     }
     let of = |(left, _): &(String, String)| match mapping.get_item(left)? {
         Some(within) => one_within(&within),
-        None => Err(raise(Error::argument(format!("within says nothing of `{left}`, which on names")))),
+        None => {
+            Err(raise(Error::argument(format!("within says nothing of `{left}`, which on names"))))
+        }
     };
     on.iter().map(of).collect()
 }
@@ -243,12 +275,15 @@ fn distance(given: &Bound<'_, PyAny>) -> PyResult<Option<Distance>> {
         let text: String = given.call_method1("__format__", ("e",))?.extract()?;
         return Distance::decimal(&text).map(Some).map_err(raise);
     }
-    if given.hasattr("dtype")? && given.getattr("dtype")?.getattr("kind")?.extract::<String>()? == "f" {
+    if given.hasattr("dtype")?
+        && given.getattr("dtype")?.getattr("kind")?.extract::<String>()? == "f"
+    {
         return Ok(Some(Distance::Float(given.call_method0("__float__")?.extract()?)));
     }
     let found = bound("within", given);
-    let found =
-        found.map_err(|error| if error.is_instance_of::<PyTypeError>(given.py()) { wrong(given) } else { error });
+    let found = found.map_err(|error| {
+        if error.is_instance_of::<PyTypeError>(given.py()) { wrong(given) } else { error }
+    });
     Ok(found?.map(|distance| match distance {
         Duration::Steps(steps) => Distance::Whole(steps),
         Duration::Nanoseconds(nanoseconds) => Distance::Nanoseconds(nanoseconds),

@@ -22,8 +22,9 @@ use crate::error::{error, raise};
 pub(crate) fn stream(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Unopened> {
     let capsule = call(name, ob, "__arrow_c_stream__")?;
     let pointer = pointer(name, "__arrow_c_stream__", &capsule, c"arrow_array_stream")?;
-    // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule interface). The thread has
-    // the GIL, or the capsule's other users synchronise with it as that interface asks them to.
+    // SAFETY: a capsule of this name holds a stream, which is ours to take (Arrow PyCapsule
+    // interface). The thread has the GIL, or the capsule's other users synchronise with it as that
+    // interface asks them to.
     imported(name, || unsafe { Unopened::take(pointer) })
 }
 
@@ -35,7 +36,8 @@ pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<RecordBatch> 
         capsules.extract().map_err(|_| no_capsule(name, METHOD, &capsules))?;
     let schema = pointer(name, METHOD, &schema, c"arrow_schema")?;
     let array = pointer(name, METHOD, &array, c"arrow_array")?;
-    // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both stay until this returns.
+    // SAFETY: capsules of these names hold a schema and an array, the latter ours to take; both
+    // stay until this returns.
     imported(name, || unsafe { tidegate_import::batch(schema, array) })
 }
 
@@ -63,10 +65,18 @@ fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound
 }
 
 fn no_capsule(name: &str, method: &str, got: &Bound<'_, PyAny>) -> PyErr {
-    PyTypeError::new_err(format!("{name}: {method}() returned no Arrow capsule, but {}", got.get_type()))
+    PyTypeError::new_err(format!(
+        "{name}: {method}() returned no Arrow capsule, but {}",
+        got.get_type()
+    ))
 }
 
-fn pointer<T>(name: &str, method: &str, ob: &Bound<'_, PyAny>, kind: &CStr) -> PyResult<NonNull<T>> {
+fn pointer<T>(
+    name: &str,
+    method: &str,
+    ob: &Bound<'_, PyAny>,
+    kind: &CStr,
+) -> PyResult<NonNull<T>> {
     let capsule = ob.cast::<PyCapsule>().map_err(|_| no_capsule(name, method, ob))?;
     capsule.pointer_checked(Some(kind)).map(NonNull::cast).map_err(|_| {
         let kind = kind.to_string_lossy();
@@ -76,6 +86,7 @@ fn pointer<T>(name: &str, method: &str, ob: &Bound<'_, PyAny>, kind: &CStr) -> P
 
 /// What `import` gives; no panic leaves it.
 fn imported<T>(name: &str, import: impl FnOnce() -> tidegate_import::Result<T>) -> PyResult<T> {
-    let imported = catch_unwind(AssertUnwindSafe(import)).map_err(|panic| raise(Error::from_panic(&*panic)))?;
+    let imported = catch_unwind(AssertUnwindSafe(import))
+        .map_err(|panic| raise(Error::from_panic(&*panic)))?;
     imported.map_err(|failure| raise(error(name, failure)))
 }

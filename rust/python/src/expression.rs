@@ -20,7 +20,9 @@ pub(crate) fn extract_row(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
 
 fn text(ob: &Bound<'_, PyAny>, columns: &str) -> PyResult<String> {
     static EXPR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if !ob.is_instance_of::<PyString>() && !ob.is_instance(EXPR.import(ob.py(), "tidegate.expressions", "Expr")?)? {
+    if !ob.is_instance_of::<PyString>()
+        && !ob.is_instance(EXPR.import(ob.py(), "tidegate.expressions", "Expr")?)?
+    {
         return Err(PyTypeError::new_err(format!(
             "where: expected an expression of {columns} columns or SQL text, got {}",
             ob.get_type().name()?

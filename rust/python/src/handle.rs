@@ -1,9 +1,10 @@
 //! What Python holds of an incremental operator: who may use it when, and how Ctrl-C ends a call.
 //!
-//! A call waits for its turn and then works on its own thread, if that is a matter of milliseconds, or lets one of the
-//! operator's threads work and looks for signals meanwhile. When a signal handler raises, the call asks the work to
-//! rest, and ends at once. The work goes on to the end of its step or to where it can rest, whichever comes first, and
-//! keeps what it has found: nothing is lost, and the next call goes on from there.
+//! A call waits for its turn and then works on its own thread, if that is a matter of milliseconds,
+//! or lets one of the operator's threads work and looks for signals meanwhile. When a signal
+//! handler raises, the call asks the work to rest, and ends at once. The work goes on to the end of
+//! its step or to where it can rest, whichever comes first, and keeps what it has found: nothing is
+//! lost, and the next call goes on from there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +23,10 @@ use crate::interrupt::{PATIENCE, run_on};
 pub(crate) type Guard<T> = ArcMutexGuard<RawMutex, T>;
 
 /// Waits for its turn to use something, looking for signals meanwhile.
-pub(crate) fn hold<T: Send + 'static>(py: Python<'_>, shared: &Arc<Mutex<T>>) -> PyResult<Guard<T>> {
+pub(crate) fn hold<T: Send + 'static>(
+    py: Python<'_>,
+    shared: &Arc<Mutex<T>>,
+) -> PyResult<Guard<T>> {
     loop {
         if let Some(guard) = py.detach(|| shared.try_lock_arc_for(PATIENCE)) {
             return Ok(guard);
@@ -31,7 +35,8 @@ pub(crate) fn hold<T: Send + 'static>(py: Python<'_>, shared: &Arc<Mutex<T>>) ->
     }
 }
 
-/// Calls `work` with something on this thread, without the GIL, once it is its turn. For work of milliseconds.
+/// Calls `work` with something on this thread, without the GIL, once it is its turn. For work of
+/// milliseconds.
 pub(crate) fn briefly<T: Send + 'static, R: Send>(
     py: Python<'_>,
     shared: &Arc<Mutex<T>>,
@@ -67,10 +72,18 @@ impl<T: Operator + Send + 'static> Handle<T> {
     pub(crate) fn new(news: Arc<News>, operator: T, what: &'static str) -> Self {
         let driver = operator.driver();
         let operator = Arc::new(Mutex::new(operator));
-        Handle { operator, driver, news, polling: Mutex::default(), process: std::process::id(), what }
+        Handle {
+            operator,
+            driver,
+            news,
+            polling: Mutex::default(),
+            process: std::process::id(),
+            what,
+        }
     }
 
-    /// Refuses an operator of a process that has forked: the child has neither its threads nor its locks.
+    /// Refuses an operator of a process that has forked: the child has neither its threads nor its
+    /// locks.
     pub(crate) fn check(&self) -> PyResult<()> {
         check_process(self.process, self.what)
     }
@@ -85,8 +98,8 @@ impl<T: Operator + Send + 'static> Handle<T> {
         briefly(py, &self.operator, work)
     }
 
-    /// Calls `work` with the operator on one of its threads. It should end early once the stop is requested that it is
-    /// given, and leave the operator as it was or such that it can go on.
+    /// Calls `work` with the operator on one of its threads. It should end early once the stop is
+    /// requested that it is given, and leave the operator as it was or such that it can go on.
     pub(crate) fn at_length<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -94,7 +107,8 @@ impl<T: Operator + Send + 'static> Handle<T> {
         work: impl FnOnce(&mut T, &Stop) -> Result<R> + Send + 'static,
     ) -> PyResult<R> {
         self.check()?;
-        // Before a thread is taken: those that wait for each other's work must not wait for their turn, too.
+        // Before a thread is taken: those that wait for each other's work must not wait for their
+        // turn, too.
         let mut guard = hold(py, &self.operator)?;
         let asked = stop.clone();
         run_on(py, stop, Some(&self.driver), move || work(&mut guard, &asked))
@@ -102,22 +116,30 @@ impl<T: Operator + Send + 'static> Handle<T> {
 
     fn find(&self, py: Python<'_>) -> PyResult<Polled> {
         loop {
-            // A signal that has come is told before a batch is taken, and not while it is handed out.
+            // A signal that has come is told before a batch is taken, and not while it is handed
+            // out.
             py.check_signals()?;
             if let Some(polled) = self.briefly(py, |operator| operator.poll_shortly())? {
                 return Ok(polled);
             }
             let pause = Stop::default();
             *self.polling.lock() = pause.clone();
-            if let Some(polled) = self.at_length(py, &pause, |operator, pause| operator.work(pause))? {
+            if let Some(polled) =
+                self.at_length(py, &pause, |operator, pause| operator.work(pause))?
+            {
                 return Ok(polled);
             }
         }
     }
 
-    /// Hands out a batch, or takes it back where that fails: it may run Python code, in which a signal handler raises. A
-    /// signal that has come meanwhile is told here, and not once the batch is nobody's.
-    fn hand_out<'py>(&self, py: Python<'py>, batch: RecordBatch) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// Hands out a batch, or takes it back where that fails: it may run Python code, in which a
+    /// signal handler raises. A signal that has come meanwhile is told here, and not once the batch
+    /// is nobody's.
+    fn hand_out<'py>(
+        &self,
+        py: Python<'py>,
+        batch: RecordBatch,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
         let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
@@ -170,10 +192,13 @@ impl<T: Operator + Send + 'static> Handle<T> {
     }
 }
 
-/// Refuses handles of a process that has forked: the child has neither their threads nor their locks.
+/// Refuses handles of a process that has forked: the child has neither their threads nor their
+/// locks.
 pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
     if made_in == std::process::id() {
         return Ok(());
     }
-    Err(raise(Error::closed(format!("this {what} was made before the process forked; make one in the child"))))
+    Err(raise(Error::closed(format!(
+        "this {what} was made before the process forked; make one in the child"
+    ))))
 }

@@ -39,8 +39,8 @@ enum Rows {
     Reader(SharedStream, SchemaRef, u64),
 }
 
-/// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is read yet: a stream may
-/// wait for a thread that needs the GIL, so it is read without.
+/// Takes over the data of any object with `__arrow_c_stream__` or `__arrow_c_array__`. Nothing is
+/// read yet: a stream may wait for a thread that needs the GIL, so it is read without.
 pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let input = |rows, waits| Ok(Input { name: name.to_owned(), rows, waits });
     if let Ok(reader) = ob.cast::<BatchReader>() {
@@ -97,9 +97,13 @@ impl Input {
 
 /// Takes over the data of an object and reads all of it, such that Ctrl-C ends the wait.
 ///
-/// One object is read before the next is asked for its stream: an open result of DuckDB keeps its connection from giving
-/// another.
-pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
+/// One object is read before the next is asked for its stream: an open result of DuckDB keeps its
+/// connection from giving another.
+pub(crate) fn read(
+    name: &str,
+    ob: &Bound<'_, PyAny>,
+    stop: &Stop,
+) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
     let input = take(name, ob)?;
     let reading = stop.clone();
     if input.waits {
@@ -141,7 +145,9 @@ impl Batches {
 
     fn next_batch(&mut self) -> tidegate::Result<Option<RecordBatch>> {
         match &mut self.rows {
-            Open::Stream(stream) => stream.next_batch().map_err(|failure| error(&self.name, failure)),
+            Open::Stream(stream) => {
+                stream.next_batch().map_err(|failure| error(&self.name, failure))
+            }
             Open::Batch(batch) => Ok(batch.take()),
             Open::Reader(batches, caller) => next(batches, *caller, || check(&self.stop)),
         }
@@ -196,12 +202,14 @@ pub(crate) fn check_distinct(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) 
     Ok(())
 }
 
-/// Lets pyarrow compare the buffers' lengths with the offsets, since the C data interface does not carry lengths.
+/// Lets pyarrow compare the buffers' lengths with the offsets, since the C data interface does not
+/// carry lengths.
 fn check_lengths(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<()> {
     let module = ob.get_type().module()?;
     if module.to_str()?.starts_with("pyarrow") && ob.hasattr("validate")? {
-        ob.call_method0("validate")
-            .map_err(|error| raise(Error::data(format!("{name}: malformed Arrow data: {}", error.value(ob.py())))))?;
+        ob.call_method0("validate").map_err(|error| {
+            raise(Error::data(format!("{name}: malformed Arrow data: {}", error.value(ob.py()))))
+        })?;
     }
     Ok(())
 }
@@ -220,7 +228,10 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
 }
 
 /// Key columns: a name, a list of names or pairs, or a mapping from left to right names.
-pub(crate) fn name_pairs(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<(String, String)>> {
+pub(crate) fn name_pairs(
+    argument: &str,
+    ob: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<(String, String)>> {
     let Some(ob) = ob else { return Ok(Vec::new()) };
     if ob.is_instance_of::<PyString>() {
         return Ok(vec![name_pair(argument, ob)?]);
@@ -228,12 +239,16 @@ pub(crate) fn name_pairs(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyRes
     if let Ok(mapping) = ob.cast::<PyDict>() {
         return mapping
             .iter()
-            .map(|(left, right)| name_pair(argument, PyTuple::new(ob.py(), [left, right])?.as_any()))
+            .map(|(left, right)| {
+                name_pair(argument, PyTuple::new(ob.py(), [left, right])?.as_any())
+            })
             .collect();
     }
     let items = ob.try_iter().map_err(|_| {
         let kind = ob.get_type();
-        PyTypeError::new_err(format!("{argument}: expected a name, a list of names or a mapping, got {kind}"))
+        PyTypeError::new_err(format!(
+            "{argument}: expected a name, a list of names or a mapping, got {kind}"
+        ))
     })?;
     items.map(|item| name_pair(argument, &item?)).collect()
 }
@@ -262,7 +277,9 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
     }
     if ob.is_instance_of::<PyInt>() {
         let steps = ob.extract().map_err(|_| {
-            raise(Error::argument(format!("{argument}: {ob} does not fit 64 bits; None means no bound")))
+            raise(Error::argument(format!(
+                "{argument}: {ob} does not fit 64 bits; None means no bound"
+            )))
         })?;
         return Ok(Some(Duration::Steps(steps)));
     }
@@ -285,11 +302,14 @@ fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
         "m" => {
             let numpy = ob.py().import("numpy")?;
             if numpy.call_method1("isnat", (ob,))?.is_truthy()? {
-                return Err(raise(Error::argument(format!("{argument}: NaT is no duration; None means no bound"))));
+                return Err(raise(Error::argument(format!(
+                    "{argument}: NaT is no duration; None means no bound"
+                ))));
             }
             let (unit, count): (String, i128) =
                 numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;
-            let number: i128 = ob.call_method1("astype", ("int64",))?.call_method0("item")?.extract()?;
+            let number: i128 =
+                ob.call_method1("astype", ("int64",))?.call_method0("item")?.extract()?;
             let size = match unit.as_str() {
                 "W" => 604_800_000_000_000,
                 "D" => 86_400_000_000_000,
@@ -312,7 +332,10 @@ fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
 }
 
 /// A list of column names.
-pub(crate) fn names(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<String>>> {
+pub(crate) fn names(
+    argument: &str,
+    ob: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Option<Vec<String>>> {
     let Some(ob) = ob else { return Ok(None) };
     let wrong = || {
         let kind = ob.get_type();
@@ -322,11 +345,19 @@ pub(crate) fn names(argument: &str, ob: Option<&Bound<'_, PyAny>>) -> PyResult<O
         return Err(wrong());
     }
     let items = ob.try_iter().map_err(|_| wrong())?;
-    items.map(|item| item?.extract().map_err(|_| wrong())).collect::<PyResult<Vec<String>>>().map(Some)
+    items
+        .map(|item| item?.extract().map_err(|_| wrong()))
+        .collect::<PyResult<Vec<String>>>()
+        .map(Some)
 }
 
 /// A whole number within limits.
-pub(crate) fn count(argument: &str, ob: Option<&Bound<'_, PyAny>>, least: i64, most: i64) -> PyResult<Option<i64>> {
+pub(crate) fn count(
+    argument: &str,
+    ob: Option<&Bound<'_, PyAny>>,
+    least: i64,
+    most: i64,
+) -> PyResult<Option<i64>> {
     let Some(ob) = ob else { return Ok(None) };
     if ob.is_instance_of::<pyo3::types::PyBool>() || !ob.hasattr("__index__")? {
         let kind = ob.get_type();
@@ -335,7 +366,11 @@ pub(crate) fn count(argument: &str, ob: Option<&Bound<'_, PyAny>>, least: i64, m
     match ob.extract::<i64>() {
         Ok(given) if (least..=most).contains(&given) => Ok(Some(given)),
         _ => {
-            let range = if most == i64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+            let range = if most == i64::MAX {
+                format!("at least {least}")
+            } else {
+                format!("from {least} to {most}")
+            };
             Err(raise(Error::argument(format!("{argument} must be {range}, got {ob}"))))
         }
     }

@@ -14,12 +14,16 @@ use crate::error::raise;
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Calls `work` on this thread without the GIL; a panic becomes an error.
-pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
     let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
     outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
 }
 
-/// A call whose work runs on another thread: the process it is in, how to stop it, and what lives while it holds inputs.
+/// A call whose work runs on another thread: the process it is in, how to stop it, and what lives
+/// while it holds inputs.
 type Call = (u32, Stop, Weak<()>);
 
 /// Calls that run, or ended with Ctrl-C while their work goes on.
@@ -47,7 +51,8 @@ pub(crate) fn end_calls() -> Vec<Weak<()>> {
 
 /// Calls `work` on another thread and waits for it, looking for signals meanwhile.
 ///
-/// When a signal handler raises, `stop` is requested and the exception returned at once; the thread ends by itself.
+/// When a signal handler raises, `stop` is requested and the exception returned at once; the thread
+/// ends by itself.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -71,7 +76,8 @@ pub(crate) fn run_on<T: Send + 'static>(
     };
     let mut outcome = outcome.map_err(raise)?;
     loop {
-        // The receiver moves through the closure, since it cannot be shared with the thread that waits.
+        // The receiver moves through the closure, since it cannot be shared with the thread that
+        // waits.
         let (receiver, received) = py.detach(move || {
             let received = outcome.recv_timeout(PATIENCE);
             (outcome, received)

@@ -10,8 +10,8 @@ use crate::reader::BatchReader;
 
 /// Pair the rows of two inputs that share a key and are close in time.
 ///
-/// `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts + upper` and `where` holds.
-/// Returns a `pyarrow.Table` in left row order, then right row order.
+/// `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts +
+/// upper` and `where` holds. Returns a `pyarrow.Table` in left row order, then right row order.
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
@@ -34,10 +34,24 @@ pub(crate) fn interval_join<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let join =
-        Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows: None };
+    let join = Arguments {
+        on,
+        lower,
+        upper,
+        by,
+        r#where,
+        how,
+        closed,
+        suffix,
+        columns,
+        threads,
+        max_rows,
+        batch_rows: None,
+    };
     let join = join.read()?;
-    to_table(py, left, right, join.options.threads, move |left, right, stop| join.start(left, right, stop))
+    to_table(py, left, right, join.options.threads, move |left, right, stop| {
+        join.start(left, right, stop)
+    })
 }
 
 /// Do as `interval_join`, and return the rows batch by batch.
@@ -66,10 +80,30 @@ pub(crate) fn interval_join_batches<'py>(
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let join = Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
+    let join = Arguments {
+        on,
+        lower,
+        upper,
+        by,
+        r#where,
+        how,
+        closed,
+        suffix,
+        columns,
+        threads,
+        max_rows,
+        batch_rows,
+    };
     let join = join.read()?;
     let threads = join.options.threads;
-    to_reader(py, left, right, threads, move |left, right, stop| join.start(left, right, stop), "interval_join_batches")
+    to_reader(
+        py,
+        left,
+        right,
+        threads,
+        move |left, right, stop| join.start(left, right, stop),
+        "interval_join_batches",
+    )
 }
 
 /// Say what `interval_join` would do with these arguments; `tidegate.explain` calls it.
@@ -95,7 +129,20 @@ pub(crate) fn explain_interval_join<'py>(
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
-    let join = Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
+    let join = Arguments {
+        on,
+        lower,
+        upper,
+        by,
+        r#where,
+        how,
+        closed,
+        suffix,
+        columns,
+        threads,
+        max_rows,
+        batch_rows,
+    };
     join.read()?.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
 }
 
@@ -117,16 +164,22 @@ pub(crate) struct Arguments<'a, 'py> {
 
 impl Arguments<'_, '_> {
     pub(crate) fn read(self) -> PyResult<IntervalJoin> {
-        let Arguments { by, r#where, how, suffix, columns, threads, max_rows, batch_rows, .. } = self;
+        let Arguments { by, r#where, how, suffix, columns, threads, max_rows, batch_rows, .. } =
+            self;
         Ok(IntervalJoin {
             on: name_pair("on", self.on)?,
             lower: bound("lower", self.lower)?,
             upper: bound("upper", self.upper)?,
             closed: word("closed", self.closed, &CLOSED)?,
-            options: Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows }.read()?,
+            options: Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows }
+                .read()?,
         })
     }
 }
 
-const CLOSED: [(&str, Closed); 4] =
-    [("both", Closed::Both), ("left", Closed::Left), ("right", Closed::Right), ("neither", Closed::Neither)];
+const CLOSED: [(&str, Closed); 4] = [
+    ("both", Closed::Both),
+    ("left", Closed::Left),
+    ("right", Closed::Right),
+    ("neither", Closed::Neither),
+];

@@ -41,7 +41,8 @@ impl Options<'_, '_> {
             threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
                 .map_or_else(tidegate::default_threads, |threads| threads as usize),
             max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
-            batch_rows: count("batch_rows", self.batch_rows, 1, i64::MAX)?.map(|rows| rows as usize),
+            batch_rows: count("batch_rows", self.batch_rows, 1, i64::MAX)?
+                .map(|rows| rows as usize),
         })
     }
 }
@@ -58,7 +59,10 @@ const HOW: [(&str, How); 6] = [
 pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        raise(Error::argument(format!("{argument} must be one of {}, got `{given}`", known.join(", "))))
+        raise(Error::argument(format!(
+            "{argument} must be one of {}, got `{given}`",
+            known.join(", ")
+        )))
     })
 }
 
@@ -78,7 +82,8 @@ pub(crate) fn to_table<'py>(
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
-/// Joins two inputs and returns a reader of the result's batches, for the function called `made_by`.
+/// Joins two inputs and returns a reader of the result's batches, for the function called
+/// `made_by`.
 pub(crate) fn to_reader<'py>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,

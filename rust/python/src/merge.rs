@@ -92,8 +92,8 @@ impl Opening {
         Ok(Opening { streams, on: on.to_owned(), lateness, threads })
     }
 
-    /// Asks the streams for their schemas. Those that may wait get a thread of their own if `apart`, which says which it
-    /// is.
+    /// Asks the streams for their schemas. Those that may wait get a thread of their own if
+    /// `apart`, which says which it is.
     fn open(self, apart: bool, user_thread: Option<&UserThread>) -> tidegate::Result<MergeStreams> {
         let open = |input: Input| {
             let waits = apart && input.waits;
@@ -111,7 +111,9 @@ impl Opening {
 fn listed<'py>(streams: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let wrong = || {
         let kind = streams.get_type();
-        PyTypeError::new_err(format!("streams: expected a list of Arrow streams or tables, got {kind}"))
+        PyTypeError::new_err(format!(
+            "streams: expected a list of Arrow streams or tables, got {kind}"
+        ))
     };
     if streams.is_instance_of::<PyString>() || streams.hasattr("__arrow_c_stream__")? {
         return Err(wrong());
@@ -214,7 +216,8 @@ impl Merge {
             on: on.to_owned(),
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
             lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
-            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
+            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?
+                .map(|bytes| bytes as usize),
             threads: threads_of(threads)?,
         };
         let schema = self::schema("schema", schema)?;

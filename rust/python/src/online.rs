@@ -50,13 +50,26 @@ impl IntervalJoin {
         pin: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let (max_rows, batch_rows) = (None, None);
-        let query =
-            Arguments { on, lower, upper, by, r#where, how, closed, suffix, columns, threads, max_rows, batch_rows };
+        let query = Arguments {
+            on,
+            lower,
+            upper,
+            by,
+            r#where,
+            how,
+            closed,
+            suffix,
+            columns,
+            threads,
+            max_rows,
+            batch_rows,
+        };
         let query = query.read()?;
         let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = stream::StreamJoin::interval(&query, parallelism, left, right, &options).map_err(raise)?;
+        let join = stream::StreamJoin::interval(&query, parallelism, left, right, &options)
+            .map_err(raise)?;
         Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(IntervalJoin))
     }
 }

@@ -48,12 +48,25 @@ impl Aggregate {
         memory_limit: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Self> {
         let max_rows = None;
-        let query =
-            Arguments { on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows }.read()?;
+        let query = Arguments {
+            on,
+            size,
+            advance,
+            offset,
+            session,
+            by,
+            aggs,
+            r#where,
+            algorithm,
+            threads,
+            max_rows,
+        }
+        .read()?;
         let options = AggregateOptions {
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
             lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
-            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?.map(|bytes| bytes as usize),
+            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?
+                .map(|bytes| bytes as usize),
         };
         let schema = self::schema("schema", schema)?;
         let aggregation = OnlineAggregation::new(&query, schema, &options).map_err(raise)?;
@@ -124,14 +137,17 @@ impl Aggregate {
 
     /// Return the state as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let snapshot = |aggregation: &mut OnlineAggregation, stop: &Stop| aggregation.snapshot(stop);
+        let snapshot =
+            |aggregation: &mut OnlineAggregation, stop: &Stop| aggregation.snapshot(stop);
         let snapshot = self.aggregation.at_length(py, &Stop::default(), snapshot)?;
         bytes(py, &snapshot)
     }
 
     /// Go on from a snapshot.
     fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
-        let restore = move |aggregation: &mut OnlineAggregation, stop: &Stop| aggregation.restore(&snapshot, stop);
+        let restore = move |aggregation: &mut OnlineAggregation, stop: &Stop| {
+            aggregation.restore(&snapshot, stop)
+        };
         self.aggregation.at_length(py, &Stop::default(), restore)
     }
 

@@ -40,8 +40,8 @@ impl Source {
         Source { source: source.clone(), number, time_field, process: std::process::id() }
     }
 
-    /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in order, those that the
-    /// source holds back and so many more.
+    /// Calls `work` with the source, once it is its turn: in the background if it puts many rows in
+    /// order, those that the source holds back and so many more.
     fn feed(
         &self,
         py: Python<'_>,
@@ -106,7 +106,8 @@ impl Source {
     }
 }
 
-/// A time in steps of the unit of a column: an integer, or a date or time of the column's kind, without loss.
+/// A time in steps of the unit of a column: an integer, or a date or time of the column's kind,
+/// without loss.
 fn time(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
         let (name, data_type) = (field.name(), field.data_type());
@@ -121,9 +122,14 @@ fn time(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
         return Err(PyTypeError::new_err(wrong("").message().to_owned()));
     };
     match (kind, field.data_type()) {
-        (Kind::Time { zoned: true }, DataType::Timestamp(_, None)) => Err(raise(wrong(", which has a zone"))),
-        (Kind::Time { zoned: false }, DataType::Timestamp(_, Some(_))) => Err(raise(wrong(", which has no zone"))),
-        (Kind::Time { .. }, DataType::Timestamp(..)) | (Kind::Date, DataType::Date32 | DataType::Date64) => {
+        (Kind::Time { zoned: true }, DataType::Timestamp(_, None)) => {
+            Err(raise(wrong(", which has a zone")))
+        }
+        (Kind::Time { zoned: false }, DataType::Timestamp(_, Some(_))) => {
+            Err(raise(wrong(", which has no zone")))
+        }
+        (Kind::Time { .. }, DataType::Timestamp(..))
+        | (Kind::Date, DataType::Date32 | DataType::Date64) => {
             steps(ob, field).map_err(|error| raise(wrong(&format!(": {}", error.value(ob.py())))))
         }
         _ => Err(raise(wrong(""))),
@@ -148,7 +154,8 @@ impl Kind {
         if !ob.is_instance(&numpy.getattr("datetime64")?)? {
             return Ok(None);
         }
-        let (unit, _): (String, i64) = numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;
+        let (unit, _): (String, i64) =
+            numpy.call_method1("datetime_data", (ob.getattr("dtype")?,))?.extract()?;
         Ok(Some(if unit == "D" { Kind::Date } else { Kind::Time { zoned: false } }))
     }
 }
@@ -159,10 +166,14 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let column = PyField::new(Arc::new(field.clone()));
     let data_type = column.to_pyarrow(ob.py())?.getattr("type")?;
     let scalar = match (ob.hasattr("dtype")?, ob.getattr_opt("nanosecond")?) {
-        (true, _) => pyarrow.call_method1("array", (ob.call_method1("reshape", (1,))?,))?.get_item(0)?,
-        // pandas' times are those of Python with three more digits, which pyarrow sees if it is told to.
+        (true, _) => {
+            pyarrow.call_method1("array", (ob.call_method1("reshape", (1,))?,))?.get_item(0)?
+        }
+        // pandas' times are those of Python with three more digits, which pyarrow sees if it is
+        // told to.
         (_, Some(digits)) if digits.is_truthy()? => {
-            let nanoseconds = pyarrow.call_method1("timestamp", ("ns", data_type.getattr("tz")?))?;
+            let nanoseconds =
+                pyarrow.call_method1("timestamp", ("ns", data_type.getattr("tz")?))?;
             pyarrow.call_method1("scalar", (ob, nanoseconds))?
         }
         _ => pyarrow.call_method1("scalar", (ob,))?,
@@ -172,13 +183,18 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
 
 /// Changes how much an operator may hold.
 pub(crate) fn set_limit(memory: &Memory, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-    let limit = if limit.is_none() { None } else { count("memory_limit", Some(limit), 0, i64::MAX)? };
+    let limit =
+        if limit.is_none() { None } else { count("memory_limit", Some(limit), 0, i64::MAX)? };
     memory.set_limit(limit.map(|bytes| bytes as usize));
     Ok(())
 }
 
 /// Batches as a `pyarrow.Table`.
-pub(crate) fn table<'py>(py: Python<'py>, batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn table<'py>(
+    py: Python<'py>,
+    batches: Vec<RecordBatch>,
+    schema: SchemaRef,
+) -> PyResult<Bound<'py, PyAny>> {
     pyo3_arrow::PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 

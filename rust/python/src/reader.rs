@@ -19,8 +19,8 @@ use crate::interrupt::{PATIENCE, detached, end_calls};
 /// Numbers that describe the work so far, which become a dict once the GIL is held again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
-/// Batches that are made while they are read. Threads may share it; none of the methods waits for user code, but for
-/// `next_within`, and that one without a lock.
+/// Batches that are made while they are read. Threads may share it; none of the methods waits for
+/// user code, but for `next_within`, and that one without a lock.
 pub(crate) trait BatchStream: Send + Sync {
     /// The next batch, if it comes within `patience`.
     fn next_within(&self, patience: Duration) -> tidegate::Result<Next>;
@@ -73,9 +73,14 @@ impl Stream {
         returned.map_or_else(|| self.batches.next_within(patience), |batch| Ok(Next::Batch(batch)))
     }
 
-    /// Hands out a batch, or keeps it for the next read where that fails: it may run Python code, in which a signal
-    /// handler raises. A signal that has come meanwhile is told here, and not once the batch is nobody's.
-    fn hand_out<'py>(&self, py: Python<'py>, batch: RecordBatch) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// Hands out a batch, or keeps it for the next read where that fails: it may run Python code,
+    /// in which a signal handler raises. A signal that has come meanwhile is told here, and not
+    /// once the batch is nobody's.
+    fn hand_out<'py>(
+        &self,
+        py: Python<'py>,
+        batch: RecordBatch,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let handed_out = PyRecordBatch::new(batch.clone()).into_pyarrow(py);
         let handed_out = handed_out.and_then(|handed_out| py.check_signals().map(|()| handed_out));
         if handed_out.is_err() {
@@ -93,7 +98,8 @@ impl Stream {
 /// Lives while threads hold inputs.
 pub(crate) type Held = Weak<dyn Any + Send + Sync>;
 
-/// A stream, what lives while threads of it hold inputs, and the process that these threads belong to.
+/// A stream, what lives while threads of it hold inputs, and the process that these threads belong
+/// to.
 type Open = (u32, Weak<Stream>, Held);
 
 /// Streams that may have threads.
@@ -101,8 +107,9 @@ static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
 /// Ends all readers, and calls that go on after Ctrl-C, before the interpreter ends.
 ///
-/// A thread that dropped an input later would ask for the GIL, to give memory back to NumPy, say; it would be ended in
-/// the middle of that, and with it, by C++'s rules, the process. The wait is short, for a thread may sleep in user code.
+/// A thread that dropped an input later would ask for the GIL, to give memory back to NumPy, say;
+/// it would be ended in the middle of that, and with it, by C++'s rules, the process. The wait is
+/// short, for a thread may sleep in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -110,7 +117,9 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let here = open.into_iter().filter(|(process, ..)| *process == std::process::id());
     let readers: Vec<(Weak<Stream>, Held)> = here.map(|(_, reader, held)| (reader, held)).collect();
     let calls = end_calls();
-    py.detach(|| readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close()));
+    py.detach(|| {
+        readers.iter().filter_map(|(reader, _)| reader.upgrade()).for_each(|reader| reader.close())
+    });
     // A stream whose reader is not gone lives with it, too.
     let own = |reader: &Weak<Stream>| usize::from(reader.strong_count() > 0);
     let is_at_work = || {
@@ -138,7 +147,11 @@ pub(crate) struct BatchReader {
 }
 
 impl BatchReader {
-    pub(crate) fn new(batches: impl BatchStream + 'static, schema: SchemaRef, made_by: &'static str) -> Self {
+    pub(crate) fn new(
+        batches: impl BatchStream + 'static,
+        schema: SchemaRef,
+        made_by: &'static str,
+    ) -> Self {
         let stream = Stream { batches: Box::new(batches), returned: Mutex::default() };
         let (batches, process) = (Arc::new(stream), std::process::id());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +183,8 @@ pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
     py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// Fails if the user code that `batches` waits for waits for the thread `caller`, which waits for a batch: for ever.
+/// Fails if the user code that `batches` waits for waits for the thread `caller`, which waits for a
+/// batch: for ever.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
     let waiting = py.import("tidegate._waiting")?.call_method1("waits_for", (user, caller))?;
@@ -183,7 +197,8 @@ fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResul
     )))
 }
 
-/// Waits for the next batch as long as it takes, without the GIL, for the thread `caller`. Looks at `go_on` meanwhile.
+/// Waits for the next batch as long as it takes, without the GIL, for the thread `caller`. Looks at
+/// `go_on` meanwhile.
 pub(crate) fn next(
     batches: &Stream,
     caller: u64,
@@ -199,7 +214,8 @@ pub(crate) fn next(
         if batches.user_thread().is_some() {
             // There is no Python any more where this gives nothing, and so nobody who waits.
             let checked = Python::try_attach(|py| {
-                check_wait(py, &**batches, caller).map_err(|error| Error::argument(error.value(py).to_string()))
+                check_wait(py, &**batches, caller)
+                    .map_err(|error| Error::argument(error.value(py).to_string()))
             });
             checked.unwrap_or(Ok(()))?;
         }
@@ -236,7 +252,8 @@ impl BatchReader {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.check_process()?;
         loop {
-            // A signal that has come is told before a batch is taken, and not while it is handed out.
+            // A signal that has come is told before a batch is taken, and not while it is handed
+            // out.
             py.check_signals()?;
             match detached(py, || self.batches.next_within(PATIENCE))? {
                 Next::Batch(batch) => return self.batches.hand_out(py, batch),
@@ -273,19 +290,22 @@ impl BatchReader {
         let reader = self.batches.clone();
         let batches = std::iter::from_fn(move || {
             // The consumer is C code, which a panic must not reach.
-            let batch = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&reader)));
-            let batch = batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
+            let batch =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| next_for_c(&reader)));
+            let batch =
+                batch.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).transpose()?;
             let array = batch.map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef);
             Some(array.map_err(|error| ArrowError::ExternalError(Box::new(error))))
         });
-        let field =
-            Field::new_struct("", self.schema.fields().clone(), false).with_metadata(self.schema.metadata().clone());
+        let field = Field::new_struct("", self.schema.fields().clone(), false)
+            .with_metadata(self.schema.metadata().clone());
         let stream = ArrayIterator::new(batches, Arc::new(field));
         Ok(to_stream_pycapsule(py, Box::new(stream), requested_schema)?)
     }
 }
 
-/// The next batch for C code, which may hold the GIL: it is let go where threads may need it to make the batch.
+/// The next batch for C code, which may hold the GIL: it is let go where threads may need it to
+/// make the batch.
 fn next_for_c(batches: &Stream) -> tidegate::Result<Option<RecordBatch>> {
     let go_on = || Ok(());
     if !batches.needs_gil() {

@@ -1,4 +1,5 @@
-//! The class `StreamJoin`: what the classes of incremental joins share, which is all but how they are made.
+//! The class `StreamJoin`: what the classes of incremental joins share, which is all but how they
+//! are made.
 
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
@@ -57,7 +58,9 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
     let Some(sources) = sources else { return Ok((1, 1)) };
     let wrong = || {
         let kind = sources.get_type();
-        PyTypeError::new_err(format!("sources: expected a pair (left sources, right sources), got {kind}"))
+        PyTypeError::new_err(format!(
+            "sources: expected a pair (left sources, right sources), got {kind}"
+        ))
     };
     let pair = sources.cast::<PyTuple>().map_err(|_| wrong())?;
     if pair.len() != 2 {
@@ -70,7 +73,9 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>) -> PyResult<(usize, usize)> {
 }
 
 /// How late rows of each side may be: one duration, or a pair.
-fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Option<Duration>, Option<Duration>)> {
+fn lateness_of(
+    lateness: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Option<Duration>, Option<Duration>)> {
     let Some(lateness) = lateness else { return Ok((None, None)) };
     match lateness.cast::<PyTuple>() {
         Ok(pair) if pair.len() == 2 => {
@@ -164,7 +169,8 @@ impl StreamJoin {
 
     /// Return the state as bytes.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let snapshot = self.join.at_length(py, &Stop::default(), |join, stop| join.snapshot(stop))?;
+        let snapshot =
+            self.join.at_length(py, &Stop::default(), |join, stop| join.snapshot(stop))?;
         bytes(py, &snapshot)
     }
 

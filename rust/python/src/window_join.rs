@@ -14,8 +14,9 @@ use crate::stream_join::{StreamJoin, options};
 
 /// Pair the rows of two inputs that are in each other's sliding windows.
 ///
-/// `(l, r)` is in the result when the earlier row is still in its side's window when the later one comes, all `by` columns
-/// are equal and `where` holds. Returns a `pyarrow.Table` in left row order, then right row order.
+/// `(l, r)` is in the result when the earlier row is still in its side's window when the later one
+/// comes, all `by` columns are equal and `where` holds. Returns a `pyarrow.Table` in left row
+/// order, then right row order.
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
@@ -37,9 +38,12 @@ pub(crate) fn window_join<'py>(
     threads: Option<&Bound<'py, PyAny>>,
     max_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
+    let options =
+        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
     let join = read(on, window, algorithm, options)?;
-    to_table(py, left, right, join.options.threads, move |left, right, stop| join.start(left, right, stop))
+    to_table(py, left, right, join.options.threads, move |left, right, stop| {
+        join.start(left, right, stop)
+    })
 }
 
 /// Do as `window_join`, and return the rows batch by batch.
@@ -67,10 +71,21 @@ pub(crate) fn window_join_batches<'py>(
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<BatchReader> {
-    let join =
-        read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+    let join = read(
+        on,
+        window,
+        algorithm,
+        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows },
+    )?;
     let threads = join.options.threads;
-    to_reader(py, left, right, threads, move |left, right, stop| join.start(left, right, stop), "window_join_batches")
+    to_reader(
+        py,
+        left,
+        right,
+        threads,
+        move |left, right, stop| join.start(left, right, stop),
+        "window_join_batches",
+    )
 }
 
 /// Say what `window_join` would do with these arguments; `tidegate.explain` calls it.
@@ -95,8 +110,12 @@ pub(crate) fn explain_window_join<'py>(
     max_rows: Option<&Bound<'py, PyAny>>,
     batch_rows: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<String> {
-    let join =
-        read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+    let join = read(
+        on,
+        window,
+        algorithm,
+        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows },
+    )?;
     join.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
 }
 
@@ -140,8 +159,12 @@ impl WindowJoin {
         pin: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
         let (max_rows, batch_rows) = (None, None);
-        let query =
-            read(on, window, algorithm, Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows })?;
+        let query = read(
+            on,
+            window,
+            algorithm,
+            Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows },
+        )?;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;
         let (left, right) = (schema("left", left)?, schema("right", right)?);
         let join = stream::StreamJoin::window(&query, left, right, &options).map_err(raise)?;
@@ -156,7 +179,12 @@ fn read(
     options: Options<'_, '_>,
 ) -> PyResult<Query> {
     let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
-    Ok(Query { on: name_pair("on", on)?, window: windows(window)?, algorithm, options: options.read()? })
+    Ok(Query {
+        on: name_pair("on", on)?,
+        window: windows(window)?,
+        algorithm,
+        options: options.read()?,
+    })
 }
 
 /// A window for both sides, or a pair.
@@ -167,7 +195,9 @@ pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     };
     match pair.len() {
         2 => Ok((window(&pair.get_item(0)?)?, window(&pair.get_item(1)?)?)),
-        items => Err(PyTypeError::new_err(format!("window: expected one window or a pair of them, got {items}"))),
+        items => Err(PyTypeError::new_err(format!(
+            "window: expected one window or a pair of them, got {items}"
+        ))),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere else.
+//! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere
+//! else.
 
 pub mod gate;
 pub mod index;

@@ -1,4 +1,5 @@
-//! What the gates' handles allow and refuse, with bad input. Not: races, order (see the other files).
+//! What the gates' handles allow and refuse, with bad input. Not: races, order (see the other
+//! files).
 //!
 //! A push after close is not among them: `close` takes the source.
 #![cfg(not(loom))]
@@ -6,8 +7,12 @@
 use std::sync::Arc;
 use std::thread;
 
-use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejected, TooManySources};
-use tidegate_structures::papers::row_gate::{KeyedReader, Reader, Row, ScaleGate, SharedReader, Source};
+use tidegate_structures::gate::{
+    BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejected, TooManySources,
+};
+use tidegate_structures::papers::row_gate::{
+    KeyedReader, Reader, Row, ScaleGate, SharedReader, Source,
+};
 
 /// Fails to compile if `T` is `Sync`: then both implementations apply and the call is ambiguous.
 macro_rules! assert_send_and_not_sync {
@@ -113,18 +118,30 @@ fn what_is_out_of_order_comes_back() {
     let (mut sources, mut readers) = ScaleGate::new::<&str>(1, 1).unwrap();
     sources[0].push(5, "a").unwrap();
     let rejected = sources[0].push(4, "b").unwrap_err();
-    assert_eq!(rejected.to_string(), "ts 4 is below 5, which the source has promised not to go below");
+    assert_eq!(
+        rejected.to_string(),
+        "ts 4 is below 5, which the source has promised not to go below"
+    );
     assert_eq!(rejected.into_inner(), "b");
     sources[0].advance(3);
     assert_eq!(sources[0].promised(), 5, "a promise stays");
     sources[0].push(5, "c").unwrap();
     assert_eq!(readers[0].next_ready().ready().map(|row| *row.payload), Some("a"));
-    assert_eq!(readers[0].next_ready().ready().map(|row| (*row.payload, row.id.position())), Some(("c", 1)));
+    assert_eq!(
+        readers[0].next_ready().ready().map(|row| (*row.payload, row.id.position())),
+        Some(("c", 1))
+    );
 
     let (mut sources, mut readers) = BlockGate::new::<Vec<i64>>(1, 1).unwrap();
-    assert_eq!(sources[0].push(vec![1, 3, 2]).unwrap_err(), Rejected::Late { ts: 2, promised: 3, row: vec![1, 3, 2] });
+    assert_eq!(
+        sources[0].push(vec![1, 3, 2]).unwrap_err(),
+        Rejected::Late { ts: 2, promised: 3, row: vec![1, 3, 2] }
+    );
     sources[0].push(vec![1]).unwrap();
-    assert_eq!(sources[0].push(vec![0]).unwrap_err(), Rejected::Late { ts: 0, promised: 1, row: vec![0] });
+    assert_eq!(
+        sources[0].push(vec![0]).unwrap_err(),
+        Rejected::Late { ts: 0, promised: 1, row: vec![0] }
+    );
     sources[0].push(Vec::new()).unwrap();
     let Next::Ready(block) = readers[0].next_block() else { panic!("the row at 1 is ready") };
     assert_eq!(block.ts(), [1]);
@@ -143,8 +160,15 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
             Err(rejected) => break rejected,
         }
     };
-    assert!(matches!(rejected, Rejected::Full { exceeded, .. } if exceeded.limit == LIMIT), "{rejected}");
-    assert!(readers[0].memory() <= LIMIT && pushed > 500, "{pushed} rows in {} bytes", readers[0].memory());
+    assert!(
+        matches!(rejected, Rejected::Full { exceeded, .. } if exceeded.limit == LIMIT),
+        "{rejected}"
+    );
+    assert!(
+        readers[0].memory() <= LIMIT && pushed > 500,
+        "{pushed} rows in {} bytes",
+        readers[0].memory()
+    );
     // Once it reads, the source goes on in the memory there is.
     let mut read = 0;
     while pushed < 100_000 {
@@ -172,7 +196,9 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
         runs += 1;
     }
     assert_eq!(runs as usize, LIMIT / (100 * 24));
-    assert!(matches!(sources[0].push(vec![runs; 100]), Err(Rejected::Full { row, .. }) if row.len() == 100));
+    assert!(
+        matches!(sources[0].push(vec![runs; 100]), Err(Rejected::Full { row, .. }) if row.len() == 100)
+    );
     let mut rows = 0;
     while let Next::Ready(block) = readers[0].next_block() {
         rows += block.len();
@@ -196,7 +222,11 @@ fn the_passed_prefix_is_given_back() {
         for reader in &mut readers {
             while reader.next_ready().ready().is_some() {}
         }
-        assert!(Arc::strong_count(&payload) < 10_000, "{} payloads at {ts}", Arc::strong_count(&payload));
+        assert!(
+            Arc::strong_count(&payload) < 10_000,
+            "{} payloads at {ts}",
+            Arc::strong_count(&payload)
+        );
     }
     drop(sources);
     for reader in &mut readers {
@@ -247,7 +277,10 @@ fn block_handles_dropped_in_the_middle_leave_the_others_right() {
     assert_eq!(ts.len(), 50_101);
     assert!(ts.is_sorted() && ts.last() == Some(&60_000));
     assert!(matches!(readers[0].next_block(), Next::End));
-    assert!(runs.iter().all(|run| Arc::strong_count(run) == 1), "runs that everybody has passed are given back");
+    assert!(
+        runs.iter().all(|run| Arc::strong_count(run) == 1),
+        "runs that everybody has passed are given back"
+    );
 }
 
 /// A key's rows stay together and in order whatever part they fall to; see also `oracle_gate.rs`.
@@ -261,15 +294,23 @@ fn a_part_that_does_not_exist_is_refused() {
 #[test]
 fn what_was_not_given_can_be_looked_at() {
     let (mut sources, mut readers) = BlockGate::new(2, 1).unwrap();
-    let unread = |reader: &mut tidegate_structures::gate::BlockReader<Vec<i64>>| -> Vec<(u16, Vec<i64>)> {
-        reader.unread().map(|(pushed, rows)| (pushed.first.source(), pushed.run[rows].to_vec())).collect()
-    };
+    let unread =
+        |reader: &mut tidegate_structures::gate::BlockReader<Vec<i64>>| -> Vec<(u16, Vec<i64>)> {
+            reader
+                .unread()
+                .map(|(pushed, rows)| (pushed.first.source(), pushed.run[rows].to_vec()))
+                .collect()
+        };
     sources[0].push(vec![1, 5, 9]).unwrap();
     sources[0].push(vec![9, 12]).unwrap();
     assert_eq!(unread(&mut readers[0]), [(0, vec![1, 5, 9]), (0, vec![9, 12])]);
     sources[1].push(vec![6, 7]).unwrap();
     while let Next::Ready(_) = readers[0].next_block() {}
-    assert_eq!(unread(&mut readers[0]), [(0, vec![9]), (0, vec![9, 12])], "rows up to 7 were given");
+    assert_eq!(
+        unread(&mut readers[0]),
+        [(0, vec![9]), (0, vec![9, 12])],
+        "rows up to 7 were given"
+    );
 }
 
 /// A payload that counts its drops, of which one panics.
@@ -292,11 +333,14 @@ fn a_payload_whose_drop_panics_is_dropped_once() {
     let (mut sources, mut readers) = ScaleGate::new(1, 1).unwrap();
     let mut panics = 0;
     let mut call = |work: &mut dyn FnMut()| {
-        panics += usize::from(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+        panics +=
+            usize::from(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
     };
     for row in 0..ROWS {
         call(&mut || {
-            sources[0].push(row as i64, Counted { row, drops: drops.clone() }).expect("there is room");
+            sources[0]
+                .push(row as i64, Counted { row, drops: drops.clone() })
+                .expect("there is room");
         });
         call(&mut || while let Next::Ready(_) = readers[0].next_ready() {});
     }

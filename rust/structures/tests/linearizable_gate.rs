@@ -1,9 +1,10 @@
 //! Short concurrent histories of both gates, each searched for an order that the contract allows.
 //!
-//! When each call began and ended is recorded; some order of the calls must agree with those times and
-//! with the sequential gate. So answers that are wrong for a moment only are caught, such as "nothing is
-//! ready" when something was. Histories are short, or the search would not end, and what the threads do
-//! in them is chance: rare interleavings are for `loom_gate.rs`. How to run: see `stress_gate.rs`.
+//! When each call began and ended is recorded; some order of the calls must agree with those times
+//! and with the sequential gate. So answers that are wrong for a moment only are caught, such as
+//! "nothing is ready" when something was. Histories are short, or the search would not end, and
+//! what the threads do in them is chance: rare interleavings are for `loom_gate.rs`. How to run:
+//! see `stress_gate.rs`.
 #![cfg(not(loom))]
 
 mod random;
@@ -55,8 +56,8 @@ impl Recorder<'_> {
 
 /// Whether some order of the calls agrees with their times and with the sequential gate.
 ///
-/// Threads below `sources` are sources. The state of the gate is a function of how many calls of each
-/// thread were ordered, so a state is visited once.
+/// Threads below `sources` are sources. The state of the gate is a function of how many calls of
+/// each thread were ordered, so a state is visited once.
 fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     let mut visited = HashSet::new();
     let mut stack = vec![vec![0usize; threads.len()]];
@@ -104,7 +105,8 @@ fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, 
     }
     let is_ready = |row: &Row| {
         promises.iter().enumerate().all(|(other, promise)| {
-            other == usize::from(row.1) || promise.is_none_or(|promise| (promise, other as u16) > (row.0, row.1))
+            other == usize::from(row.1)
+                || promise.is_none_or(|promise| (promise, other as u16) > (row.0, row.1))
         })
     };
     let before = threads[thread][..done[thread]].iter().rev();
@@ -116,7 +118,9 @@ fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, 
     let mut next = rows.range((after, Bound::Unbounded));
     match answer {
         Next::Ready(()) => given.iter().all(|row| next.next() == Some(row) && is_ready(row)),
-        Next::NotYet => promises.iter().any(Option::is_some) && next.next().is_none_or(|row| !is_ready(row)),
+        Next::NotYet => {
+            promises.iter().any(Option::is_some) && next.next().is_none_or(|row| !is_ready(row))
+        }
         Next::End => promises.iter().all(Option::is_none) && next.next().is_none(),
     }
 }
@@ -202,7 +206,9 @@ fn linearizable_rows() {
             Did::Read(..) => unreachable!("sources do not read"),
         };
         let threads = history(seed, sources, readers, call, |reader| match reader.next_ready() {
-            Next::Ready(row) => Did::Read(vec![(row.ts, row.id.source(), row.id.position())], Next::Ready(())),
+            Next::Ready(row) => {
+                Did::Read(vec![(row.ts, row.id.source(), row.id.position())], Next::Ready(()))
+            }
             Next::NotYet => Did::Read(Vec::new(), Next::NotYet),
             Next::End => Did::Read(Vec::new(), Next::End),
         });
@@ -224,7 +230,8 @@ fn linearizable_blocks() {
         let threads = history(seed, sources, readers, call, |reader| match reader.next_block() {
             Next::Ready(block) => {
                 let ids = block.ids().iter();
-                let rows = block.ts().iter().zip(ids).map(|(ts, id)| (*ts, id.source(), id.position()));
+                let rows =
+                    block.ts().iter().zip(ids).map(|(ts, id)| (*ts, id.source(), id.position()));
                 Did::Read(rows.collect(), Next::Ready(()))
             }
             Next::NotYet => Did::Read(Vec::new(), Next::NotYet),
@@ -240,10 +247,18 @@ fn the_search_finds_wrong_answers() {
     let call = |begin, end, did| Call { begin, end, did };
     let rows = |ts| vec![(ts, 0, 0)];
     let source = vec![call(0, 1, Did::Push(5)), call(6, 7, Did::Close)];
-    let read = |begin, end, rows, answer| vec![source.clone(), vec![call(begin, end, Did::Read(rows, answer))]];
+    let read = |begin, end, rows, answer| {
+        vec![source.clone(), vec![call(begin, end, Did::Read(rows, answer))]]
+    };
     assert!(is_linearizable(&read(2, 3, rows(5), Next::Ready(())), 1));
-    assert!(!is_linearizable(&read(2, 3, Vec::new(), Next::NotYet), 1), "the row was ready before the call");
-    assert!(is_linearizable(&[vec![call(0, 4, Did::Push(5))], read(2, 3, Vec::new(), Next::NotYet).remove(1)], 1));
+    assert!(
+        !is_linearizable(&read(2, 3, Vec::new(), Next::NotYet), 1),
+        "the row was ready before the call"
+    );
+    assert!(is_linearizable(
+        &[vec![call(0, 4, Did::Push(5))], read(2, 3, Vec::new(), Next::NotYet).remove(1)],
+        1
+    ));
     assert!(!is_linearizable(&read(2, 3, rows(4), Next::Ready(())), 1), "there is no such row");
     assert!(!is_linearizable(&read(8, 9, Vec::new(), Next::End), 1), "a row was not given");
 }

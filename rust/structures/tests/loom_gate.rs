@@ -2,13 +2,14 @@
 //!
 //! `make loom` runs these and `loom_sync.rs`.
 //!
-//! Under loom a segment has one node, a block two rows, a list two levels, and memory is looked after
-//! at every step, so that the rare paths are taken all the time. What the models catch: orderings that
-//! are too weak (a row read before it is written, memory freed while it is read: both are accesses to
-//! a checked cell that race), lost and doubled rows, rows given too early, leaks of counted payloads.
-//! What they cannot: more than three threads, long histories, and machines weaker than loom's model,
-//! which does not reorder loads. Preemptions are bounded by 2 or 3: the full search would take hours.
-//! Debug assertions are on, as the profile has them: they read keys, which are checked cells as well.
+//! Under loom a segment has one node, a block two rows, a list two levels, and memory is looked
+//! after at every step, so that the rare paths are taken all the time. What the models catch:
+//! orderings that are too weak (a row read before it is written, memory freed while it is read:
+//! both are accesses to a checked cell that race), lost and doubled rows, rows given too early,
+//! leaks of counted payloads. What they cannot: more than three threads, long histories, and
+//! machines weaker than loom's model, which does not reorder loads. Preemptions are bounded by 2 or
+//! 3: the full search would take hours. Debug assertions are on, as the profile has them: they read
+//! keys, which are checked cells as well.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -111,8 +112,8 @@ fn loom_push_read() {
     });
 }
 
-/// Two sources in threads of their own and a reader: what is read is a prefix of the merged order at
-/// every moment, so no row is given before one that sorts earlier is there.
+/// Two sources in threads of their own and a reader: what is read is a prefix of the merged order
+/// at every moment, so no row is given before one that sorts earlier is there.
 #[test]
 fn loom_push_push_read() {
     check(2, |alive| {
@@ -122,7 +123,9 @@ fn loom_push_push_read() {
             .map(|times| {
                 let mut source = sources.remove(0);
                 let alive = alive.clone();
-                thread::spawn(move || times.into_iter().for_each(|ts| push(&mut source, &alive, ts)))
+                thread::spawn(move || {
+                    times.into_iter().for_each(|ts| push(&mut source, &alive, ts))
+                })
             })
             .collect();
         let merged = [(1, 1), (2, 0), (2, 1)];
@@ -167,7 +170,10 @@ fn loom_advance() {
             let alive = alive.clone();
             thread::spawn(move || {
                 b.advance(3);
-                assert!(matches!(b.push(2, Counted::new(&alive)), Err(Rejected::Late { promised: 3, .. })));
+                assert!(matches!(
+                    b.push(2, Counted::new(&alive)),
+                    Err(Rejected::Late { promised: 3, .. })
+                ));
                 push(&mut b, &alive, 4);
             })
         };
@@ -380,7 +386,8 @@ fn push_run(source: &mut BlockSource<CountedRun>, alive: &Arc<AtomicUsize>, ts: 
 fn read_blocks(reader: &mut BlockReader<CountedRun>, rows: &mut Vec<(i64, u16)>) -> bool {
     loop {
         match reader.next_block() {
-            Next::Ready(block) => rows.extend(block.ts().iter().copied().zip(block.ids().iter().map(|id| id.source()))),
+            Next::Ready(block) => rows
+                .extend(block.ts().iter().copied().zip(block.ids().iter().map(|id| id.source()))),
             Next::NotYet => return false,
             Next::End => return true,
         }
@@ -434,8 +441,8 @@ fn loom_block_push_push() {
     });
 }
 
-/// Two readers make blocks at once, with different views of what is ready; blocks and runs are freed
-/// as they go.
+/// Two readers make blocks at once, with different views of what is ready; blocks and runs are
+/// freed as they go.
 #[test]
 fn loom_block_read_read() {
     check(2, |alive| {

@@ -1,9 +1,9 @@
 //! Every interleaving that loom models of small cases of the hive.
 //!
-//! `make loom` runs these, too. Under loom the list has two levels and a node of a trie two slots, so that the rare paths
-//! are taken all the time. What the models catch: a window or winset made twice or lost, one given out while it may still be
-//! updated, memory freed while it is read (the winset's cell is checked), leaks of windows. See `loom_gate.rs` for what
-//! they cannot.
+//! `make loom` runs these, too. Under loom the list has two levels and a node of a trie two slots,
+//! so that the rare paths are taken all the time. What the models catch: a window or winset made
+//! twice or lost, one given out while it may still be updated, memory freed while it is read (the
+//! winset's cell is checked), leaks of windows. See `loom_gate.rs` for what they cannot.
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -27,8 +27,10 @@ impl Drop for Window {
 /// Windows as plain numbers: key and updates, by key.
 fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     let start = winset.start();
-    let mut windows: Vec<_> =
-        winset.into_windows().map(|(key, window)| (key, window.updates.load(Ordering::Relaxed))).collect();
+    let mut windows: Vec<_> = winset
+        .into_windows()
+        .map(|(key, window)| (key, window.updates.load(Ordering::Relaxed)))
+        .collect();
     windows.sort_unstable();
     (start, windows)
 }
@@ -75,8 +77,10 @@ fn read(reader: &mut Reader, found: &mut Vec<(i64, Vec<(u32, usize)>)>) -> bool 
 #[test]
 fn create_create_of_one_window() {
     check(3, 2, |writers, mut reader| {
-        let threads: Vec<_> =
-            writers.into_iter().map(|mut writer| thread::spawn(move || add(&mut writer, 5, 1))).collect();
+        let threads: Vec<_> = writers
+            .into_iter()
+            .map(|mut writer| thread::spawn(move || add(&mut writer, 5, 1)))
+            .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut found = Vec::new();
         assert!(read(&mut reader, &mut found));
@@ -90,7 +94,9 @@ fn create_create_of_keys_that_share_bits() {
         let threads: Vec<_> = writers
             .into_iter()
             .zip([[1, 2], [3, 1]])
-            .map(|(mut writer, keys)| thread::spawn(move || keys.into_iter().for_each(|key| add(&mut writer, 5, key))))
+            .map(|(mut writer, keys)| {
+                thread::spawn(move || keys.into_iter().for_each(|key| add(&mut writer, 5, key)))
+            })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut found = Vec::new();
@@ -106,7 +112,9 @@ fn create_create_of_neighbours() {
             .into_iter()
             .zip([[4, 2], [3, 4]])
             .map(|(mut writer, starts)| {
-                thread::spawn(move || starts.into_iter().for_each(|start| add(&mut writer, start, 0)))
+                thread::spawn(move || {
+                    starts.into_iter().for_each(|start| add(&mut writer, start, 0))
+                })
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());

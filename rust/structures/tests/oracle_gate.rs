@@ -3,8 +3,8 @@
 //! Random histories of pushes, promises, forks, closes and reads are run on the model, the row gate
 //! (plain, shared and keyed readers) and the block gate. Every answer must be the model's: the row,
 //! or that nothing is ready, or the end. So these tests catch wrong order, rows lost, doubled or
-//! given too early, and readiness that is not exact. They cannot catch races: see `loom_gate.rs` and
-//! `stress_gate.rs`.
+//! given too early, and readiness that is not exact. They cannot catch races: see `loom_gate.rs`
+//! and `stress_gate.rs`.
 #![cfg(not(loom))]
 
 use std::collections::BTreeSet;
@@ -38,7 +38,8 @@ impl Model {
     /// For every other source j: watermark(j) > ts, or watermark(j) == ts and j sorts after.
     fn is_ready(&self, row: Row) -> bool {
         self.sources.iter().enumerate().all(|(other, &(promise, _))| {
-            other == usize::from(row.1) || promise.is_none_or(|promise| (promise, other as u16) > (row.0, row.1))
+            other == usize::from(row.1)
+                || promise.is_none_or(|promise| (promise, other as u16) > (row.0, row.1))
         })
     }
 
@@ -133,7 +134,8 @@ fn read_block(consumer: &mut Consumer, model: &Model) -> Result<bool, TestCaseEr
         let row = (ts, id.source(), id.position());
         prop_assert_eq!(Next::Ready(row), model.next(*at));
         let of = block.runs().filter(|run| run.first <= *id && *id < run.first.plus(run.run.len()));
-        let found: Vec<_> = of.map(|run| run.run[(id.position() - run.first.position()) as usize]).collect();
+        let found: Vec<_> =
+            of.map(|run| run.run[(id.position() - run.first.position()) as usize]).collect();
         prop_assert_eq!(found, [ts], "the row's run comes with the block, once");
         *at = Some(row);
     }
@@ -171,8 +173,14 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 feeder.rows.advance(ts);
                 feeder.runs.advance(ts);
                 let late = (ts - 1, 0, 0);
-                prop_assert_eq!(feeder.rows.push(ts - 1, late).map_err(Rejected::into_inner), Err(late));
-                prop_assert_eq!(feeder.runs.push(vec![ts - 1]).map_err(Rejected::into_inner), Err(vec![ts - 1]));
+                prop_assert_eq!(
+                    feeder.rows.push(ts - 1, late).map_err(Rejected::into_inner),
+                    Err(late)
+                );
+                prop_assert_eq!(
+                    feeder.runs.push(vec![ts - 1]).map_err(Rejected::into_inner),
+                    Err(vec![ts - 1])
+                );
             }
             Step::Close { source } if !feeders.is_empty() => {
                 let feeder = feeders.swap_remove(source % feeders.len());
@@ -194,7 +202,12 @@ fn run(sources: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::ForkReader { reader } if consumers.len() < 4 => {
                 let which = reader % consumers.len();
                 let Consumer { rows, row_at, blocks, block_at } = &consumers[which];
-                let fork = Consumer { rows: rows.fork(), row_at: *row_at, blocks: blocks.fork(), block_at: *block_at };
+                let fork = Consumer {
+                    rows: rows.fork(),
+                    row_at: *row_at,
+                    blocks: blocks.fork(),
+                    block_at: *block_at,
+                };
                 consumers.push(fork);
             }
             Step::DropReader { reader } if consumers.len() > 1 => {

@@ -90,7 +90,8 @@ proptest! {
 /// Each writer updates windows up to ten starts ahead of its promise; the reader reads along.
 fn stress(threads: u32, starts: i64) {
     let (writers, mut reader) = hive(threads as usize);
-    let key = |writer: u32, start: i64, turn: i64| (start * 7 + turn * turn) as u32 % 50 + writer % 3;
+    let key =
+        |writer: u32, start: i64, turn: i64| (start * 7 + turn * turn) as u32 % 50 + writer % 3;
     let mut found = Windows::new();
     let mut most = 0;
     thread::scope(|scope| {
@@ -115,7 +116,12 @@ fn stress(threads: u32, starts: i64) {
         for start in 0..starts {
             for turn in 0..10 {
                 let at = start + (turn * 3 + i64::from(number)) % 10;
-                wanted.entry(at).or_default().entry(key(number, at, turn)).or_default().push(number);
+                wanted
+                    .entry(at)
+                    .or_default()
+                    .entry(key(number, at, turn))
+                    .or_default()
+                    .push(number);
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Every index against a `BTreeSet` of keys and ages, over windows that slide: what the two find is the same.
+//! Every index against a `BTreeSet` of keys and ages, over windows that slide: what the two find is
+//! the same.
 //!
-//! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of 64 bits; windows grow, slide, shrink and empty;
-//! numbers wrap around; and merges come at every row, seldom or never. What this cannot catch: races, for which see
-//! `loom_index_join.rs` of the operators.
+//! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of 64 bits; windows grow,
+//! slide, shrink and empty; numbers wrap around; and merges come at every row, seldom or never.
+//! What this cannot catch: races, for which see `loom_index_join.rs` of the operators.
 #![cfg(not(loom))]
 
 mod random;
@@ -16,11 +17,16 @@ use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree,
 
 /// Every index, with parameters that make it do its rare work often, seldom or never.
 fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
-    let mut indexes: Vec<(String, Box<dyn WindowIndex>)> =
-        vec![("B+-tree".into(), Box::new(BPlusTree::new())), ("buckets".into(), Box::new(BucketIndex::new()))];
+    let mut indexes: Vec<(String, Box<dyn WindowIndex>)> = vec![
+        ("B+-tree".into(), Box::new(BPlusTree::new())),
+        ("buckets".into(), Box::new(BucketIndex::new())),
+    ];
     for length in [2, 3, 9] {
         for archive in [Archive::BPlus, Archive::Immutable] {
-            indexes.push((format!("{archive:?} chain of {length}"), Box::new(ChainedIndex::new(archive, length))));
+            indexes.push((
+                format!("{archive:?} chain of {length}"),
+                Box::new(ChainedIndex::new(archive, length)),
+            ));
         }
     }
     for trees in [1, 2, 7] {
@@ -29,7 +35,10 @@ fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
     for ratio in [1e-9, 0.1, 0.5, 1.0] {
         indexes.push((format!("IM-Tree at {ratio}"), Box::new(ImTree::new(ratio))));
         for depth in [None, Some(0), Some(1), Some(2), Some(9)] {
-            indexes.push((format!("PIM-Tree at {ratio} and {depth:?}"), Box::new(PimTree::new(ratio, depth))));
+            indexes.push((
+                format!("PIM-Tree at {ratio} and {depth:?}"),
+                Box::new(PimTree::new(ratio, depth)),
+            ));
         }
     }
     indexes
@@ -57,7 +66,9 @@ impl Keys {
             Keys::Drifting => gaussian(random) + nth as i64 * 5,
             Keys::Rising => nth as i64 * 3,
             Keys::Jumping => (nth as i64 / 700) * 1_000_000_007 - random.below(100) as i64,
-            Keys::Extremes => [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX][random.below(7) as usize],
+            Keys::Extremes => {
+                [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX][random.below(7) as usize]
+            }
         }
     }
 }
@@ -87,14 +98,16 @@ impl Oracle {
         if low > high {
             return Vec::new();
         }
-        let mut found: Vec<usize> = self.by_key.range((low, 0)..=(high, usize::MAX)).map(|row| row.1).collect();
+        let mut found: Vec<usize> =
+            self.by_key.range((low, 0)..=(high, usize::MAX)).map(|row| row.1).collect();
         found.retain(|row| (from..to).contains(row));
         found.sort_unstable();
         found
     }
 }
 
-/// Slides windows of the sizes over the keys, and looks for ranges as wide as `width` says, at every few rows.
+/// Slides windows of the sizes over the keys, and looks for ranges as wide as `width` says, at
+/// every few rows.
 fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
     let mut random = Random::new(seed);
     let mut indexes = indexes();
@@ -105,8 +118,9 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
     while nth < rows {
         // 1. Some rows come,
         let some = 1 + random.below(70) as usize;
-        let batch: Vec<Entry> =
-            (nth..nth + some).map(|nth| Entry { key: keys.key(nth, &mut random), row: number(nth) }).collect();
+        let batch: Vec<Entry> = (nth..nth + some)
+            .map(|nth| Entry { key: keys.key(nth, &mut random), row: number(nth) })
+            .collect();
         batch.iter().for_each(|row| oracle.insert(row.key));
         let one_by_one = random.below(2) == 0;
         for (_, index) in &mut indexes {
@@ -120,7 +134,8 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
         // 2. as many leave as the window's size says,
         let size = sizes[nth / 400 % sizes.len()];
         let gone = oracle.rows.len().saturating_sub(size);
-        let batch: Vec<Entry> = (0..gone).map(|_| Entry { row: number(oracle.first), key: oracle.remove() }).collect();
+        let batch: Vec<Entry> =
+            (0..gone).map(|_| Entry { row: number(oracle.first), key: oracle.remove() }).collect();
         for (_, index) in &mut indexes {
             if one_by_one {
                 batch.iter().for_each(|row| index.remove(row.key, row.row));
@@ -137,7 +152,8 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
                     _ if len > 0 => oracle.rows[random.below(len as u64) as usize],
                     _ => 0,
                 };
-                let (below, above) = (random.below(width + 1) as i64, random.below(width + 1) as i64);
+                let (below, above) =
+                    (random.below(width + 1) as i64, random.below(width + 1) as i64);
                 let from = oracle.first + random.below(len as u64 / 3 + 1) as usize;
                 let to = nth - random.below(len as u64 / 3 + 1) as usize;
                 (middle.saturating_sub(below), middle.saturating_add(above - 1), from, to.max(from))
@@ -149,7 +165,9 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
             .collect();
         let expected: Vec<Vec<u32>> = ranges
             .iter()
-            .map(|&(low, high, from, to)| oracle.find(low, high, from, to).into_iter().map(number).collect())
+            .map(|&(low, high, from, to)| {
+                oracle.find(low, high, from, to).into_iter().map(number).collect()
+            })
             .collect();
         for (name, index) in &indexes {
             assert_eq!(index.len(), len, "{name}");
@@ -173,7 +191,8 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
 
 fn keys() -> impl Strategy<Value = Keys> {
     prop_oneof![
-        prop_oneof![Just(1_u64), Just(5), Just(300), Just(100_000), Just(1 << 50)].prop_map(Keys::Uniform),
+        prop_oneof![Just(1_u64), Just(5), Just(300), Just(100_000), Just(1 << 50)]
+            .prop_map(Keys::Uniform),
         Just(Keys::Gaussian),
         Just(Keys::Skewed),
         Just(Keys::Drifting),
@@ -208,7 +227,8 @@ fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
 
 #[test]
 fn memory_stays_bounded_while_a_window_slides() {
-    for (name, mut index) in indexes().into_iter().filter(|(name, _)| !name.contains("0.000000001")) {
+    for (name, mut index) in indexes().into_iter().filter(|(name, _)| !name.contains("0.000000001"))
+    {
         let key = |row: u32| i64::from(row.wrapping_mul(0x9E37_79B9));
         (0..10_000).for_each(|row| index.insert(key(row), row));
         let mut most = 0;
@@ -219,7 +239,11 @@ fn memory_stays_bounded_while_a_window_slides() {
         }
         assert!(most < 10_000 * 150, "{name}: {most} bytes");
         index.clear();
-        assert!(index.is_empty() && index.memory() <= most, "{name}: {} bytes without rows", index.memory());
+        assert!(
+            index.is_empty() && index.memory() <= most,
+            "{name}: {} bytes without rows",
+            index.memory()
+        );
     }
 }
 
@@ -248,14 +272,16 @@ fn rows_that_have_left_stay_away_when_numbers_wrap_around() {
     for (name, mut index) in indexes() {
         let mut window = VecDeque::new();
         for step in 0..400_u32 {
-            let rows: Vec<Entry> =
-                (0..20).map(|nth| Entry { key: i64::from(nth % 9), row: step.wrapping_mul(STEP) + nth }).collect();
+            let rows: Vec<Entry> = (0..20)
+                .map(|nth| Entry { key: i64::from(nth % 9), row: step.wrapping_mul(STEP) + nth })
+                .collect();
             index.insert_all(&rows);
             window.push_back(rows);
             if window.len() > KEPT {
                 index.remove_all(&window.pop_front().unwrap());
             }
-            let wanted: Vec<u32> = window.iter().flatten().filter(|row| row.key == 4).map(|row| row.row).collect();
+            let wanted: Vec<u32> =
+                window.iter().flatten().filter(|row| row.key == 4).map(|row| row.row).collect();
             let (from, to) = (window[0][0].row, step.wrapping_mul(STEP) + 20);
             let mut found = Vec::new();
             index.find(&Probe { low: 4, high: 4, from, to }, &mut found);

@@ -1,18 +1,19 @@
-//! Both gates under real threads, more of them than cores: what every reader got is compared with the
-//! sorted rows, and payloads are counted.
+//! Both gates under real threads, more of them than cores: what every reader got is compared with
+//! the sorted rows, and payloads are counted.
 //!
-//! `.github/scripts/stress.sh` runs these and `linearizable_gate.rs` as they are; with
-//! `--cfg tidegate_stress`, which makes segments of one node, blocks of two rows and a look for memory at
+//! `.github/scripts/stress.sh` runs these and `linearizable_gate.rs` as they are; with `--cfg
+//! tidegate_stress`, which makes segments of one node, blocks of two rows and a look for memory at
 //! every step; and under AddressSanitizer and ThreadSanitizer. Seeds are printed on failure.
 //!
-//! They catch what happens often enough in many rows, on this machine's memory model: x86-64 reorders
-//! less than the language allows, so an ordering that is too weak shows only where the compiler uses it.
-//! AddressSanitizer sees memory used after it was freed, and leaks. ThreadSanitizer sees two accesses of
-//! plain memory that no atomic orders, in what is run, whatever the processor does. It does not see
-//! through the reference counts of `Arc`, whose fences are in the standard library, which is not
-//! instrumented: so it runs the row gate's tests only, since the block gate's memory goes from block to
-//! block through those, and `thread_sanitizer.txt` leaves out what is reported of them. What counts keep
-//! alive is shown by `loom_gate.rs` and AddressSanitizer. Helgrind and DRD report correct code.
+//! They catch what happens often enough in many rows, on this machine's memory model: x86-64
+//! reorders less than the language allows, so an ordering that is too weak shows only where the
+//! compiler uses it. AddressSanitizer sees memory used after it was freed, and leaks.
+//! ThreadSanitizer sees two accesses of plain memory that no atomic orders, in what is run,
+//! whatever the processor does. It does not see through the reference counts of `Arc`, whose fences
+//! are in the standard library, which is not instrumented: so it runs the row gate's tests only,
+//! since the block gate's memory goes from block to block through those, and `thread_sanitizer.txt`
+//! leaves out what is reported of them. What counts keep alive is shown by `loom_gate.rs` and
+//! AddressSanitizer. Helgrind and DRD report correct code.
 #![cfg(not(loom))]
 
 mod random;
@@ -57,7 +58,12 @@ impl Drop for Counted {
 }
 
 /// Pushes `rows` rows with promises and forks in between; what was pushed, forks' rows included.
-fn feed(mut source: Source<Counted>, rows: u64, mut random: Random, alive: &Arc<Counter>) -> Vec<Row> {
+fn feed(
+    mut source: Source<Counted>,
+    rows: u64,
+    mut random: Random,
+    alive: &Arc<Counter>,
+) -> Vec<Row> {
     let mut pushed = Vec::new();
     let mut ts = source.promised().max(0);
     for position in 0..rows {
@@ -108,7 +114,8 @@ fn seen(reader: &mut Reader<Counted>, random: &mut Random) -> Vec<Row> {
 fn stress_rows() {
     for seed in 0..30 {
         let alive = Arc::new(Counter::new(0));
-        let (sources, mut readers) = ScaleGate::with_memory_limit::<Counted>(6, 4, 4 << 20).unwrap();
+        let (sources, mut readers) =
+            ScaleGate::with_memory_limit::<Counted>(6, 4, 4 << 20).unwrap();
         let short = readers.pop().unwrap();
         let (mut pushed, read) = thread::scope(|scope| {
             let alive = &alive;
@@ -126,10 +133,13 @@ fn stress_rows() {
                 .into_iter()
                 .enumerate()
                 .map(|(at, mut reader)| {
-                    scope.spawn(move || seen(&mut reader, &mut Random::new(seed * 100 + 50 + at as u64)))
+                    scope.spawn(move || {
+                        seen(&mut reader, &mut Random::new(seed * 100 + 50 + at as u64))
+                    })
                 })
                 .collect();
-            // A reader that comes and goes: forks itself, reads on with the fork, and stops in the middle.
+            // A reader that comes and goes: forks itself, reads on with the fork, and stops in the
+            // middle.
             let short = scope.spawn(move || {
                 let (mut reader, mut rows) = (short, Vec::new());
                 while rows.len() < 4000 {
@@ -145,13 +155,18 @@ fn stress_rows() {
                 }
                 rows
             });
-            let pushed: Vec<Row> = feeders.into_iter().flat_map(|feeder| feeder.join().unwrap()).collect();
-            let mut read: Vec<Vec<Row>> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+            let pushed: Vec<Row> =
+                feeders.into_iter().flat_map(|feeder| feeder.join().unwrap()).collect();
+            let mut read: Vec<Vec<Row>> =
+                readers.into_iter().map(|reader| reader.join().unwrap()).collect();
             read.push(short.join().unwrap());
             (pushed, read)
         });
         pushed.sort_unstable();
-        assert!(read[3].len() >= 4000.min(pushed.len()) && pushed.starts_with(&read[3]), "seed {seed}");
+        assert!(
+            read[3].len() >= 4000.min(pushed.len()) && pushed.starts_with(&read[3]),
+            "seed {seed}"
+        );
         for rows in &read[..3] {
             assert!(*rows == pushed, "seed {seed}: {} rows read of {}", rows.len(), pushed.len());
         }
@@ -164,7 +179,8 @@ fn stress_rows() {
 fn stress_shared() {
     for seed in 0..30 {
         let alive = Arc::new(Counter::new(0));
-        let (sources, mut readers) = ScaleGate::with_memory_limit::<Counted>(4, 1, 4 << 20).unwrap();
+        let (sources, mut readers) =
+            ScaleGate::with_memory_limit::<Counted>(4, 1, 4 << 20).unwrap();
         let group = readers.pop().unwrap().share();
         let (mut pushed, mut read) = thread::scope(|scope| {
             let alive = &alive;
@@ -197,8 +213,10 @@ fn stress_shared() {
                     })
                 })
                 .collect();
-            let pushed: Vec<Row> = feeders.into_iter().flat_map(|feeder| feeder.join().unwrap()).collect();
-            let read: Vec<Vec<Row>> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+            let pushed: Vec<Row> =
+                feeders.into_iter().flat_map(|feeder| feeder.join().unwrap()).collect();
+            let read: Vec<Vec<Row>> =
+                readers.into_iter().map(|reader| reader.join().unwrap()).collect();
             (pushed, read)
         });
         assert!(read.iter().all(|rows| rows.is_sorted()), "seed {seed}");
@@ -267,7 +285,11 @@ fn stress_blocks() {
                             Next::Ready(block) => {
                                 let ids = block.ids().iter();
                                 rows.extend(
-                                    block.ts().iter().zip(ids).map(|(ts, id)| (*ts, id.source(), id.position())),
+                                    block
+                                        .ts()
+                                        .iter()
+                                        .zip(ids)
+                                        .map(|(ts, id)| (*ts, id.source(), id.position())),
                                 );
                             }
                             Next::NotYet => thread::yield_now(),
@@ -281,8 +303,10 @@ fn stress_blocks() {
                     }
                 }));
             }
-            let pushed: Vec<Row> = feeders.into_iter().flat_map(|feeder| feeder.join().unwrap()).collect();
-            let read: Vec<Vec<Row>> = consumers.into_iter().map(|reader| reader.join().unwrap()).collect();
+            let pushed: Vec<Row> =
+                feeders.into_iter().flat_map(|feeder| feeder.join().unwrap()).collect();
+            let read: Vec<Vec<Row>> =
+                consumers.into_iter().map(|reader| reader.join().unwrap()).collect();
             (pushed, read)
         });
         pushed.sort_unstable();

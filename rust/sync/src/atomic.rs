@@ -124,7 +124,10 @@ impl<T> AtomicPtr<T> {
 
 /// A cell whose accesses loom checks: two that race, one of them through `with_mut`, fail a model.
 #[derive(Debug)]
-pub struct RaceCell<T>(#[cfg(loom)] loom::cell::UnsafeCell<T>, #[cfg(not(loom))] std::cell::UnsafeCell<T>);
+pub struct RaceCell<T>(
+    #[cfg(loom)] loom::cell::UnsafeCell<T>,
+    #[cfg(not(loom))] std::cell::UnsafeCell<T>,
+);
 
 impl<T> RaceCell<T> {
     /// Holds `value`.
@@ -154,7 +157,8 @@ impl<T> RaceCell<T> {
     }
 }
 
-/// The value of `arc` if nobody else has it; of several threads that ask at once, at most one gets it.
+/// The value of `arc` if nobody else has it; of several threads that ask at once, at most one gets
+/// it.
 pub fn into_inner<T>(arc: Arc<T>) -> Option<T> {
     #[cfg(loom)]
     return Arc::try_unwrap(arc).ok();

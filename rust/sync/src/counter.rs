@@ -12,8 +12,8 @@ impl Counter {
         Counter(AtomicUsize::new(value))
     }
 
-    // Relaxed, all of them: read-modify-writes of one atomic lose no update and give no value twice,
-    // and nothing else is ordered by a counter.
+    // Relaxed, all of them: read-modify-writes of one atomic lose no update and give no value
+    // twice, and nothing else is ordered by a counter.
 
     /// The count at some moment.
     pub fn get(&self) -> usize {

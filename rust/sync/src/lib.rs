@@ -80,8 +80,9 @@ mod tests {
     fn tickets_are_taken_once() {
         let tickets = Tickets::new(1000);
         let mut taken: Vec<usize> = std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..4).map(|_| scope.spawn(|| std::iter::from_fn(|| tickets.take()).collect::<Vec<_>>())).collect();
+            let workers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| std::iter::from_fn(|| tickets.take()).collect::<Vec<_>>()))
+                .collect();
             workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
         });
         taken.sort_unstable();

@@ -6,8 +6,8 @@ use loom::sync::Mutex;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// A mutex that loom can step through. A panic of whoever had it does not keep others out: what they find was left as it
-/// was, and the panic reaches the caller by another way.
+/// A mutex that loom can step through. A panic of whoever had it does not keep others out: what
+/// they find was left as it was, and the panic reaches the caller by another way.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
@@ -35,7 +35,9 @@ mod tests {
                 scope.spawn(|| (0..1000).for_each(|_| lock.with(|value| *value += 1)));
             });
         });
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("work failed"))));
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            lock.with(|_| panic!("work failed"))
+        }));
         assert!(caught.is_err());
         assert_eq!(lock.with(|value| *value), 4000);
     }

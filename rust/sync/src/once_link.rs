@@ -90,7 +90,8 @@ impl<T> OnceLink<T> {
         (!to.is_null()).then(|| unsafe { Arc::from_raw(to) })
     }
 
-    /// Drops the chain that begins here one element after the other, as far as nobody else holds it.
+    /// Drops the chain that begins here one element after the other, as far as nobody else holds
+    /// it.
     ///
     /// `link` gives an element's own link.
     pub fn unchain(&mut self, link: impl Fn(&mut T) -> &mut OnceLink<T>) {

@@ -5,8 +5,8 @@ use crate::{HighWater, TryLock};
 
 /// Marks of so many things, and how many of them from the first on are marked: the edge.
 ///
-/// A thread that marks one moves the edge on if nobody else is at it, and otherwise leaves it: an edge may be stale, and is
-/// then too low.
+/// A thread that marks one moves the edge on if nobody else is at it, and otherwise leaves it: an
+/// edge may be stale, and is then too low.
 #[derive(Debug)]
 pub struct Prefix {
     marks: Vec<AtomicBool>,
@@ -27,7 +27,8 @@ impl Prefix {
         self.mark_all([nth]);
     }
 
-    /// Marks things, as [`mark`](Self::mark) does, and looks only once whether the edge can be moved.
+    /// Marks things, as [`mark`](Self::mark) does, and looks only once whether the edge can be
+    /// moved.
     pub fn mark_all(&self, things: impl IntoIterator<Item = usize>) {
         // Release: pairs with the Acquire of whoever moves the edge past it.
         things.into_iter().for_each(|nth| self.marks[nth].store(true, Ordering::Release));

@@ -1,8 +1,8 @@
 //! A bounded queue from one thread to another: Lamport's ring.
 //!
-//! The sender writes slots and the receiver empties them, in turn; each end has a count that only it
-//! writes. An end remembers what it last saw of the other's count, so that it looks at a cache line
-//! that the other writes only when it would otherwise find the ring full, or empty.
+//! The sender writes slots and the receiver empties them, in turn; each end has a count that only
+//! it writes. An end remembers what it last saw of the other's count, so that it looks at a cache
+//! line that the other writes only when it would otherwise find the ring full, or empty.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -34,9 +34,11 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// The value of this number was sent, is not received yet, and the caller is the only one to receive.
+    /// The value of this number was sent, is not received yet, and the caller is the only one to
+    /// receive.
     unsafe fn take(&self, number: usize) -> T {
-        // SAFETY: as the caller says, the slot is written, and nobody else reads it or writes it anew.
+        // SAFETY: as the caller says, the slot is written, and nobody else reads it or writes it
+        // anew.
         self.slot(number).with_mut(|slot| unsafe { (*slot).assume_init_read() })
     }
 }
@@ -44,7 +46,8 @@ impl<T> Ring<T> {
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // Relaxed: both ends are gone, and what they did happened before.
-        let (mut received, sent) = (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed));
+        let (mut received, sent) =
+            (self.received.load(Ordering::Relaxed), self.sent.load(Ordering::Relaxed));
         while received != sent {
             // SAFETY: the value was sent and not received, and nobody else has the ring any more.
             drop(unsafe { self.take(received) });
@@ -57,7 +60,8 @@ impl<T> Drop for Ring<T> {
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     sent: usize,
-    /// What was last seen of the values received: a stale count makes the ring look fuller than it is.
+    /// What was last seen of the values received: a stale count makes the ring look fuller than it
+    /// is.
     received: usize,
 }
 
@@ -83,7 +87,8 @@ impl<T> fmt::Debug for Receiver<T> {
 
 /// The two ends of a queue for at least `least` values.
 pub fn ring<T>(least: usize) -> (Sender<T>, Receiver<T>) {
-    let slots = (0..least.next_power_of_two()).map(|_| RaceCell::new(MaybeUninit::uninit())).collect();
+    let slots =
+        (0..least.next_power_of_two()).map(|_| RaceCell::new(MaybeUninit::uninit())).collect();
     let count = || CachePadded::new(AtomicUsize::new(0));
     let ring = Arc::new(Ring { slots, sent: count(), received: count() });
     (Sender { ring: ring.clone(), sent: 0, received: 0 }, Receiver { ring, received: 0, sent: 0 })
@@ -94,15 +99,16 @@ impl<T> Sender<T> {
     pub fn send(&mut self, value: T) -> Result<(), T> {
         let ring = &*self.ring;
         if self.sent.wrapping_sub(self.received) == ring.slots.len() {
-            // Acquire: pairs with the Release of `receive`, so the slot was read before it is written anew.
+            // Acquire: pairs with the Release of `receive`, so the slot was read before it is
+            // written anew.
             self.received = ring.received.load(Ordering::Acquire);
             if self.sent.wrapping_sub(self.received) == ring.slots.len() {
                 return Err(value);
             }
         }
         debug_assert!(self.sent.wrapping_sub(self.received) < ring.slots.len());
-        // SAFETY: the slot's former value was received, and the receiver does not look at it before the
-        // count below says that it was sent.
+        // SAFETY: the slot's former value was received, and the receiver does not look at it before
+        // the count below says that it was sent.
         ring.slot(self.sent).with_mut(|slot| unsafe { (*slot).write(value) });
         self.sent = self.sent.wrapping_add(1);
         // Release: publishes the slot to the Acquire of `receive`.
@@ -123,7 +129,8 @@ impl<T> Receiver<T> {
             }
         }
         debug_assert!(self.sent.wrapping_sub(self.received) <= ring.slots.len());
-        // SAFETY: the value was sent and not received yet, and there is one receiver, borrowed exclusively.
+        // SAFETY: the value was sent and not received yet, and there is one receiver, borrowed
+        // exclusively.
         let value = unsafe { ring.take(self.received) };
         self.received = self.received.wrapping_add(1);
         // Release: the slot was read before the Acquire of `send` finds it free.

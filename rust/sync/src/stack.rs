@@ -9,8 +9,8 @@ struct Entry<T> {
     below: *mut Entry<T>,
 }
 
-/// Treiber's stack without `pop`: since the whole stack is taken, no entry is looked at that another
-/// thread may free, and neither epochs nor tags are needed.
+/// Treiber's stack without `pop`: since the whole stack is taken, no entry is looked at that
+/// another thread may free, and neither epochs nor tags are needed.
 pub struct Stack<T> {
     /// The last entry handed in, or null.
     top: AtomicPtr<Entry<T>>,
@@ -37,7 +37,8 @@ impl<T> Stack<T> {
     /// Hands in `value`.
     pub fn push(&self, value: T) {
         let entry = Box::into_raw(Box::new(Entry { value, below: ptr::null_mut() }));
-        // Relaxed: `below` is only a guess until the exchange agrees, and it is never followed here.
+        // Relaxed: `below` is only a guess until the exchange agrees, and it is never followed
+        // here.
         let mut below = self.top.load(Ordering::Relaxed);
         loop {
             // SAFETY: the entry is not in the stack yet, so this thread alone has it.

@@ -25,7 +25,8 @@ impl<T> TryLock<T> {
         struct GiveBack<'a>(&'a AtomicBool);
         impl Drop for GiveBack<'_> {
             fn drop(&mut self) {
-                // Release: what was done to the value is seen by the Acquire of the next `try_with`.
+                // Release: what was done to the value is seen by the Acquire of the next
+                // `try_with`.
                 self.0.store(false, Ordering::Release);
             }
         }
@@ -58,8 +59,9 @@ mod tests {
             lock.try_with(|_| ())
         });
         assert_eq!(inner, Some(None));
-        let caught =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.try_with(|_| panic!("work failed"))));
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            lock.try_with(|_| panic!("work failed"))
+        }));
         assert!(caught.is_err());
         assert_eq!(lock.try_with(|value| *value), Some(2));
     }

@@ -2,8 +2,8 @@
 //!
 //! `make loom` runs these and `loom_gate.rs`.
 //!
-//! What is handed over is a checked cell, written before and read after: an ordering that is too weak
-//! makes the two accesses race, which fails the model. What is dropped is counted.
+//! What is handed over is a checked cell, written before and read after: an ordering that is too
+//! weak makes the two accesses race, which fails the model. What is dropped is counted.
 #![cfg(loom)]
 
 use loom::thread;

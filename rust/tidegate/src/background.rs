@@ -23,7 +23,8 @@ pub fn in_background_of<T: Send + 'static>(
     driver.in_background(work).map_err(no_thread)
 }
 
-/// Threads for as long as an operator lives, each on a processor of its own if they are to be pinned.
+/// Threads for as long as an operator lives, each on a processor of its own if they are to be
+/// pinned.
 pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
     Driver::lasting(threads, Stop::default(), pin).map_err(no_thread)
 }

@@ -1,4 +1,5 @@
-//! The one error of the crate: a private kind, a message, and predicates for what a caller can do about it.
+//! The one error of the crate: a private kind, a message, and predicates for what a caller can do
+//! about it.
 
 use std::any::Any;
 use std::fmt;
@@ -8,7 +9,8 @@ use tidegate_operators::driver::Stopped;
 use tidegate_operators::rows::Failed;
 use tidegate_structures::memory::OutOfMemory;
 
-/// What went wrong, in one sentence that names the column, the row, what was given and what was expected.
+/// What went wrong, in one sentence that names the column, the row, what was given and what was
+/// expected.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
@@ -57,13 +59,15 @@ kinds! {
     schema, is_schema, Schema;
     /// Rows that break a promised order.
     order, is_order, Order;
-    /// A limit that was reached before memory was taken, `max_rows` or `memory_limit`, or memory that the system has not.
+    /// A limit that was reached before memory was taken, `max_rows` or `memory_limit`, or memory
+    /// that the system has not.
     memory, is_memory, Memory;
     /// A snapshot that cannot be restored.
     state, is_state, State;
     /// A handle that was used after it was closed.
     closed, is_closed, Closed;
-    /// A value that cannot be used: a null time, malformed Arrow data, an overflow in an expression.
+    /// A value that cannot be used: a null time, malformed Arrow data, an overflow in an
+    /// expression.
     data, is_data, Data;
     /// The caller asked the work to stop.
     stopped, is_stopped, Stopped;
@@ -78,8 +82,12 @@ impl Error {
             return (*refused).into();
         }
         let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        Error::bug(format!("this is a bug in tidegate, please report it with the data that shows it: {text}"))
+        let text = text
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        Error::bug(format!(
+            "this is a bug in tidegate, please report it with the data that shows it: {text}"
+        ))
     }
 
     /// What `work` gives, or the error that its panic becomes.
@@ -87,7 +95,8 @@ impl Error {
         Self::catch_unwound(work).unwrap_or_else(Err)
     }
 
-    /// What `work` gives, its errors included; or the error that its panic becomes, after which it is half done.
+    /// What `work` gives, its errors included; or the error that its panic becomes, after which it
+    /// is half done.
     pub(crate) fn catch_unwound<T>(work: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))
     }
@@ -152,7 +161,9 @@ impl From<OutOfMemory> for Error {
 impl From<arrow_schema::ArrowError> for Error {
     fn from(error: arrow_schema::ArrowError) -> Self {
         match error {
-            arrow_schema::ArrowError::MemoryError(text) => Error::memory(format!("there is no memory: {text}")),
+            arrow_schema::ArrowError::MemoryError(text) => {
+                Error::memory(format!("there is no memory: {text}"))
+            }
             error => Error::data(error.to_string()),
         }
     }

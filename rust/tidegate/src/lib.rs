@@ -1,7 +1,7 @@
 //! Deterministic, multicore joins of event streams, Arrow in and Arrow out.
 //!
-//! This crate is the boundary to Arrow: it brings columns into the plain form that [`tidegate_operators`] joins, and
-//! gathers the rows of the result.
+//! This crate is the boundary to Arrow: it brings columns into the plain form that
+//! [`tidegate_operators`] joins, and gathers the rows of the result.
 //!
 //! ```text
 //!                    ┌─▶ batch  ─▶┐

@@ -1,4 +1,5 @@
-//! Aggregations: all windows from all rows, the aggregation of tables, and that of streams have to agree.
+//! Aggregations: all windows from all rows, the aggregation of tables, and that of streams have to
+//! agree.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -51,7 +52,11 @@ fn holds(condition: Option<&str>, all: &Side, row: usize) -> bool {
             text.is_valid(row) && text.value(row) == "a"
         }
         Some("g IS NULL") => all.rows.keys[row][1].is_none(),
-        Some(_) => batch.column_by_name("id").expect("a column").as_primitive::<UInt32Type>().value(row) % 3 != 1,
+        Some(_) => {
+            batch.column_by_name("id").expect("a column").as_primitive::<UInt32Type>().value(row)
+                % 3
+                != 1
+        }
     }
 }
 
@@ -80,7 +85,13 @@ impl Query {
             (function, column, condition(draw))
         };
         let aggregates = (0..draw.number(0, 4)).map(|_| aggregate(draw)).collect();
-        Query { layout, span, keys: draw.number(0, 2) as usize, aggregates, condition: condition(draw) }
+        Query {
+            layout,
+            span,
+            keys: draw.number(0, 2) as usize,
+            aggregates,
+            condition: condition(draw),
+        }
     }
 
     fn asked(&self, draw: &mut Draw<'_>) -> Aggregation {
@@ -97,20 +108,28 @@ impl Query {
         ];
         let windows = match self.span {
             Span::Session(gap) => Windows::Session(bound(gap)),
-            Span::Sliding { size, advance, offset } => {
-                Windows::Sliding { size: bound(size), advance: Some(bound(advance)), offset: bound(offset) }
-            }
+            Span::Sliding { size, advance, offset } => Windows::Sliding {
+                size: bound(size),
+                advance: Some(bound(advance)),
+                offset: bound(offset),
+            },
         };
-        let aggregate =
-            |(nth, (function, column, condition)): (usize, &(Function, Option<&str>, Option<&str>))| Aggregate {
-                name: format!("a{nth}"),
-                function: *function,
-                column: column.map(str::to_owned),
-                predicate: condition.map(parse),
-            };
+        let aggregate = |(nth, (function, column, condition)): (
+            usize,
+            &(Function, Option<&str>, Option<&str>),
+        )| Aggregate {
+            name: format!("a{nth}"),
+            function: *function,
+            column: column.map(str::to_owned),
+            predicate: condition.map(parse),
+        };
         Aggregation {
             on: "ts".to_owned(),
-            algorithm: if matches!(windows, Windows::Session(_)) { None } else { draw.pick(&designs) },
+            algorithm: if matches!(windows, Windows::Session(_)) {
+                None
+            } else {
+                draw.pick(&designs)
+            },
             windows,
             by: ["k", "g"].iter().take(self.keys).map(ToString::to_string).collect(),
             aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
@@ -129,7 +148,13 @@ impl Query {
         (rows, draw.number(1, 3) as usize, draw.signed(0, 3) * self.layout.tick())
     }
 
-    pub(crate) fn feeds(&self, rows: &Rows, sources: usize, lateness: i128, draw: &mut Draw<'_>) -> Vec<Feed> {
+    pub(crate) fn feeds(
+        &self,
+        rows: &Rows,
+        sources: usize,
+        lateness: i128,
+        draw: &mut Draw<'_>,
+    ) -> Vec<Feed> {
         play::feeds(draw, rows, sources, lateness, (self.layout.steps()[0], self.layout.tick()))
     }
 
@@ -140,7 +165,11 @@ impl Query {
         lateness: i128,
         draw: &mut Draw<'_>,
     ) -> Result<OnlineAggregation> {
-        let options = AggregateOptions { sources, lateness: self.layout.lateness(lateness), memory_limit: None };
+        let options = AggregateOptions {
+            sources,
+            lateness: self.layout.lateness(lateness),
+            memory_limit: None,
+        };
         OnlineAggregation::new(&self.asked(draw), schema.clone(), &options)
     }
 }
@@ -154,7 +183,8 @@ pub(crate) fn aggregate(bytes: &[u8]) {
     let feeds = query.feeds(&rows, sources, lateness, draw);
     let turns = play::turns(draw, &feeds);
 
-    let tables: Vec<RecordBatch> = feeds.iter().map(|feed| feed.rows.take(&feed.sort_out().0).batch).collect();
+    let tables: Vec<RecordBatch> =
+        feeds.iter().map(|feed| feed.rows.take(&feed.sort_out().0).batch).collect();
     let whole = of_tables(&query, &tables, draw);
     for _ in 0..2 {
         assert_same(&of_tables(&query, &tables, draw), &whole, &query);
@@ -169,9 +199,11 @@ pub(crate) fn aggregate(bytes: &[u8]) {
         let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {query:#?}"));
         match query.span {
             // Sessions come when they end.
-            Span::Session(_) => {
-                assert_same(&by_window(&found.rows, query.keys), &by_window(&whole, query.keys), &query)
-            }
+            Span::Session(_) => assert_same(
+                &by_window(&found.rows, query.keys),
+                &by_window(&whole, query.keys),
+                &query,
+            ),
             Span::Sliding { .. } => assert_same(&found.rows, &whole, &query),
         }
         assert_eq!(found.late, late(&feeds), "{query:#?}");
@@ -206,13 +238,18 @@ fn by_window(rows: &RecordBatch, keys: usize) -> RecordBatch {
             options: Some(SortOptions { descending: false, nulls_first: false }),
         })
         .collect();
-    take_record_batch(rows, &lexsort_to_indices(&columns, None).expect("columns that have an order")).expect("its rows")
+    take_record_batch(
+        rows,
+        &lexsort_to_indices(&columns, None).expect("columns that have an order"),
+    )
+    .expect("its rows")
 }
 
 /// A window of a key, and its rows in merged order.
 type Group = (i128, i128, Vec<usize>);
 
-/// Panics unless the windows, the keys and all exact aggregates are those that all rows of each window give.
+/// Panics unless the windows, the keys and all exact aggregates are those that all rows of each
+/// window give.
 fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
     let groups = groups(query, all);
     let firsts = || groups.iter().map(|group| Some(group.2[0]));
@@ -220,8 +257,14 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
     let times = |of: fn(&Group) -> i128| -> ArrayRef {
         let values: Int64Array = groups.iter().map(|group| (of(group) / step) as i64).collect();
         // Days are counted as such.
-        let narrow = if *found.column(0).data_type() == DataType::Date32 { DataType::Int32 } else { DataType::Int64 };
-        cast(&values, &narrow).and_then(|values| cast(&values, found.column(0).data_type())).expect("times")
+        let narrow = if *found.column(0).data_type() == DataType::Date32 {
+            DataType::Int32
+        } else {
+            DataType::Int64
+        };
+        cast(&values, &narrow)
+            .and_then(|values| cast(&values, found.column(0).data_type()))
+            .expect("times")
     };
     let mut columns = vec![times(|group| group.0), times(|group| group.1)];
     let mut places: Vec<usize> = vec![0, 1];
@@ -236,22 +279,35 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
         let values = |group: &Group| -> Vec<usize> {
             group.2.iter().copied().filter(|&row| holds(*condition, all, row)).collect()
         };
-        if let Some(wanted) = exact(*function, *column, &groups.iter().map(values).collect::<Vec<_>>(), all) {
+        if let Some(wanted) =
+            exact(*function, *column, &groups.iter().map(values).collect::<Vec<_>>(), all)
+        {
             columns.push(wanted);
             places.push(2 + query.keys + nth);
         }
     }
     let schema = found.schema();
-    let named = places.iter().zip(columns).map(|(&at, column)| (schema.field(at).name().clone(), column)).collect();
-    assert_same(&found.project(&places).expect("columns of the result"), &batch_of(named, groups.len()), query);
+    let named = places
+        .iter()
+        .zip(columns)
+        .map(|(&at, column)| (schema.field(at).name().clone(), column))
+        .collect();
+    assert_same(
+        &found.project(&places).expect("columns of the result"),
+        &batch_of(named, groups.len()),
+        query,
+    );
 }
 
 /// All windows with rows, in the order of the result.
 fn groups(query: &Query, all: &Side) -> Vec<Group> {
-    let mut order: Vec<usize> = (0..all.rows.len()).filter(|&row| holds(query.condition, all, row)).collect();
+    let mut order: Vec<usize> =
+        (0..all.rows.len()).filter(|&row| holds(query.condition, all, row)).collect();
     order.sort_by_key(|&row| all.places[row]);
     // Nulls come last.
-    let key = |row: usize| [0, 1].map(|at| if at < query.keys { all.rows.keys[row][at].unwrap_or(u8::MAX) } else { 0 });
+    let key = |row: usize| {
+        [0, 1].map(|at| if at < query.keys { all.rows.keys[row][at].unwrap_or(u8::MAX) } else { 0 })
+    };
     let mut groups: BTreeMap<(i128, [u8; 2]), Group> = BTreeMap::new();
     let mut sessions: BTreeMap<[u8; 2], (i128, i128)> = BTreeMap::new();
     for row in order {
@@ -280,18 +336,25 @@ fn groups(query: &Query, all: &Side) -> Vec<Group> {
 }
 
 /// An aggregate of the rows of each window, unless the order of additions shows in it.
-fn exact(function: Function, column: Option<&str>, windows: &[Vec<usize>], all: &Side) -> Option<ArrayRef> {
+fn exact(
+    function: Function,
+    column: Option<&str>,
+    windows: &[Vec<usize>],
+    all: &Side,
+) -> Option<ArrayRef> {
     let own = column.map(|name| all.rows.batch.column_by_name(name).expect("a column"));
-    let of_each =
-        |of: &dyn Fn(&[usize]) -> Option<usize>| own.map(|own| pick(own, windows.iter().map(|rows| of(rows))));
+    let of_each = |of: &dyn Fn(&[usize]) -> Option<usize>| {
+        own.map(|own| pick(own, windows.iter().map(|rows| of(rows))))
+    };
     let valid = |rows: &[usize]| -> Vec<usize> {
         rows.iter().copied().filter(|&row| own.is_none_or(|own| own.is_valid(row))).collect()
     };
-    let is_less = |a: &usize, b: &usize| compare(own.expect("only a count has no column"), all, *a, *b);
+    let is_less =
+        |a: &usize, b: &usize| compare(own.expect("only a count has no column"), all, *a, *b);
     match function {
-        Function::Count => {
-            Some(Arc::new(windows.iter().map(|rows| Some(valid(rows).len() as i64)).collect::<Int64Array>()))
-        }
+        Function::Count => Some(Arc::new(
+            windows.iter().map(|rows| Some(valid(rows).len() as i64)).collect::<Int64Array>(),
+        )),
         Function::First => of_each(&|rows| rows.first().copied()),
         Function::Last => of_each(&|rows| rows.last().copied()),
         // Of equal values the first, which shows in nothing but the sign of a zero.
@@ -309,17 +372,26 @@ fn exact(function: Function, column: Option<&str>, windows: &[Vec<usize>], all: 
             match own.expect("a sum has a column").data_type() {
                 DataType::Float64 => None,
                 DataType::Decimal128(..) => {
-                    let sums = windows.iter().map(|rows| sum(rows).map(|sum| sum * 100)).collect::<Decimal128Array>();
+                    let sums = windows
+                        .iter()
+                        .map(|rows| sum(rows).map(|sum| sum * 100))
+                        .collect::<Decimal128Array>();
                     Some(Arc::new(sums.with_precision_and_scale(38, 2).expect("a scale of two")))
                 }
-                _ => Some(Arc::new(windows.iter().map(|rows| sum(rows).map(|sum| sum as i64)).collect::<Int64Array>())),
+                _ => Some(Arc::new(
+                    windows
+                        .iter()
+                        .map(|rows| sum(rows).map(|sum| sum as i64))
+                        .collect::<Int64Array>(),
+                )),
             }
         }
         Function::Mean | Function::Var | Function::Std | Function::User(_) => None,
     }
 }
 
-/// The order of values that minima and maxima go by: that of text by bytes, NaN above all, a negative zero below the other.
+/// The order of values that minima and maxima go by: that of text by bytes, NaN above all, a
+/// negative zero below the other.
 fn compare(own: &ArrayRef, all: &Side, a: usize, b: usize) -> Ordering {
     match own.data_type() {
         DataType::Utf8 => own.as_string::<i32>().value(a).cmp(own.as_string::<i32>().value(b)),

@@ -1,7 +1,7 @@
 //! Arrow's C structures, with numbers and pointers that are wrong in every way that can be seen.
 //!
-//! A pointer that is not null points to memory of its own, and the offsets and lengths that the interface asks a consumer to
-//! believe are within it: nobody can check these. All else is drawn.
+//! A pointer that is not null points to memory of its own, and the offsets and lengths that the
+//! interface asks a consumer to believe are within it: nobody can check these. All else is drawn.
 
 #![allow(unsafe_code, reason = "the C interface is what is attacked")]
 
@@ -75,9 +75,11 @@ pub(crate) fn import(bytes: &[u8]) {
     let mut draw = Draw::new(bytes);
     let mut memory = Memory::default();
     let Some((schema, mut array)) = node(&mut draw, &mut memory, "+s", 3) else { return };
-    // SAFETY: arrow-rs made the schema. The array's pointers are null or point to `memory`, which is as large as the
-    // interface says: lengths and offsets beyond it are such that nobody can have them.
-    let batch = unsafe { tidegate_import::batch(NonNull::from(&schema), NonNull::from(&mut array)) };
+    // SAFETY: arrow-rs made the schema. The array's pointers are null or point to `memory`, which
+    // is as large as the interface says: lengths and offsets beyond it are such that nobody can
+    // have them.
+    let batch =
+        unsafe { tidegate_import::batch(NonNull::from(&schema), NonNull::from(&mut array)) };
     if let Ok(batch) = batch {
         let driver = Driver::new(1, Stop::default());
         if let Ok(table) = Table::new("left", batch.schema(), vec![batch], &driver) {
@@ -107,10 +109,15 @@ fn node(draw: &mut Draw<'_>, memory: &mut Memory, format: &str, depth: u32) -> O
         let (schema, child) = node(draw, memory, format, depth.saturating_sub(1))?;
         schemas.push(schema.with_name(["a", "b", "c"][at as usize]).ok()?);
         memory.arrays.push(Box::new(child));
-        let child: *mut FFI_ArrowArray = &raw mut **memory.arrays.last_mut().expect("one was added");
+        let child: *mut FFI_ArrowArray =
+            &raw mut **memory.arrays.last_mut().expect("one was added");
         children.push(if draw.once_in(40) { null_mut() } else { child });
     }
-    let dictionary = if matches!(format, "c" | "i") && draw.once_in(3) { node(draw, memory, "u", 0) } else { None };
+    let dictionary = if matches!(format, "c" | "i") && draw.once_in(3) {
+        node(draw, memory, "u", 0)
+    } else {
+        None
+    };
     let (of_dictionary, dictionary) = dictionary.unzip();
     let dictionary = dictionary.map_or(null_mut(), |array| {
         memory.arrays.push(Box::new(array));
@@ -135,7 +142,8 @@ fn node(draw: &mut Draw<'_>, memory: &mut Memory, format: &str, depth: u32) -> O
     memory.children.push(children.into());
     array.children = memory.children.last_mut().expect("one was added").as_mut_ptr();
     spoil(draw, &mut array);
-    let schema = schema.with_flags(if draw.flip() { Flags::NULLABLE } else { Flags::empty() }).ok()?;
+    let schema =
+        schema.with_flags(if draw.flip() { Flags::NULLABLE } else { Flags::empty() }).ok()?;
     Some((schema, array))
 }
 
@@ -166,10 +174,15 @@ fn buffers(draw: &mut Draw<'_>, memory: &mut Memory, format: &str) -> Vec<*const
         "+vl" => &[Content::Any, Content::Offsets(4), Content::Offsets(4)],
         "u" | "z" => &[Content::Any, Content::Offsets(4), Content::Text],
         "U" | "Z" => &[Content::Any, Content::Offsets(8), Content::Text],
-        "vu" | "vz" => &[Content::Any, Content::Views, Content::Text, Content::Text, Content::Lengths],
+        "vu" | "vz" => {
+            &[Content::Any, Content::Views, Content::Text, Content::Text, Content::Lengths]
+        }
         _ => &[Content::Any, Content::Any],
     };
-    contents.iter().map(|content| if draw.once_in(12) { null() } else { content.fill(draw, memory) }).collect()
+    contents
+        .iter()
+        .map(|content| if draw.once_in(12) { null() } else { content.fill(draw, memory) })
+        .collect()
 }
 
 /// What a buffer holds.
@@ -192,14 +205,22 @@ impl Content {
             let little = match self {
                 Content::Any => u64::from(draw.number(0, 255)).to_le_bytes(),
                 Content::Ids => u64::from(draw.number(0, 2)).to_le_bytes(),
-                Content::Text => u64::from(if draw.once_in(30) { 0xff } else { draw.number(32, 126) }).to_le_bytes(),
+                Content::Text => {
+                    u64::from(if draw.once_in(30) { 0xff } else { draw.number(32, 126) })
+                        .to_le_bytes()
+                }
                 Content::Offsets(_) => {
-                    offset =
-                        if draw.once_in(20) { draw.number(0, ITEMS) } else { ITEMS.min(offset + draw.number(0, 3)) };
+                    offset = if draw.once_in(20) {
+                        draw.number(0, ITEMS)
+                    } else {
+                        ITEMS.min(offset + draw.number(0, 3))
+                    };
                     u64::from(offset).to_le_bytes()
                 }
                 Content::Views => u64::from(draw.number(0, 16)).to_le_bytes(),
-                Content::Lengths => draw.pick(&[64, 0, BYTES as i64, -1, i64::MIN, i64::MAX]).to_le_bytes(),
+                Content::Lengths => {
+                    draw.pick(&[64, 0, BYTES as i64, -1, i64::MIN, i64::MAX]).to_le_bytes()
+                }
             };
             let width = match self {
                 Content::Offsets(width) => width,
@@ -209,7 +230,9 @@ impl Content {
             };
             bytes[at * width..(at + 1) * width].copy_from_slice(&little[..width]);
         }
-        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let words = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         memory.bytes.push(words.collect());
         memory.bytes.last().expect("one was added").as_ptr().cast()
     }

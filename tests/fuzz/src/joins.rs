@@ -33,13 +33,15 @@ fn rows(query: &Query, draw: &mut Draw<'_>, side: usize) -> Rows {
 
 fn tables_agree(query: &Query, [left, right]: &[Rows; 2], draw: &mut Draw<'_>) {
     let (of_left, of_right) = (Side::of_table(left.clone(), 0), Side::of_table(right.clone(), 1));
-    let wanted = oracle::matches(query, &of_left, &of_right)
-        .map(|matches| oracle::result(query, left, right, &oracle::in_row_order(query.how, &matches, right.len())));
+    let wanted = oracle::matches(query, &of_left, &of_right).map(|matches| {
+        oracle::result(query, left, right, &oracle::in_row_order(query.how, &matches, right.len()))
+    });
     for _ in 0..2 {
         let threads = draw.pick(&[1, 2, 3]);
         let driver = Driver::new(threads, Stop::default());
         let table = |name, rows: &Rows, draw: &mut Draw<'_>| {
-            Table::new(name, rows.batch.schema(), rows.chunks(draw), &driver).expect("well-formed data")
+            Table::new(name, rows.batch.schema(), rows.chunks(draw), &driver)
+                .expect("well-formed data")
         };
         let (left, right) = (table("left", left, draw), table("right", right, draw));
         let found = query.start(&left, &right, threads, draw).and_then(|join| {
@@ -54,8 +56,9 @@ fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
     let (steps, tick) = (query.layout.steps(), query.layout.tick());
     let counts = [draw.number(1, 3) as usize, draw.number(1, 3) as usize];
     let lateness = [0, 1].map(|_| draw.signed(0, 2) * tick);
-    let [mut feeds, rights] =
-        [0, 1].map(|side| play::feeds(draw, &tables[side], counts[side], lateness[side], (steps[side], tick)));
+    let [mut feeds, rights] = [0, 1].map(|side| {
+        play::feeds(draw, &tables[side], counts[side], lateness[side], (steps[side], tick))
+    });
     feeds.extend(rights);
     let turns = play::turns(draw, &feeds);
     let is_ordered = !draw.once_in(4);
@@ -77,7 +80,11 @@ fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
     for way in Way::all(draw) {
         let mut make = || query.stream(draw.pick(&[1, 1, 2, 3]), &options, draw);
         let found = play::play(&feeds, &turns, way, &mut make);
-        agree(found.as_ref().map(|played| in_order(played.rows.clone())).map_err(Clone::clone), &wanted, query);
+        agree(
+            found.as_ref().map(|played| in_order(played.rows.clone())).map_err(Clone::clone),
+            &wanted,
+            query,
+        );
         if let Ok(found) = &found {
             assert_eq!(found.late, late(&feeds), "{way:?}; {query:#?}");
         }
@@ -93,12 +100,19 @@ fn streams_agree(query: &Query, tables: &[Rows; 2], draw: &mut Draw<'_>) {
 
 /// Panics unless two operators that were fed the same in turns were once in the same state.
 fn alike(one: &Played, other: &Played, query: &Query) {
-    // The handshake join gives rows later than the others, and is in another state if fewer have been taken.
-    if let (Some((taken, one)), Some((also_taken, other))) = (one.states.first(), other.states.first())
+    // The handshake join gives rows later than the others, and is in another state if fewer have
+    // been taken.
+    if let (Some((taken, one)), Some((also_taken, other))) =
+        (one.states.first(), other.states.first())
         && taken == also_taken
     {
         let differs = one.iter().zip(other).position(|(one, other)| one != other);
-        assert!(one == other, "states of {} and {} bytes differ at {differs:?}: {query:#?}", one.len(), other.len());
+        assert!(
+            one == other,
+            "states of {} and {} bytes differ at {differs:?}: {query:#?}",
+            one.len(),
+            other.len()
+        );
     }
 }
 
@@ -124,7 +138,9 @@ pub(crate) fn used(feeds: &[Feed], first: usize) -> Side {
 fn agree(found: Result<RecordBatch>, wanted: &Result<RecordBatch>, query: &Query) {
     match (found, wanted) {
         (Ok(found), Ok(wanted)) => assert_same(&found, wanted, query),
-        (Err(found), Err(wanted)) => assert!(found.is_data() && wanted.is_data(), "{found:?}, {wanted:?}; {query:#?}"),
+        (Err(found), Err(wanted)) => {
+            assert!(found.is_data() && wanted.is_data(), "{found:?}, {wanted:?}; {query:#?}")
+        }
         // A pair that another part of the condition has ruled out need not be evaluated.
         (Ok(_), Err(wanted)) => assert!(wanted.is_data(), "{wanted:?}; {query:#?}"),
         (Err(found), Ok(_)) => panic!("{found:?}; {query:#?}"),

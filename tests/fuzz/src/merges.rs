@@ -33,7 +33,8 @@ pub(crate) fn merge(bytes: &[u8]) {
         threads: draw.pick(&[1, 2, 3]),
     };
     for way in Way::all(draw) {
-        let found = play::play(&feeds, &turns, way, &mut || Merge::new(rows.batch.schema(), &options));
+        let found =
+            play::play(&feeds, &turns, way, &mut || Merge::new(rows.batch.schema(), &options));
         let found = found.unwrap_or_else(|error| panic!("{error:?}; {way:?}; {options:?}"));
         assert_same(&found.rows, &wanted, &options);
         assert_eq!(found.late, late(&feeds), "{way:?}; {options:?}");

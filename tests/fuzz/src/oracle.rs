@@ -1,4 +1,5 @@
-//! The results of joins, obviously right: all pairs are looked at, and sorted into the contract's orders.
+//! The results of joins, obviously right: all pairs are looked at, and sorted into the contract's
+//! orders.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use tidegate::{Closed, How, Result};
@@ -56,31 +57,41 @@ pub(crate) fn matches(query: &Query, left: &Side, right: &Side) -> Result<Vec<Ve
             let difference = right.places[r].0 - left.places[l].0;
             -of_right <= difference && difference <= of_left
         }
-        Windows::Rows(of_left, _) if left.places[l] < right.places[r] => lefts_before[r] - left.ranks[l] <= of_left,
+        Windows::Rows(of_left, _) if left.places[l] < right.places[r] => {
+            lefts_before[r] - left.ranks[l] <= of_left
+        }
         Windows::Rows(_, of_right) => rights_before[l] - right.ranks[r] <= of_right,
     };
     let are_in_time = |l: usize, r: usize| match query.relation {
         Relation::Interval { lower, upper, closed } => {
             is_within(right.places[r].0 - left.places[l].0, lower, upper, closed)
         }
-        Relation::Window(windows) | Relation::Band { windows: Some(windows), .. } => are_near(windows, l, r),
+        Relation::Window(windows) | Relation::Band { windows: Some(windows), .. } => {
+            are_near(windows, l, r)
+        }
         Relation::Band { windows: None, .. } => true,
     };
     let mut pairs = Vec::new();
     for l in 0..left.rows.len() {
-        let of_left =
-            (0..right.rows.len()).filter(|&r| are_in_time(l, r) && query.are_equal(&left.rows, l, &right.rows, r));
+        let of_left = (0..right.rows.len())
+            .filter(|&r| are_in_time(l, r) && query.are_equal(&left.rows, l, &right.rows, r));
         pairs.extend(of_left.map(|r| (l, r)));
     }
     let kept = query.keep(&left.rows, &right.rows, &pairs)?;
     let mut matches = vec![Vec::new(); left.rows.len()];
-    pairs.into_iter().zip(kept).filter(|(_, kept)| *kept).for_each(|((l, r), _)| matches[l].push(r));
+    pairs
+        .into_iter()
+        .zip(kept)
+        .filter(|(_, kept)| *kept)
+        .for_each(|((l, r), _)| matches[l].push(r));
     Ok(matches)
 }
 
 fn is_within(difference: i128, lower: Option<i128>, upper: Option<i128>, closed: Closed) -> bool {
-    let (of_lower, of_upper) =
-        (matches!(closed, Closed::Both | Closed::Left), matches!(closed, Closed::Both | Closed::Right));
+    let (of_lower, of_upper) = (
+        matches!(closed, Closed::Both | Closed::Left),
+        matches!(closed, Closed::Both | Closed::Right),
+    );
     lower.is_none_or(|lower| difference > lower || (of_lower && difference == lower))
         && upper.is_none_or(|upper| difference < upper || (of_upper && difference == upper))
 }
@@ -106,9 +117,14 @@ pub(crate) fn in_row_order(how: How, matches: &[Vec<usize>], right_rows: usize) 
     pairs
 }
 
-/// The result of streams, in their order: a pair where its later row is, a row without a match where the last row that
-/// could match it might be.
-pub(crate) fn in_stream_order(query: &Query, left: &Side, right: &Side, matches: &[Vec<usize>]) -> Vec<Pair> {
+/// The result of streams, in their order: a pair where its later row is, a row without a match
+/// where the last row that could match it might be.
+pub(crate) fn in_stream_order(
+    query: &Query,
+    left: &Side,
+    right: &Side,
+    matches: &[Vec<usize>],
+) -> Vec<Pair> {
     let mut pairs: Vec<(Place, Place, Pair)> = Vec::new();
     let mut is_matched = vec![false; right.rows.len()];
     for (l, found) in matches.iter().enumerate() {
@@ -121,35 +137,58 @@ pub(crate) fn in_stream_order(query: &Query, left: &Side, right: &Side, matches:
     pairs.sort_unstable();
     if query.how == How::Semi {
         let mut seen = vec![false; left.rows.len()];
-        let mut is_first = |pair: &Pair| !std::mem::replace(&mut seen[pair.0.expect("a pair has a left row")], true);
-        return pairs.into_iter().map(|(.., pair)| pair).filter(&mut is_first).map(|(l, _)| (l, None)).collect();
+        let mut is_first = |pair: &Pair| {
+            !std::mem::replace(&mut seen[pair.0.expect("a pair has a left row")], true)
+        };
+        return pairs
+            .into_iter()
+            .map(|(.., pair)| pair)
+            .filter(&mut is_first)
+            .map(|(l, _)| (l, None))
+            .collect();
     }
     // At one time, rows without a match come after all pairs.
     let mut events: Vec<(i128, bool, Place, Place, Pair)> = Vec::new();
     if query.how != How::Anti {
-        events.extend(pairs.into_iter().map(|(later, earlier, pair)| (later.0, false, later, earlier, pair)));
+        events.extend(
+            pairs.into_iter().map(|(later, earlier, pair)| (later.0, false, later, earlier, pair)),
+        );
     }
     if query.how.keeps_left() || query.how == How::Anti {
         for (l, _) in matches.iter().enumerate().filter(|(_, found)| found.is_empty()) {
-            events.push((last_match(query, left, l, true), true, left.places[l], left.places[l], (Some(l), None)));
+            events.push((
+                last_match(query, left, l, true),
+                true,
+                left.places[l],
+                left.places[l],
+                (Some(l), None),
+            ));
         }
     }
     if query.how.keeps_right() {
         for r in (0..right.rows.len()).filter(|&r| !is_matched[r]) {
-            events.push((last_match(query, right, r, false), true, right.places[r], right.places[r], (None, Some(r))));
+            events.push((
+                last_match(query, right, r, false),
+                true,
+                right.places[r],
+                right.places[r],
+                (None, Some(r)),
+            ));
         }
     }
     events.sort_unstable();
     events.into_iter().map(|(.., pair)| pair).collect()
 }
 
-/// The last time at which a row can come that matches, or the row's own; the latest time there is, if it is never over.
+/// The last time at which a row can come that matches, or the row's own; the latest time there is,
+/// if it is never over.
 fn last_match(query: &Query, side: &Side, row: usize, is_left: bool) -> i128 {
     let ts = side.places[row].0;
     let latest = if query.layout.is_whole() { i128::from(i64::MAX) } else { i128::MAX };
     let windows = match query.relation {
         Relation::Interval { lower, upper, closed } => {
-            return last_in_interval(query, ts, lower, upper, closed, is_left).map_or(latest, |last| last.min(latest));
+            return last_in_interval(query, ts, lower, upper, closed, is_left)
+                .map_or(latest, |last| last.min(latest));
         }
         Relation::Window(windows) | Relation::Band { windows: Some(windows), .. } => windows,
         Relation::Band { windows: None, .. } => unreachable!("a join of streams has windows"),
@@ -195,7 +234,9 @@ pub(crate) fn result(query: &Query, left: &Rows, right: &Rows, pairs: &[Pair]) -
         let of_left = pick(column, pairs.iter().map(|pair| pair.0));
         let either = query.how.keeps_right() && keys.contains(&field.name().as_str());
         let values = match either {
-            true => either_side(column, right.batch.column_by_name(field.name()).expect("a key"), pairs),
+            true => {
+                either_side(column, right.batch.column_by_name(field.name()).expect("a key"), pairs)
+            }
             false => of_left,
         };
         columns.push((field.name().clone(), values));
@@ -203,8 +244,12 @@ pub(crate) fn result(query: &Query, left: &Rows, right: &Rows, pairs: &[Pair]) -
     if query.how.pairs() {
         for (field, column) in rights.fields().iter().zip(right.batch.columns()) {
             if !keys.contains(&field.name().as_str()) {
-                let suffix = if lefts.column_with_name(field.name()).is_some() { "_right" } else { "" };
-                columns.push((format!("{}{suffix}", field.name()), pick(column, pairs.iter().map(|pair| pair.1))));
+                let suffix =
+                    if lefts.column_with_name(field.name()).is_some() { "_right" } else { "" };
+                columns.push((
+                    format!("{}{suffix}", field.name()),
+                    pick(column, pairs.iter().map(|pair| pair.1)),
+                ));
             }
         }
     }
@@ -222,11 +267,14 @@ fn either_side(left: &ArrayRef, right: &ArrayRef, pairs: &[Pair]) -> ArrayRef {
         t if t.is_floating() => arrow_schema::DataType::Float64,
         _ => arrow_schema::DataType::LargeUtf8,
     };
-    let cast = |column: &ArrayRef| arrow_cast::cast(column, &common).expect("a type that holds both");
+    let cast =
+        |column: &ArrayRef| arrow_cast::cast(column, &common).expect("a type that holds both");
     let (left, right) = (cast(left), cast(right));
     let places: Vec<(usize, usize)> = pairs
         .iter()
-        .map(|pair| pair.0.map_or_else(|| (1, pair.1.expect("a row of either side")), |row| (0, row)))
+        .map(|pair| {
+            pair.0.map_or_else(|| (1, pair.1.expect("a row of either side")), |row| (0, row))
+        })
         .collect();
     arrow_select::interleave::interleave(&[&*left, &*right], &places).expect("columns of one type")
 }

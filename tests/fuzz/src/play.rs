@@ -1,4 +1,5 @@
-//! Streams as they are drawn: what each source is fed and promises, and in which turns; and operators that are fed so.
+//! Streams as they are drawn: what each source is fed and promises, and in which turns; and
+//! operators that are fed so.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
-use tidegate::stream::{self, Memory, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock};
+use tidegate::stream::{
+    self, Memory, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock,
+};
 use tidegate::{Result, Stop};
 
 use crate::draw::Draw;
@@ -57,7 +60,8 @@ pub(crate) fn feeds(
     (step, tick): (i128, i128),
 ) -> Vec<Feed> {
     let mut own = vec![Vec::new(); count];
-    let mut dealing = if rows.len() > 64 { draw.seeded() } else { Draw::Seed(u64::from(draw.number(0, 255))) };
+    let mut dealing =
+        if rows.len() > 64 { draw.seeded() } else { Draw::Seed(u64::from(draw.number(0, 255))) };
     (0..rows.len()).for_each(|row| own[dealing.place(count)].push(row));
     let feed = |mut own: Vec<usize>| {
         // Mostly in time order, as streams are; else all but the first row would be late.
@@ -83,7 +87,8 @@ pub(crate) fn feeds(
 }
 
 impl Feed {
-    /// The rows that are used, and those that are late: below what the source has promised when they come.
+    /// The rows that are used, and those that are late: below what the source has promised when
+    /// they come.
     pub(crate) fn sort_out(&self) -> (Vec<usize>, Vec<usize>) {
         let mut watermark = i128::MIN;
         let (mut used, mut late) = (Vec::new(), Vec::new());
@@ -109,7 +114,8 @@ impl Feed {
 
 /// The turns in which sources are fed.
 pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
-    let mut waiting: Vec<(usize, &[Event])> = feeds.iter().map(|feed| &feed.history[..]).enumerate().collect();
+    let mut waiting: Vec<(usize, &[Event])> =
+        feeds.iter().map(|feed| &feed.history[..]).enumerate().collect();
     let mut turns = Vec::new();
     let mut cuts = 0;
     while !waiting.is_empty() {
@@ -148,8 +154,8 @@ pub(crate) enum Way {
     Turns,
     /// Likewise; at a cut, another operator goes on from the state.
     Restoring,
-    /// Likewise, under a memory limit. Rows that are refused are pushed again once results have been taken, and where that
-    /// does not help, the limit is raised.
+    /// Likewise, under a memory limit. Rows that are refused are pushed again once results have
+    /// been taken, and where that does not help, the limit is raised.
     Limited(usize),
     /// Each source by a thread of its own, while results are taken.
     AtOnce,
@@ -158,7 +164,12 @@ pub(crate) enum Way {
 impl Way {
     /// Every way; what is drawn is drawn.
     pub(crate) fn all(draw: &mut Draw<'_>) -> [Way; 4] {
-        [Way::Turns, Way::Restoring, Way::Limited(draw.pick(&[0, 1, 500, 2_000, 20_000, 200_000])), Way::AtOnce]
+        [
+            Way::Turns,
+            Way::Restoring,
+            Way::Limited(draw.pick(&[0, 1, 500, 2_000, 20_000, 200_000])),
+            Way::AtOnce,
+        ]
     }
 }
 
@@ -186,10 +197,19 @@ pub(crate) fn play<O: Operator>(
     }
     let schema = operator.schema();
     let late = operator.late()?;
-    let stats: Vec<SourceStats> = operator.sources().iter().map(|source| lock(source).stats()).collect();
+    let stats: Vec<SourceStats> =
+        operator.sources().iter().map(|source| lock(source).stats()).collect();
     let rows_in: u64 = stats.iter().map(|source| source.rows_in).sum();
-    assert_eq!(rows_in, feeds.iter().map(|feed| feed.rows.len() as u64).sum::<u64>(), "rows that came in");
-    assert_eq!(stats.iter().map(|source| source.rows_late).sum::<u64>(), late.len() as u64, "rows that were late");
+    assert_eq!(
+        rows_in,
+        feeds.iter().map(|feed| feed.rows.len() as u64).sum::<u64>(),
+        "rows that came in"
+    );
+    assert_eq!(
+        stats.iter().map(|source| source.rows_late).sum::<u64>(),
+        late.len() as u64,
+        "rows that were late"
+    );
     Ok(Played { rows: concat(&schema, &batches), late, states })
 }
 
@@ -225,7 +245,8 @@ fn in_turns<O: Operator>(
     Ok(())
 }
 
-/// Does something for which memory may be refused: then results are taken, and if that does not help, the limit is raised.
+/// Does something for which memory may be refused: then results are taken, and if that does not
+/// help, the limit is raised.
 fn relieved<O: Operator, T>(
     operator: &mut O,
     batches: &mut Vec<RecordBatch>,
@@ -248,7 +269,11 @@ fn relieved<O: Operator, T>(
 }
 
 /// Feeds each source on a thread of its own.
-fn at_once(operator: &mut impl Operator, feeds: &[Feed], batches: &mut Vec<RecordBatch>) -> Result<()> {
+fn at_once(
+    operator: &mut impl Operator,
+    feeds: &[Feed],
+    batches: &mut Vec<RecordBatch>,
+) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(50);
     let sources = operator.sources().to_vec();
     std::thread::scope(|scope| {
@@ -288,7 +313,10 @@ fn happens(source: &Mutex<Source>, feed: &Feed, event: &Event) -> Result<()> {
 }
 
 /// Takes all results that there are. Where a state has outgrown a limit, the limit is raised.
-pub(crate) fn drain(operator: &mut impl Operator, batches: &mut Vec<RecordBatch>) -> Result<Polled> {
+pub(crate) fn drain(
+    operator: &mut impl Operator,
+    batches: &mut Vec<RecordBatch>,
+) -> Result<Polled> {
     loop {
         match operator.poll() {
             Ok(Polled::Batch(batch)) => batches.push(batch),
@@ -305,7 +333,9 @@ pub(crate) fn drain(operator: &mut impl Operator, batches: &mut Vec<RecordBatch>
 fn numbers(batch: &RecordBatch, from: usize, before: impl Fn(usize) -> usize) -> Vec<(usize, u64)> {
     let sources = batch.column(from).as_primitive::<UInt16Type>();
     let positions = batch.column(from + 1).as_primitive::<UInt64Type>();
-    (0..batch.num_rows()).map(|row| (usize::from(sources.value(row)) + before(row), positions.value(row))).collect()
+    (0..batch.num_rows())
+        .map(|row| (usize::from(sources.value(row)) + before(row), positions.value(row)))
+        .collect()
 }
 
 impl Operator for StreamJoin {
@@ -328,7 +358,11 @@ impl Operator for StreamJoin {
     fn late(&self) -> Result<Vec<(usize, u64)>> {
         let of_batch = |batch: &RecordBatch| {
             let sides = batch.column(0).as_string::<i32>();
-            numbers(batch, 1, |row| if sides.value(row) == "left" { 0 } else { self.left_sources() })
+            numbers(
+                batch,
+                1,
+                |row| if sides.value(row) == "left" { 0 } else { self.left_sources() },
+            )
         };
         Ok(stream::Operator::late(self)?.0.iter().flat_map(of_batch).collect())
     }
@@ -360,7 +394,11 @@ impl Operator for OnlineAggregation {
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(stream::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
+        Ok(stream::Operator::late(self)?
+            .0
+            .iter()
+            .flat_map(|batch| numbers(batch, 0, |_| 0))
+            .collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {
@@ -390,7 +428,11 @@ impl Operator for Merge {
     }
 
     fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(stream::Operator::late(self)?.0.iter().flat_map(|batch| numbers(batch, 0, |_| 0)).collect())
+        Ok(stream::Operator::late(self)?
+            .0
+            .iter()
+            .flat_map(|batch| numbers(batch, 0, |_| 0))
+            .collect())
     }
 
     fn save(&mut self) -> Result<Option<Vec<u8>>> {

@@ -1,11 +1,12 @@
-//! Joins as they are drawn: as tidegate is asked for them, and as a loop over all pairs decides them.
+//! Joins as they are drawn: as tidegate is asked for them, and as a loop over all pairs decides
+//! them.
 
 use arrow_array::ArrayRef;
 use tidegate::columns::expression::{Expr, Predicate, Side, parse_sql};
 use tidegate::stream::{Parallelism, StreamJoin, StreamOptions};
 use tidegate::{
-    Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join, JoinOptions, Result,
-    Sliding, Stop, Table, Window, WindowJoin, Within,
+    Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join,
+    JoinOptions, Result, Sliding, Stop, Table, Window, WindowJoin, Within,
 };
 
 use crate::draw::Draw;
@@ -52,7 +53,11 @@ impl Query {
                 let (below, above) = (end(draw), end(draw));
                 // A band without any end is refused.
                 let below = below.or((above.is_none()).then_some(1));
-                Relation::Band { below, above, windows: (other == 4).then(|| windows(&layout, draw)) }
+                Relation::Band {
+                    below,
+                    above,
+                    windows: (other == 4).then(|| windows(&layout, draw)),
+                }
             }
         };
         let mut query = Query {
@@ -67,8 +72,9 @@ impl Query {
             let text = condition(draw, 3);
             let rows = [0, 1].map(|side| query.layout.rows(draw, side, 0).batch.schema());
             // Not all types go together.
-            query.condition =
-                parse_sql(&text).ok().filter(|condition| Predicate::bind(condition, &rows[0], &rows[1]).is_ok());
+            query.condition = parse_sql(&text)
+                .ok()
+                .filter(|condition| Predicate::bind(condition, &rows[0], &rows[1]).is_ok());
         }
         query
     }
@@ -98,7 +104,13 @@ impl Query {
     }
 
     /// The join of two tables, by an algorithm that is drawn.
-    pub(crate) fn start(&self, left: &Table, right: &Table, threads: usize, draw: &mut Draw<'_>) -> Result<Join> {
+    pub(crate) fn start(
+        &self,
+        left: &Table,
+        right: &Table,
+        threads: usize,
+        draw: &mut Draw<'_>,
+    ) -> Result<Join> {
         let batch_rows = draw.once_in(3).then(|| draw.number(1, 9) as usize);
         let options = self.options(threads, batch_rows);
         match self.ask(draw, options, false) {
@@ -109,10 +121,17 @@ impl Query {
     }
 
     /// The join of streams, by an algorithm that is drawn.
-    pub(crate) fn stream(&self, threads: usize, options: &StreamOptions, draw: &mut Draw<'_>) -> Result<StreamJoin> {
+    pub(crate) fn stream(
+        &self,
+        threads: usize,
+        options: &StreamOptions,
+        draw: &mut Draw<'_>,
+    ) -> Result<StreamJoin> {
         let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
         match self.ask(draw, self.options(threads, None), true) {
-            Asked::Interval(join, parallelism) => StreamJoin::interval(&join, parallelism, left, right, options),
+            Asked::Interval(join, parallelism) => {
+                StreamJoin::interval(&join, parallelism, left, right, options)
+            }
             Asked::Window(join) => StreamJoin::window(&join, left, right, options),
             Asked::Band(join) => StreamJoin::band(&join, left, right, options),
         }
@@ -122,9 +141,14 @@ impl Query {
         let on = ("ts".to_owned(), "at".to_owned());
         match &self.relation {
             Relation::Interval { lower, upper, closed } => {
-                let [lower, upper] = [lower, upper].map(|end| end.map(|end| self.layout.bound(end)));
-                let all = [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
-                Asked::Interval(IntervalJoin { on, lower, upper, closed: *closed, options }, draw.pick(&all))
+                let [lower, upper] =
+                    [lower, upper].map(|end| end.map(|end| self.layout.bound(end)));
+                let all =
+                    [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
+                Asked::Interval(
+                    IntervalJoin { on, lower, upper, closed: *closed, options },
+                    draw.pick(&all),
+                )
             }
             Relation::Window(windows) => {
                 let all = [
@@ -135,7 +159,12 @@ impl Query {
                     Some(Algorithm::Handshake),
                     Some(Algorithm::LowLatencyHandshake),
                 ];
-                Asked::Window(WindowJoin { on, window: self.sides(*windows), algorithm: draw.pick(&all), options })
+                Asked::Window(WindowJoin {
+                    on,
+                    window: self.sides(*windows),
+                    algorithm: draw.pick(&all),
+                    options,
+                })
             }
             Relation::Band { below, above, windows } => {
                 let [below, above] = [below, above].map(|end| end.map(|end| self.distance(end)));
@@ -156,7 +185,8 @@ impl Query {
                 Asked::Band(BandJoin {
                     on: vec![("x".to_owned(), "x".to_owned())],
                     within: vec![Within { below, above }],
-                    sliding: windows.map(|windows| Sliding { time: on, window: self.sides(windows) }),
+                    sliding: windows
+                        .map(|windows| Sliding { time: on, window: self.sides(windows) }),
                     algorithm: draw.pick(all),
                     options,
                 })
@@ -174,7 +204,8 @@ impl Query {
 
     /// Whether two rows have equal keys and, in a band join, values that are close.
     pub(crate) fn are_equal(&self, left: &Rows, l: usize, right: &Rows, r: usize) -> bool {
-        let of_keys = (0..self.keys).all(|key| left.keys[l][key].is_some() && left.keys[l][key] == right.keys[r][key]);
+        let of_keys = (0..self.keys)
+            .all(|key| left.keys[l][key].is_some() && left.keys[l][key] == right.keys[r][key]);
         let Relation::Band { below, above, .. } = self.relation else { return of_keys };
         let close = match (left.values[l], right.values[r]) {
             (Some(Number::Whole(l)), Some(Number::Whole(r))) => {
@@ -192,15 +223,25 @@ impl Query {
     }
 
     /// Which of these pairs meet the condition.
-    pub(crate) fn keep(&self, left: &Rows, right: &Rows, pairs: &[(usize, usize)]) -> Result<Vec<bool>> {
+    pub(crate) fn keep(
+        &self,
+        left: &Rows,
+        right: &Rows,
+        pairs: &[(usize, usize)],
+    ) -> Result<Vec<bool>> {
         let Some(condition) = &self.condition else { return Ok(vec![true; pairs.len()]) };
         let predicate = Predicate::bind(condition, &left.batch.schema(), &right.batch.schema())?;
-        let columns = |side: Side, rows: &Rows, places: &dyn Fn(&(usize, usize)) -> usize| -> Vec<ArrayRef> {
-            let column = |&at: &usize| pick(rows.batch.column(at), pairs.iter().map(|pair| Some(places(pair))));
-            predicate.columns(side).iter().map(column).collect()
-        };
-        let (of_left, of_right) =
-            (columns(Side::Left, left, &|pair| pair.0), columns(Side::Right, right, &|pair| pair.1));
+        let columns =
+            |side: Side, rows: &Rows, places: &dyn Fn(&(usize, usize)) -> usize| -> Vec<ArrayRef> {
+                let column = |&at: &usize| {
+                    pick(rows.batch.column(at), pairs.iter().map(|pair| Some(places(pair))))
+                };
+                predicate.columns(side).iter().map(column).collect()
+            };
+        let (of_left, of_right) = (
+            columns(Side::Left, left, &|pair| pair.0),
+            columns(Side::Right, right, &|pair| pair.1),
+        );
         Ok(predicate.evaluate(&of_left, &of_right, pairs.len())?.iter().collect())
     }
 }
@@ -216,7 +257,8 @@ fn interval(layout: &Layout, draw: &mut Draw<'_>) -> Relation {
     let end = |draw: &mut Draw<'_>| {
         // Also between two steps, where there are any.
         let half = layout.tick() / 2;
-        let length = if layout.is_extreme { draw.pick(&EXTREMES) } else { draw.signed(-3, 4) * half.max(1) };
+        let length =
+            if layout.is_extreme { draw.pick(&EXTREMES) } else { draw.signed(-3, 4) * half.max(1) };
         (!draw.once_in(8)).then_some(length)
     };
     let (mut lower, mut upper) = (end(draw), end(draw));
@@ -266,6 +308,11 @@ fn number(draw: &mut Draw<'_>, depth: u32) -> String {
         4 => format!("({} + {})", number(draw, depth - 1), number(draw, depth - 1)),
         5 => format!("({} - {})", number(draw, depth - 1), number(draw, depth - 1)),
         6 => format!("abs({})", number(draw, depth - 1)),
-        _ => format!("({} {} {})", number(draw, depth - 1), draw.pick(&["*", "/", "%"]), number(draw, depth - 1)),
+        _ => format!(
+            "({} {} {})",
+            number(draw, depth - 1),
+            draw.pick(&["*", "/", "%"]),
+            number(draw, depth - 1)
+        ),
     }
 }

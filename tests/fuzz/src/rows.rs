@@ -1,12 +1,13 @@
-//! Tables as they are drawn: Arrow columns, and beside them the same values in a form that an oracle can compare.
+//! Tables as they are drawn: Arrow columns, and beside them the same values in a form that an
+//! oracle can compare.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray,
-    UInt32Array,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
+    RecordBatchOptions, StringArray, UInt32Array,
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -58,7 +59,12 @@ impl Layout {
         let zoned = |unit, zone: &str| DataType::Timestamp(unit, Some(zone.into()));
         let times = [
             vec![DataType::Int64, DataType::Int32, DataType::UInt32, DataType::UInt64],
-            vec![naive(TimeUnit::Millisecond), naive(TimeUnit::Microsecond), naive(TimeUnit::Second), DataType::Date32],
+            vec![
+                naive(TimeUnit::Millisecond),
+                naive(TimeUnit::Microsecond),
+                naive(TimeUnit::Second),
+                DataType::Date32,
+            ],
             vec![zoned(TimeUnit::Millisecond, "UTC"), zoned(TimeUnit::Microsecond, "Europe/Paris")],
         ];
         let keys = [
@@ -73,7 +79,12 @@ impl Layout {
             times,
             is_extreme,
             keys: [draw.pick(&keys), draw.pick(&keys)],
-            value: draw.pick(&[DataType::Int64, DataType::Float64, DataType::Int32, DataType::Decimal128(9, 2)]),
+            value: draw.pick(&[
+                DataType::Int64,
+                DataType::Float64,
+                DataType::Int32,
+                DataType::Decimal128(9, 2),
+            ]),
             has_list: draw.once_in(4),
         }
     }
@@ -137,15 +148,20 @@ impl Layout {
         // Few rows lie close together; many would all match each other there.
         let span = 12.max(count as i32);
         let (nulls, dense) = (draw.flip(), draw.flip());
-        let mut rows =
-            Rows { batch: RecordBatch::new_empty(self.schema(side)), ts: vec![], keys: vec![], values: vec![] };
+        let mut rows = Rows {
+            batch: RecordBatch::new_empty(self.schema(side)),
+            ts: vec![],
+            keys: vec![],
+            values: vec![],
+        };
         let mut texts = Vec::new();
         for _ in 0..count {
             let null = |draw: &mut Draw<'_>| nulls && draw.once_in(6);
             let ts = match self.is_extreme {
                 true => i128::from(draw.pick(&EXTREMES)),
                 false => {
-                    let ts = tick * draw.signed(if unsigned { 0 } else { -2 }, if dense { 3 } else { span });
+                    let ts = tick
+                        * draw.signed(if unsigned { 0 } else { -2 }, if dense { 3 } else { span });
                     ts + if step < tick && draw.once_in(3) { step } else { 0 }
                 }
             };
@@ -167,26 +183,41 @@ impl Layout {
         }
     }
 
-    fn batch(&self, rows: &Rows, side: usize, texts: &[Option<&str>], draw: &mut Draw<'_>) -> RecordBatch {
+    fn batch(
+        &self,
+        rows: &Rows,
+        side: usize,
+        texts: &[Option<&str>],
+        draw: &mut Draw<'_>,
+    ) -> RecordBatch {
         let schema = self.schema(side);
         let step = self.steps()[side];
         let times: Int64Array = rows.ts.iter().map(|ts| (ts / step) as i64).collect();
         let times = match self.times[side] {
             // From days as such, not as milliseconds.
-            DataType::Date32 => cast(&cast(&times, &DataType::Int32).expect("few days"), &DataType::Date32),
+            DataType::Date32 => {
+                cast(&cast(&times, &DataType::Int32).expect("few days"), &DataType::Date32)
+            }
             ref data_type => cast(&times, data_type),
         };
         let ids = UInt32Array::from_iter_values(0..rows.ts.len() as u32);
         let mut columns: Vec<ArrayRef> = vec![
             times.expect("times of the type"),
             key_column(&rows.keys, &self.keys[side], draw),
-            Arc::new(rows.keys.iter().map(|keys| keys[1].map(|code| code == 1)).collect::<BooleanArray>()),
+            Arc::new(
+                rows.keys
+                    .iter()
+                    .map(|keys| keys[1].map(|code| code == 1))
+                    .collect::<BooleanArray>(),
+            ),
             value_column(&rows.values, &self.value),
             Arc::new(texts.iter().copied().collect::<StringArray>()),
             Arc::new(ids),
         ];
         if self.has_list {
-            let list = |row: i64| (row % 5 != 1).then(|| (0..row % 3).map(move |at| (at != 1).then_some(row)));
+            let list = |row: i64| {
+                (row % 5 != 1).then(|| (0..row % 3).map(move |at| (at != 1).then_some(row)))
+            };
             let lists = (0..rows.ts.len() as i64).map(list);
             columns.push(Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)));
         }
@@ -198,14 +229,18 @@ impl Layout {
 fn key_column(keys: &[[Option<u8>; 2]], data_type: &DataType, draw: &mut Draw<'_>) -> ArrayRef {
     let codes = keys.iter().map(|keys| keys[0].map(usize::from));
     let column: ArrayRef = match data_type {
-        t if t.is_integer() => Arc::new(codes.map(|code| code.map(|code| [0, 1, 100][code])).collect::<Int64Array>()),
+        t if t.is_integer() => {
+            Arc::new(codes.map(|code| code.map(|code| [0, 1, 100][code])).collect::<Int64Array>())
+        }
         t if t.is_floating() => {
             // Either zero is the same key.
             let mut zero = || if draw.flip() { -0.0 } else { 0.0 };
             let value = |code: Option<usize>| code.map(|code| [zero(), 1.5, f64::NAN][code]);
             Arc::new(codes.map(value).collect::<Float64Array>())
         }
-        _ => Arc::new(codes.map(|code| code.map(|code| ["", "a", "é"][code])).collect::<StringArray>()),
+        _ => Arc::new(
+            codes.map(|code| code.map(|code| ["", "a", "é"][code])).collect::<StringArray>(),
+        ),
     };
     cast(&column, data_type).expect("keys of the type")
 }
@@ -213,7 +248,9 @@ fn key_column(keys: &[[Option<u8>; 2]], data_type: &DataType, draw: &mut Draw<'_
 /// The column `x`.
 fn value_column(values: &[Option<Number>], data_type: &DataType) -> ArrayRef {
     let column: ArrayRef = match data_type {
-        DataType::Float64 => Arc::new(values.iter().map(|value| value.map(Number::float)).collect::<Float64Array>()),
+        DataType::Float64 => {
+            Arc::new(values.iter().map(|value| value.map(Number::float)).collect::<Float64Array>())
+        }
         _ => Arc::new(values.iter().map(|value| value.map(Number::whole)).collect::<Int64Array>()),
     };
     cast(&column, data_type).expect("numbers of the type")
@@ -284,12 +321,13 @@ pub(crate) fn pick(column: &ArrayRef, rows: impl Iterator<Item = Option<usize>>)
     take(column, &rows, None).expect("rows of the column")
 }
 
-/// The rows of a result by the numbers of the rows that they are of, for results that may come in any order.
+/// The rows of a result by the numbers of the rows that they are of, for results that may come in
+/// any order.
 pub(crate) fn by_number(batch: &RecordBatch) -> RecordBatch {
     let numbers = |name: &str| -> Vec<Option<u32>> {
-        batch
-            .column_by_name(name)
-            .map_or(vec![None; batch.num_rows()], |ids| ids.as_primitive::<UInt32Type>().iter().collect())
+        batch.column_by_name(name).map_or(vec![None; batch.num_rows()], |ids| {
+            ids.as_primitive::<UInt32Type>().iter().collect()
+        })
     };
     let (left, right) = (numbers("id"), numbers("id_right"));
     let mut order: Vec<u32> = (0..batch.num_rows() as u32).collect();
@@ -299,23 +337,37 @@ pub(crate) fn by_number(batch: &RecordBatch) -> RecordBatch {
 
 /// Columns by name, as a batch.
 pub(crate) fn batch_of(columns: Vec<(String, ArrayRef)>, rows: usize) -> RecordBatch {
-    let (fields, columns): (Vec<Field>, Vec<ArrayRef>) =
-        columns.into_iter().map(|(name, column)| (Field::new(name, column.data_type().clone(), true), column)).unzip();
+    let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = columns
+        .into_iter()
+        .map(|(name, column)| (Field::new(name, column.data_type().clone(), true), column))
+        .unzip();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).expect("columns of one length")
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .expect("columns of one length")
 }
 
 /// Panics unless both have the same columns and rows: bit by bit, but however text is laid out.
-pub(crate) fn assert_same(found: &RecordBatch, wanted: &RecordBatch, context: &dyn std::fmt::Debug) {
+pub(crate) fn assert_same(
+    found: &RecordBatch,
+    wanted: &RecordBatch,
+    context: &dyn std::fmt::Debug,
+) {
     let names = |batch: &RecordBatch| -> Vec<String> {
         batch.schema().fields().iter().map(|field| field.name().clone()).collect()
     };
     assert_eq!(names(found), names(wanted), "{context:#?}");
-    assert_eq!(found.num_rows(), wanted.num_rows(), "rows of {found:#?}, wanted {wanted:#?}; {context:#?}");
+    assert_eq!(
+        found.num_rows(),
+        wanted.num_rows(),
+        "rows of {found:#?}, wanted {wanted:#?}; {context:#?}"
+    );
     for (at, (found, wanted)) in found.columns().iter().zip(wanted.columns()).enumerate() {
         let (found, wanted) = (plain(found), plain(wanted));
         let wanted = cast(&wanted, found.data_type()).expect("a type that holds both sides' keys");
-        assert!(found.to_data() == wanted.to_data(), "column {at} is {found:?}, wanted {wanted:?}; {context:#?}");
+        assert!(
+            found.to_data() == wanted.to_data(),
+            "column {at} is {found:?}, wanted {wanted:?}; {context:#?}"
+        );
     }
 }
 

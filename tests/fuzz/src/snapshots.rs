@@ -1,4 +1,5 @@
-//! Snapshots that were damaged, and whose checksum was made anew so that the damage reaches what reads them.
+//! Snapshots that were damaged, and whose checksum was made anew so that the damage reaches what
+//! reads them.
 
 use tidegate::stream::{Polled, StreamOptions};
 use tidegate::{Error, Result};
@@ -12,8 +13,8 @@ const MAGIC: usize = 8;
 const VERSION: usize = 2;
 const CHECKSUM: usize = 4;
 
-/// Draws an operator, what it is fed until a snapshot, and damage. The damaged snapshot is refused as such, or an operator
-/// goes on from it: to whatever results, but never into a bug.
+/// Draws an operator, what it is fed until a snapshot, and damage. The damaged snapshot is refused
+/// as such, or an operator goes on from it: to whatever results, but never into a bug.
 pub(crate) fn snapshot(bytes: &[u8]) {
     let mut draw = Draw::new(bytes);
     if draw.once_in(3) {
@@ -21,11 +22,14 @@ pub(crate) fn snapshot(bytes: &[u8]) {
         let (rows, sources, lateness) = query.sources(&mut draw);
         let feeds = query.feeds(&rows, sources, lateness, &mut draw);
         let schema = rows.batch.schema();
-        return damaged(&feeds, &mut draw, &mut |draw| query.stream(&schema, sources, lateness, draw));
+        return damaged(&feeds, &mut draw, &mut |draw| {
+            query.stream(&schema, sources, lateness, draw)
+        });
     }
     let mut query = Query::draw(&mut draw);
     if let Relation::Band { windows: None, .. } = query.relation {
-        query.relation = Relation::Interval { lower: Some(0), upper: None, closed: tidegate::Closed::Both };
+        query.relation =
+            Relation::Interval { lower: Some(0), upper: None, closed: tidegate::Closed::Both };
     }
     let lateness = draw.signed(0, 2) * query.layout.tick();
     let feeds: Vec<Feed> = [0, 1]
@@ -33,7 +37,13 @@ pub(crate) fn snapshot(bytes: &[u8]) {
         .flat_map(|side| {
             let count = draw.number(0, 12) as usize;
             let rows = query.layout.rows(&mut draw, side, count);
-            play::feeds(&mut draw, &rows, 1, lateness, (query.layout.steps()[side], query.layout.tick()))
+            play::feeds(
+                &mut draw,
+                &rows,
+                1,
+                lateness,
+                (query.layout.steps()[side], query.layout.tick()),
+            )
         })
         .collect();
     let options = StreamOptions {
@@ -46,12 +56,18 @@ pub(crate) fn snapshot(bytes: &[u8]) {
     damaged(&feeds, &mut draw, &mut |draw| query.stream(1, &options, draw));
 }
 
-fn damaged<O: Operator>(feeds: &[Feed], draw: &mut Draw<'_>, make: &mut dyn FnMut(&mut Draw<'_>) -> Result<O>) {
+fn damaged<O: Operator>(
+    feeds: &[Feed],
+    draw: &mut Draw<'_>,
+    make: &mut dyn FnMut(&mut Draw<'_>) -> Result<O>,
+) {
     let turns = play::turns(draw, feeds);
     let (before, after) = turns.split_at(draw.place(turns.len() + 1));
     // A condition whose arithmetic fails ends the operator, and there is no snapshot.
     let Ok(mut operator) = make(draw) else { return };
-    let Ok(state) = feed(&mut operator, feeds, before).and_then(|()| operator.save()) else { return };
+    let Ok(state) = feed(&mut operator, feeds, before).and_then(|()| operator.save()) else {
+        return;
+    };
     let Some(mut state) = state else { return };
     let sound = state.clone();
     seal(&mut state);
@@ -100,7 +116,18 @@ fn damage(state: &mut Vec<u8>, draw: &mut Draw<'_>) {
         }
         let at = start + (draw.number(0, u32::from(u16::MAX)) as usize) % (len - 7);
         let at = if draw.flip() { at } else { start + (at - start) / 8 * 8 };
-        let extreme = draw.pick(&[0, 1, u64::MAX, 1 << 40, 1 << 31, (1 << 63) - 1, 1 << 63, 7, len as u64, 255]);
+        let extreme = draw.pick(&[
+            0,
+            1,
+            u64::MAX,
+            1 << 40,
+            1 << 31,
+            (1 << 63) - 1,
+            1 << 63,
+            7,
+            len as u64,
+            255,
+        ]);
         match draw.number(0, 5) {
             0 => state[at] ^= 1 << draw.number(0, 7),
             1 => state[at] = draw.number(0, 255) as u8,

@@ -8,7 +8,8 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use tidegate::columns::expression::{Predicate, Side, parse_row_sql, parse_sql};
 use tidegate::parse_duration;
 
-/// A duration is refused as an argument, or is one that stays itself when it is written in nanoseconds.
+/// A duration is refused as an argument, or is one that stays itself when it is written in
+/// nanoseconds.
 pub(crate) fn duration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parse_duration(text) {
@@ -23,8 +24,9 @@ pub(crate) fn duration(bytes: &[u8]) {
     }
 }
 
-/// A condition is refused as an argument, or is one that reads the same once it is written down. Bound to columns of all
-/// kinds, it is refused by the schema, fails by the data, or gives each pair alone what it gives all pairs together.
+/// A condition is refused as an argument, or is one that reads the same once it is written down.
+/// Bound to columns of all kinds, it is refused by the schema, fails by the data, or gives each
+/// pair alone what it gives all pairs together.
 pub(crate) fn condition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let parsed = [parse_sql(text), parse_row_sql(text)];
@@ -39,11 +41,15 @@ pub(crate) fn condition(bytes: &[u8]) {
         };
         let written = expr.to_string();
         let parse = if right.num_columns() == 0 { parse_row_sql } else { parse_sql };
-        let again = parse(&written).unwrap_or_else(|error| panic!("{text:?} is written as {written:?}: {error:?}"));
+        let again = parse(&written)
+            .unwrap_or_else(|error| panic!("{text:?} is written as {written:?}: {error:?}"));
         assert_eq!(again, expr, "{text:?} is written as {written:?}");
         match Predicate::bind(&expr, &tables[0].schema(), &right.schema()) {
             Ok(predicate) => evaluate(text, &predicate, &tables[0], right),
-            Err(error) => assert!(error.is_schema() || error.is_argument() || error.is_data(), "{text:?}: {error:?}"),
+            Err(error) => assert!(
+                error.is_schema() || error.is_argument() || error.is_data(),
+                "{text:?}: {error:?}"
+            ),
         }
     }
 }
@@ -54,13 +60,20 @@ fn evaluate(text: &str, predicate: &Predicate, left: &RecordBatch, right: &Recor
         predicate.columns(side).iter().map(|&at| table.column(at).slice(from, len)).collect()
     };
     let of = |from, len| {
-        predicate.evaluate(&columns(left, Side::Left, from, len), &columns(right, Side::Right, from, len), len)
+        predicate.evaluate(
+            &columns(left, Side::Left, from, len),
+            &columns(right, Side::Right, from, len),
+            len,
+        )
     };
     let all = of(0, rows);
-    let single: Result<Vec<bool>, _> = (0..rows).map(|row| of(row, 1).map(|found| found.value(0))).collect();
+    let single: Result<Vec<bool>, _> =
+        (0..rows).map(|row| of(row, 1).map(|found| found.value(0))).collect();
     match (all, single) {
         (Ok(all), Ok(single)) => assert_eq!(all.iter().collect::<Vec<_>>(), single, "{text:?}"),
-        (Err(all), Err(single)) => assert!(all.is_data() && single.is_data(), "{text:?}: {all:?}, {single:?}"),
+        (Err(all), Err(single)) => {
+            assert!(all.is_data() && single.is_data(), "{text:?}: {all:?}, {single:?}")
+        }
         (all, single) => panic!("{text:?}: {all:?} together, {single:?} alone"),
     }
 }
@@ -81,7 +94,11 @@ fn table() -> RecordBatch {
     ];
     let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
     let columns = [
-        ("i", DataType::Int64, ["0", "1", "-1", "7", "-9223372036854775808", "9223372036854775807"]),
+        (
+            "i",
+            DataType::Int64,
+            ["0", "1", "-1", "7", "-9223372036854775808", "9223372036854775807"],
+        ),
         ("j", DataType::Int8, WHOLE),
         ("u", DataType::UInt64, ["0", "1", "2", "7", "255", "18446744073709551615"]),
         ("f", DataType::Float64, REAL),
@@ -99,7 +116,10 @@ fn table() -> RecordBatch {
     ];
     let column = |(name, data_type, texts): (&str, DataType, [&str; 6])| {
         let texts: StringArray = texts.into_iter().map(Some).chain([None]).collect();
-        (Field::new(name, data_type.clone(), true), cast(&texts, &data_type).expect("values of the type"))
+        (
+            Field::new(name, data_type.clone(), true),
+            cast(&texts, &data_type).expect("values of the type"),
+        )
     };
     let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().map(column).unzip();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")

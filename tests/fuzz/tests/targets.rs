@@ -28,7 +28,12 @@ fn seeds() {
 
 /// The same inputs in every run; `make fuzz` tries others.
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 60, failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {

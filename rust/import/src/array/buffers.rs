@@ -77,10 +77,13 @@ impl Given<'_> {
         let pointer = self.pointers[at];
         match bytes {
             Some(0) => Ok(pointer),
-            Some(bytes) if (pointer as usize).checked_add(bytes).is_none() => self.too_long(at, elements, bits),
-            Some(_) if pointer.is_null() => {
-                Err(Error::at(self.node, format!("buffer {at} is a null pointer; it holds {elements} elements")))
+            Some(bytes) if (pointer as usize).checked_add(bytes).is_none() => {
+                self.too_long(at, elements, bits)
             }
+            Some(_) if pointer.is_null() => Err(Error::at(
+                self.node,
+                format!("buffer {at} is a null pointer; it holds {elements} elements"),
+            )),
             Some(_) => Ok(pointer),
             None => self.too_long(at, elements, bits),
         }
@@ -88,12 +91,16 @@ impl Given<'_> {
 
     #[cold]
     fn too_long<T>(&self, at: usize, elements: i64, bits: i64) -> Result<T> {
-        Err(Error::at(self.node, format!("buffer {at} holds {elements} elements of {bits} bits; no memory does")))
+        Err(Error::at(
+            self.node,
+            format!("buffer {at} holds {elements} elements of {bits} bits; no memory does"),
+        ))
     }
 }
 
 impl Kept {
-    /// Gives `copy`, whose extent is known, the buffers of `array`. Returns the last offset of a list.
+    /// Gives `copy`, whose extent is known, the buffers of `array`. Returns the last offset of a
+    /// list.
     ///
     /// # Safety
     ///
@@ -113,7 +120,10 @@ impl Kept {
         let has_nulls = !matches!(layout, Layout::Nothing | Layout::Union(_));
         let nulls = if has_nulls { given.pointers[0] } else { NOTHING };
         if has_nulls && nulls.is_null() && array.null_count > 0 {
-            return Err(Error::at(node, format!("null_count is {}, and no buffer says where", array.null_count)));
+            return Err(Error::at(
+                node,
+                format!("null_count is {}, and no buffer says where", array.null_count),
+            ));
         }
         let pointers = match layout {
             Layout::Nothing => Vec::new(),
@@ -127,10 +137,15 @@ impl Kept {
                 }
             }
             Layout::ListViews(width) => {
-                vec![given.nulls(end)?, given.buffer(1, end, 8 * width)?, given.buffer(2, end, 8 * width)?]
+                vec![
+                    given.nulls(end)?,
+                    given.buffer(1, end, 8 * width)?,
+                    given.buffer(2, end, 8 * width)?,
+                ]
             }
             Layout::Offsets(width) => {
-                // SAFETY: a buffer of a list that is there has an offset more than there are elements.
+                // SAFETY: a buffer of a list that is there has an offset more than there are
+                // elements.
                 let (offsets, last) = unsafe { self.offsets(&given, copy, width)? };
                 items = Some(last);
                 vec![given.nulls(end)?, offsets]
@@ -149,12 +164,18 @@ impl Kept {
         Ok(items)
     }
 
-    /// The offsets, aligned, and the last of them. An array without elements may be without offsets.
+    /// The offsets, aligned, and the last of them. An array without elements may be without
+    /// offsets.
     ///
     /// # Safety
     ///
     /// Buffer 1 is null or has an offset of `width` bytes for each element, and one more.
-    unsafe fn offsets(&mut self, given: &Given<'_>, copy: &FFI_ArrowArray, width: i64) -> Result<(*const c_void, i64)> {
+    unsafe fn offsets(
+        &mut self,
+        given: &Given<'_>,
+        copy: &FFI_ArrowArray,
+        width: i64,
+    ) -> Result<(*const c_void, i64)> {
         if copy.length == 0 {
             return Ok((self.keep_words(vec![0]), 0));
         }
@@ -169,7 +190,9 @@ impl Kept {
             (offset(copy.offset as usize), offset(end))
         };
         if first < 0 || last < first {
-            let what = format!("the first offset is {first} and the last {last}; offsets rise from 0 or more");
+            let what = format!(
+                "the first offset is {first} and the last {last}; offsets rise from 0 or more"
+            );
             return Err(Error::at(given.node, what));
         }
         if (pointer as usize).is_multiple_of(width as usize) {
@@ -197,7 +220,10 @@ impl Kept {
             // SAFETY: there is a length for each of the buffers between.
             let length = unsafe { lengths.add(at).read_unaligned() };
             if length < 0 {
-                return Err(Error::at(given.node, format!("buffer {} has a length of {length}", at + 2)));
+                return Err(Error::at(
+                    given.node,
+                    format!("buffer {} has a length of {length}", at + 2),
+                ));
             }
             pointers.push(given.buffer(at + 2, length, 8)?);
             words.push(length);
@@ -230,13 +256,17 @@ unsafe fn pointers<'a>(
 ) -> Result<Given<'a>> {
     let (given, expected) = (array.n_buffers, layout.count());
     let fits = match layout {
-        // A column of nulls may have a buffer for them, as it had in early versions of Arrow; nobody reads it.
+        // A column of nulls may have a buffer for them, as it had in early versions of Arrow;
+        // nobody reads it.
         Layout::Nothing if *data_type == DataType::Null => (0..=1).contains(&given),
         Layout::Views => (expected..=i64::from(i32::MAX)).contains(&given),
         _ => given == expected,
     };
     if !fits {
-        return Err(Error::at(node, format!("{data_type} has {expected} buffers, n_buffers is {given}")));
+        return Err(Error::at(
+            node,
+            format!("{data_type} has {expected} buffers, n_buffers is {given}"),
+        ));
     }
     if matches!(layout, Layout::Nothing) {
         return Ok(Given { pointers: Vec::new(), node });
@@ -245,6 +275,7 @@ unsafe fn pointers<'a>(
         return Err(Error::at(node, "the list of buffers is a null pointer"));
     }
     // SAFETY: the list has as many pointers as the structure says.
-    let pointers = (0..given as usize).map(|at| unsafe { array.buffers.add(at).read_unaligned() }).collect();
+    let pointers =
+        (0..given as usize).map(|at| unsafe { array.buffers.add(at).read_unaligned() }).collect();
     Ok(Given { pointers, node })
 }

@@ -21,7 +21,8 @@ const STEP_ROWS: usize = 32;
 /// The number of a partial or a cell that is none: that of rows which are not counted.
 pub(super) const NOWHERE: u32 = 0;
 
-/// A stretch of time that begins and ends with slices, and its cells: what all sources have of a key in a slice.
+/// A stretch of time that begins and ends with slices, and its cells: what all sources have of a
+/// key in a slice.
 #[derive(Debug)]
 pub(super) struct Part {
     /// The key of each cell.
@@ -40,8 +41,8 @@ pub(super) enum Belongs<'a> {
 
 /// The partials of a part and its rows.
 ///
-/// A *partial* is what one source has of one key in one slice. Partials are numbered source by source, cells slice by
-/// slice, both from 1. With one source they are the same.
+/// A *partial* is what one source has of one key in one slice. Partials are numbered source by
+/// source, cells slice by slice, both from 1. With one source they are the same.
 #[derive(Debug)]
 pub(super) struct Partials<'a> {
     /// The rows of each source.
@@ -83,7 +84,8 @@ impl Partials<'_> {
     }
 }
 
-/// Finds slices and cells of all rows, part by part. `fold` gets each part, and where its rows belong.
+/// Finds slices and cells of all rows, part by part. `fold` gets each part, and where its rows
+/// belong.
 pub(super) fn parts<R: Send>(
     streams: &[Stream<'_>],
     key_count: usize,
@@ -103,7 +105,9 @@ pub(super) fn parts<R: Send>(
             std::iter::once(0).chain(cuts.iter().map(end)).chain([stream.ts.len()]).collect()
         })
         .collect();
-    let rows = (0..=cuts.len()).map(|part| ends.iter().map(|ends| ends[part]..ends[part + 1]).collect()).collect();
+    let rows = (0..=cuts.len())
+        .map(|part| ends.iter().map(|ends| ends[part]..ends[part + 1]).collect())
+        .collect();
     driver.map_with(
         rows,
         || (Slots::new(key_count), Vec::new()),
@@ -113,7 +117,10 @@ pub(super) fn parts<R: Send>(
                 None => {
                     let mut part = Builder::new(&rows, windows, slots, partial_of);
                     for (stream, rows) in streams.iter().zip(&rows) {
-                        part.add(&stream.ts[rows.clone()], stream.keys.map(|keys| &keys[rows.clone()]));
+                        part.add(
+                            &stream.ts[rows.clone()],
+                            stream.keys.map(|keys| &keys[rows.clone()]),
+                        );
                     }
                     let (part, partials) = part.finish(rows);
                     (part, Belongs::Partials(partials))
@@ -127,11 +134,15 @@ pub(super) fn parts<R: Send>(
 
 /// The last slices of parts but for the last one, such that parts have about [`PART_ROWS`] rows.
 fn cuts(streams: &[Stream<'_>], windows: &Windows) -> Vec<Slice> {
-    let samples = |stream: &Stream<'_>| stream.ts.iter().skip(SAMPLE_ROWS - 1).step_by(SAMPLE_ROWS).copied().collect();
-    let mut samples: Vec<i64> = streams.iter().flat_map(|stream| -> Vec<i64> { samples(stream) }).collect();
+    let samples = |stream: &Stream<'_>| {
+        stream.ts.iter().skip(SAMPLE_ROWS - 1).step_by(SAMPLE_ROWS).copied().collect()
+    };
+    let mut samples: Vec<i64> =
+        streams.iter().flat_map(|stream| -> Vec<i64> { samples(stream) }).collect();
     samples.sort_unstable();
     let apart = PART_ROWS / SAMPLE_ROWS;
-    let mut cuts: Vec<Slice> = samples.iter().skip(apart - 1).step_by(apart).map(|ts| windows.slice_of(*ts)).collect();
+    let mut cuts: Vec<Slice> =
+        samples.iter().skip(apart - 1).step_by(apart).map(|ts| windows.slice_of(*ts)).collect();
     cuts.dedup();
     cuts
 }
@@ -145,7 +156,10 @@ struct Slots {
 
 impl Slots {
     fn new(key_count: usize) -> Self {
-        Slots { partials: memory::filled(key_count, NOWHERE), cells: memory::filled(key_count, NOWHERE) }
+        Slots {
+            partials: memory::filled(key_count, NOWHERE),
+            cells: memory::filled(key_count, NOWHERE),
+        }
     }
 }
 
@@ -172,12 +186,26 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(rows: &[Range<usize>], windows: &'a Windows, slots: &'a mut Slots, partial_of: &'a mut Vec<u32>) -> Self {
+    fn new(
+        rows: &[Range<usize>],
+        windows: &'a Windows,
+        slots: &'a mut Slots,
+        partial_of: &'a mut Vec<u32>,
+    ) -> Self {
         partial_of.resize(rows.iter().map(ExactSizeIterator::len).sum(), NOWHERE);
         let one_source = rows.len() == 1;
         // The key of the partial that is none.
         let keys = vec![0];
-        Builder { windows, slots, one_source, partial_of, filled: 0, keys, runs: Vec::new(), source: 0 }
+        Builder {
+            windows,
+            slots,
+            one_source,
+            partial_of,
+            filled: 0,
+            keys,
+            runs: Vec::new(),
+            source: 0,
+        }
     }
 
     /// Adds the rows of the next source, in time order.
@@ -193,14 +221,21 @@ impl<'a> Builder<'a> {
     fn finish(mut self, rows: Vec<Range<usize>>) -> (Part, Partials<'a>) {
         let count = self.keys.len();
         clear(&mut self.slots.partials, &self.keys);
-        // A source's runs are in time order, so this merges as many sorted runs as there are sources.
+        // A source's runs are in time order, so this merges as many sorted runs as there are
+        // sources.
         self.runs.sort_by_key(|run| run.slice);
         let by_slice = self.runs.chunk_by(|a, b| a.slice == b.slice);
         if self.one_source {
-            let slices =
-                self.runs.iter().map(|run| SliceCells { slice: run.slice, cells: run.partials.clone() }).collect();
+            let slices = self
+                .runs
+                .iter()
+                .map(|run| SliceCells { slice: run.slice, cells: run.partials.clone() })
+                .collect();
             let Builder { runs, keys, partial_of, .. } = self;
-            return (Part { keys, slices }, Partials { rows, partial_of, count, runs, cell_of: None });
+            return (
+                Part { keys, slices },
+                Partials { rows, partial_of, count, runs, cell_of: None },
+            );
         }
         let mut cell_of = memory::filled(count, NOWHERE);
         let mut keys = vec![0];
@@ -209,7 +244,13 @@ impl<'a> Builder<'a> {
             let first = keys.len();
             for run in runs {
                 let range = run.partials.clone();
-                number_from(first, &self.keys[range.clone()], &mut self.slots.cells, &mut keys, &mut cell_of[range]);
+                number_from(
+                    first,
+                    &self.keys[range.clone()],
+                    &mut self.slots.cells,
+                    &mut keys,
+                    &mut cell_of[range],
+                );
             }
             slices.push(SliceCells { slice: runs[0].slice, cells: first..keys.len() });
         }
@@ -219,8 +260,9 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Numbers the partials of a source's rows behind those that it has; `known` are their keys, `runs` their slices. Where
-/// the last run is of the source and of the slice of the first rows, these continue it.
+/// Numbers the partials of a source's rows behind those that it has; `known` are their keys, `runs`
+/// their slices. Where the last run is of the source and of the slice of the first rows, these
+/// continue it.
 pub(super) fn number_rows(
     rows: Stream<'_>,
     source: usize,
@@ -253,7 +295,10 @@ pub(super) fn number_rows(
 }
 
 /// The slices of rows in time order, each with its rows.
-pub(super) fn slice_runs(ts: &[i64], windows: &Windows) -> impl Iterator<Item = (Slice, Range<usize>)> {
+pub(super) fn slice_runs(
+    ts: &[i64],
+    windows: &Windows,
+) -> impl Iterator<Item = (Slice, Range<usize>)> {
     let mut start = 0;
     std::iter::from_fn(move || {
         let slice = windows.slice_of(*ts.get(start)?);
@@ -267,14 +312,21 @@ pub(super) fn slice_runs(ts: &[i64], windows: &Windows) -> impl Iterator<Item = 
     })
 }
 
-/// Numbers the keys of a run: one that the run has not had yet, which is one without a number from `first` on, gets the
-/// next number.
+/// Numbers the keys of a run: one that the run has not had yet, which is one without a number from
+/// `first` on, gets the next number.
 #[inline]
-pub(super) fn number_from(first: usize, keys: &[u32], slots: &mut [u32], known: &mut Vec<u32>, out: &mut [u32]) {
+pub(super) fn number_from(
+    first: usize,
+    keys: &[u32],
+    slots: &mut [u32],
+    known: &mut Vec<u32>,
+    out: &mut [u32],
+) {
     let first = first as u32;
     let mut count = known.len();
     known.resize(count + keys.len(), 0);
-    // No branch depends on whether a key is new, for that cannot be foreseen: what is not new is overwritten.
+    // No branch depends on whether a key is new, for that cannot be foreseen: what is not new is
+    // overwritten.
     for (&key, out) in keys.iter().zip(out) {
         let slot = &mut slots[key as usize];
         let is_new = *slot < first;

@@ -1,8 +1,10 @@
-//! Cells of few keys: a state for every key, of which rows are added to the one that their key numbers.
+//! Cells of few keys: a state for every key, of which rows are added to the one that their key
+//! numbers.
 //!
-//! Where each source's rows of a slice are not far fewer than there are keys, nothing is gained by numbering those that
-//! occur ([`cells`](super::cells)). All sources' rows of a slice go one after the other into states that stay in the
-//! first cache, and those of the keys that occurred become the slice's cells.
+//! Where each source's rows of a slice are not far fewer than there are keys, nothing is gained by
+//! numbering those that occur ([`cells`](super::cells)). All sources' rows of a slice go one after
+//! the other into states that stay in the first cache, and those of the keys that occurred become
+//! the slice's cells.
 
 use std::ops::Range;
 
@@ -18,7 +20,8 @@ use super::windows::Windows;
 /// States of so many keys stay in a near cache.
 const MOST_KEYS: usize = 1 << 13;
 
-/// So many states of absent keys may be combined in vain for each row: it costs a tenth of adding one.
+/// So many states of absent keys may be combined in vain for each row: it costs a tenth of adding
+/// one.
 const KEYS_A_ROW: usize = 4;
 
 /// The bytes of a cache line.
@@ -67,7 +70,8 @@ impl Dense {
         if !enough(runs.len()) {
             return None;
         }
-        // A source's runs are in time order, so this merges as many sorted runs as there are sources.
+        // A source's runs are in time order, so this merges as many sorted runs as there are
+        // sources.
         runs.sort_by_key(|run| run.slice);
         let mut part = Part { keys: Vec::new(), slices: Vec::new() };
         let mut slices = Vec::new();
@@ -94,7 +98,8 @@ impl Dense {
                 part.keys.push(key);
                 rows_of.push(std::mem::take(count));
             }
-            part.slices.push(SliceCells { slice: of_slice[0].slice, cells: first..part.keys.len() });
+            part.slices
+                .push(SliceCells { slice: of_slice[0].slice, cells: first..part.keys.len() });
             slices.push(done - of_slice.len()..done);
         }
         Some((part, Dense { key_count, runs, slices, rows: rows_of }))
@@ -102,11 +107,13 @@ impl Dense {
 
     /// The rows of each slice, source by source.
     pub(super) fn runs(&self) -> impl Iterator<Item = impl Iterator<Item = (usize, Range<usize>)>> {
-        self.slices.iter().map(|runs| self.runs[runs.clone()].iter().map(|run| (run.source, run.rows.clone())))
+        self.slices
+            .iter()
+            .map(|runs| self.runs[runs.clone()].iter().map(|run| (run.source, run.rows.clone())))
     }
 
-    /// The states of the part's cells. `values` gives what the rows of a source are, and which of them count; `announce`
-    /// says which are next.
+    /// The states of the part's cells. `values` gives what the rows of a source are, and which of
+    /// them count; `announce` says which are next.
     pub(super) fn fold<'a, F: Function, V: Iterator<Item = F::Input>>(
         &self,
         part: &Part,
@@ -154,7 +161,9 @@ impl Dense {
         let counts = |row: usize| mask.is_none_or(|mask| mask.contains(first + row));
         match (keys, mask) {
             (Some(keys), None) => {
-                keys.iter().zip(values).for_each(|(key, value)| F::add(&mut states[*key as usize], value));
+                keys.iter()
+                    .zip(values)
+                    .for_each(|(key, value)| F::add(&mut states[*key as usize], value));
             }
             (Some(keys), Some(_)) => {
                 for (row, (key, value)) in keys.iter().zip(values).enumerate() {

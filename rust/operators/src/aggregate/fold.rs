@@ -1,5 +1,6 @@
-//! The state of every cell: rows are added to partials, and the partials of a cell combined in source order. All functions
-//! fold a part, one after the other, while what says where its rows belong is in the cache.
+//! The state of every cell: rows are added to partials, and the partials of a cell combined in
+//! source order. All functions fold a part, one after the other, while what says where its rows
+//! belong is in the cache.
 
 use std::any::Any;
 use std::ops::Range;
@@ -33,7 +34,9 @@ pub(super) trait Fold: Sync {
 }
 
 fn put_together<F: Function>(parts: Vec<PartStates>) -> Box<dyn Folded> {
-    let states = |part: PartStates| *part.downcast::<Vec<F::State>>().expect("a function makes states of one type");
+    let states = |part: PartStates| {
+        *part.downcast::<Vec<F::State>>().expect("a function makes states of one type")
+    };
     Box::new(States::<F>(parts.into_iter().map(states).collect()))
 }
 
@@ -49,7 +52,9 @@ impl<F: Function> Added<'_, F> {
         for (source, rows, partial_of) in of.sources() {
             let Column { values, mask } = &self.columns[source];
             let values = values[rows.clone()].iter().copied();
-            each(mask, rows.start, partial_of, values, |partial, value| F::add(&mut partials[partial], value));
+            each(mask, rows.start, partial_of, values, |partial, value| {
+                F::add(&mut partials[partial], value)
+            });
         }
         let Some(cell_of) = &of.cell_of else { return partials };
         let mut cells = memory::filled(part.keys.len(), F::EMPTY);
@@ -68,7 +73,9 @@ impl<F: Function> Fold for Added<'_, F> {
         Box::new(match belongs {
             Belongs::Partials(partials) => self.of_partials(part, partials),
             Belongs::Keys(dense) => {
-                let announce = |source: usize, rows: &Range<usize>| prefetch_range(self.columns[source].values, rows);
+                let announce = |source: usize, rows: &Range<usize>| {
+                    prefetch_range(self.columns[source].values, rows)
+                };
                 dense.fold::<F, _>(part, self.streams, announce, |source, rows| {
                     let Column { values, mask } = &self.columns[source];
                     (values[rows].iter().copied(), *mask)
@@ -119,8 +126,9 @@ pub(super) struct Choice<'a, const LAST: bool> {
 
 impl<'a, const LAST: bool> Choice<'a, LAST> {
     pub(super) fn new(streams: &'a [Stream<'a>], masks: &'a [Mask<'a>]) -> Self {
-        let next =
-            |first: &mut u32, stream: &Stream<'_>| Some(std::mem::replace(first, *first + stream.ts.len() as u32));
+        let next = |first: &mut u32, stream: &Stream<'_>| {
+            Some(std::mem::replace(first, *first + stream.ts.len() as u32))
+        };
         Choice { streams, masks, starts: streams.iter().scan(0, next).collect() }
     }
 
@@ -151,7 +159,9 @@ impl<const LAST: bool> Fold for Choice<'_, LAST> {
         let cells = match belongs {
             Belongs::Partials(partials) => self.of_partials(part, partials),
             Belongs::Keys(dense) => {
-                let announce = |source: usize, rows: &Range<usize>| prefetch_range(self.streams[source].ts, rows);
+                let announce = |source: usize, rows: &Range<usize>| {
+                    prefetch_range(self.streams[source].ts, rows)
+                };
                 dense.fold::<Pick<LAST>, _>(part, self.streams, announce, |source, rows| {
                     let first = self.starts[source] + rows.start as u32;
                     (self.streams[source].ts[rows].iter().copied().zip(first..), self.masks[source])
@@ -172,7 +182,8 @@ impl<const LAST: bool> Fold for Choice<'_, LAST> {
     }
 }
 
-/// Calls `add` with the partial and the value of each row that counts; rows that do not count go nowhere.
+/// Calls `add` with the partial and the value of each row that counts; rows that do not count go
+/// nowhere.
 #[inline]
 pub(super) fn each<T>(
     mask: &Option<&BitSet>,

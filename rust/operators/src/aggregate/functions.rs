@@ -27,7 +27,8 @@ pub(super) trait Function: Send + Sync + 'static {
 pub enum Order {
     /// In any order; states combine in any order, too.
     Any,
-    /// Those of each source in time order, in a state of its own; states of a slice combine in the order of the sources.
+    /// Those of each source in time order, in a state of its own; states of a slice combine in the
+    /// order of the sources.
     Source,
     /// Those of all sources in merged order: by time, source and position.
     Merged,
@@ -234,7 +235,8 @@ impl<const LARGEST: bool> Function for Extreme<LARGEST> {
 
     #[inline]
     fn combine(earlier: Of<i64>, later: Of<i64>) -> Of<i64> {
-        let value = if LARGEST { earlier.value.max(later.value) } else { earlier.value.min(later.value) };
+        let value =
+            if LARGEST { earlier.value.max(later.value) } else { earlier.value.min(later.value) };
         Of { value, rows: earlier.rows + later.rows }
     }
 
@@ -255,9 +257,10 @@ pub(super) struct Moments {
 
 /// The variance of a sample, or its square root.
 ///
-/// Rows enter as in Welford, "Note on a method for calculating corrected sums of squares and products" (1962); states
-/// combine as in Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances"
-/// (1979). Neither subtracts large sums from each other.
+/// Rows enter as in Welford, "Note on a method for calculating corrected sums of squares and
+/// products" (1962); states combine as in Chan, Golub and LeVeque, "Updating formulae and a
+/// pairwise algorithm for computing sample variances" (1979). Neither subtracts large sums from
+/// each other.
 pub(super) struct Variance<const ROOT: bool>;
 
 impl<const ROOT: bool> Function for Variance<ROOT> {
@@ -330,7 +333,8 @@ impl<const LAST: bool> Function for Edge<LAST> {
     }
 }
 
-/// The first row in merged order, or the last, with its time, by which rows of several sources compare.
+/// The first row in merged order, or the last, with its time, by which rows of several sources
+/// compare.
 pub(super) struct Pick<const LAST: bool>;
 
 impl<const LAST: bool> Function for Pick<LAST> {
@@ -342,8 +346,8 @@ impl<const LAST: bool> Function for Pick<LAST> {
     /// No row has these times: its windows would begin or end beyond 64 bits.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
-    /// Rows come source by source, each in time order, so the first of equal times comes first. No branch depends on which
-    /// is better.
+    /// Rows come source by source, each in time order, so the first of equal times comes first. No
+    /// branch depends on which is better.
     #[inline]
     fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
         let better = if LAST { ts >= state.0 } else { ts < state.0 };

@@ -1,4 +1,5 @@
-//! The two states of each key that make a window: what is left of one block, and what has come of the next.
+//! The two states of each key that make a window: what is left of one block, and what has come of
+//! the next.
 
 use tidegate_structures::memory::pages::Slot;
 
@@ -63,7 +64,13 @@ impl<F: Function> Halves<F> {
     }
 
     /// Writes the results of the keys, from row `first` of the page on.
-    pub(super) fn write(&self, keys: &[u32], first: usize, page: &mut [Slot<F::Output>], missing: &mut Vec<usize>) {
+    pub(super) fn write(
+        &self,
+        keys: &[u32],
+        first: usize,
+        page: &mut [Slot<F::Output>],
+        missing: &mut Vec<usize>,
+    ) {
         let (suffix, prefix) = (&self.suffix[..], &self.prefix[..self.suffix.len()]);
         let values = &mut page[first..first + keys.len()];
         for (at, (value, key)) in values.iter_mut().zip(keys).enumerate() {

@@ -1,6 +1,8 @@
-//! Functions that need the rows of all sources in merged order: there is nothing to combine of what one source has.
+//! Functions that need the rows of all sources in merged order: there is nothing to combine of what
+//! one source has.
 //!
-//! The rows of a part are put in order, which are as many sorted runs as there are sources, and added to cells at once.
+//! The rows of a part are put in order, which are as many sorted runs as there are sources, and
+//! added to cells at once.
 
 use tidegate_structures::memory;
 
@@ -20,7 +22,9 @@ impl<F: Function> InOrder<'_, F> {
         let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
         let mut rows = Vec::new();
         for (source, range, partial_of) in of.sources() {
-            let cell = |(row, &partial): (usize, &u32)| (Place { source, row }, cell_of[partial as usize] as usize);
+            let cell = |(row, &partial): (usize, &u32)| {
+                (Place { source, row }, cell_of[partial as usize] as usize)
+            };
             rows.extend(range.zip(partial_of).map(cell));
         }
         let mut cells = memory::filled(part.keys.len(), F::EMPTY);
@@ -35,7 +39,11 @@ impl<F: Function> InOrder<'_, F> {
             let mut rows = Vec::new();
             for (source, range) in runs {
                 let keys = self.0.streams[source].keys;
-                rows.extend(range.map(|row| (Place { source, row }, keys.map_or(0, |keys| keys[row] as usize))));
+                rows.extend(
+                    range.map(|row| {
+                        (Place { source, row }, keys.map_or(0, |keys| keys[row] as usize))
+                    }),
+                );
             }
             self.add(rows, &mut states);
             let keys = part.keys[slice.cells.clone()].iter();

@@ -1,4 +1,5 @@
-//! Type-erased aggregate functions for the streaming operator, which keeps their states between calls.
+//! Type-erased aggregate functions for the streaming operator, which keeps their states between
+//! calls.
 
 use std::marker::PhantomData;
 
@@ -19,8 +20,15 @@ pub(super) trait Kind: Send + Sync {
     /// Appends the work of adding rows to the partials that `open` has found, source by source.
     fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>);
 
-    /// The work of adding rows of any sources, in the order in which they are given, to partials of the source `at`.
-    fn add_in_order<'a>(&'a self, lane: &'a mut dyn Lane, at: usize, open: &'a Open, places: &'a [Place]) -> Task<'a>;
+    /// The work of adding rows of any sources, in the order in which they are given, to partials of
+    /// the source `at`.
+    fn add_in_order<'a>(
+        &'a self,
+        lane: &'a mut dyn Lane,
+        at: usize,
+        open: &'a Open,
+        places: &'a [Place],
+    ) -> Task<'a>;
 
     /// The state after a row of a source.
     fn added(&self, place: Place, state: [u64; STATE_WORDS]) -> [u64; STATE_WORDS];
@@ -105,7 +113,9 @@ struct Of<F, G> {
     function: PhantomData<F>,
 }
 
-pub(super) fn kind_of<'a, F: Stored, G: Given<Value = F::Input> + 'a>(given: G) -> Box<dyn Kind + 'a> {
+pub(super) fn kind_of<'a, F: Stored, G: Given<Value = F::Input> + 'a>(
+    given: G,
+) -> Box<dyn Kind + 'a> {
     Box::new(Of::<F, G> { given, function: PhantomData })
 }
 
@@ -124,11 +134,18 @@ impl<F: Stored, G: Given<Value = F::Input>> Kind for Of<F, G> {
     }
 
     fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>) {
-        let values = (0..open.len()).map(|source| (self.given.of_source(source), self.given.mask(source)));
+        let values =
+            (0..open.len()).map(|source| (self.given.of_source(source), self.given.mask(source)));
         tasks.extend(states::<F>(lane).add(open, values));
     }
 
-    fn add_in_order<'a>(&'a self, lane: &'a mut dyn Lane, at: usize, open: &'a Open, places: &'a [Place]) -> Task<'a> {
+    fn add_in_order<'a>(
+        &'a self,
+        lane: &'a mut dyn Lane,
+        at: usize,
+        open: &'a Open,
+        places: &'a [Place],
+    ) -> Task<'a> {
         states::<F>(lane).add_in_order(at, open, places, &self.given)
     }
 
@@ -142,7 +159,8 @@ impl<F: Stored, G: Given<Value = F::Input>> Kind for Of<F, G> {
     }
 }
 
-/// What an aggregate computes, of rows of each source; row `n` of source `s` is called `first_rows[s] + n`.
+/// What an aggregate computes, of rows of each source; row `n` of source `s` is called
+/// `first_rows[s] + n`.
 pub(super) fn kind<'a>(
     aggregate: &'a Aggregate<'a>,
     rows: &'a [Stream<'a>],

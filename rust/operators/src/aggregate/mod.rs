@@ -1,28 +1,31 @@
 //! Aggregates of many sorted streams by key over sliding windows.
 //!
-//! 1. *Cells* ([`cells`]): time is cut into slices that all windows share ([`windows`]), and the rows of one key in one
-//!    slice are a cell. The sources are not merged: each has its own partials, which never meet before the cell. With few
-//!    keys, cells are found by the keys themselves ([`dense`]).
-//! 2. *Fold* ([`fold`]): for each function, rows are added to partials, and partials combined to cells in source order; part
-//!    by part, so that where rows belong is read from a cache.
+//! 1. *Cells* ([`cells`]): time is cut into slices that all windows share ([`windows`]), and the
+//!    rows of one key in one slice are a cell. The sources are not merged: each has its own
+//!    partials, which never meet before the cell. With few keys, cells are found by the keys
+//!    themselves ([`dense`]).
+//! 2. *Fold* ([`fold`]): for each function, rows are added to partials, and partials combined to
+//!    cells in source order; part by part, so that where rows belong is read from a cache.
 //! 3. *Slide* ([`slide`]): cells are combined to windows, at one combination a result.
 //!
-//! A row is touched once a function, whatever the number of windows it falls in, and the work is O(rows + results). Each
-//! stage is cut by time, and each piece of it is written by one thread.
+//! A row is touched once a function, whatever the number of windows it falls in, and the work is
+//! O(rows + results). Each stage is cut by time, and each piece of it is written by one thread.
 //!
-//! Floating-point results do not depend on threads or on how the work is cut: a source's rows are added in time order
-//! within a slice, partials combined in source order, and slices as their numbers say.
+//! Floating-point results do not depend on threads or on how the work is cut: a source's rows are
+//! added in time order within a slice, partials combined in source order, and slices as their
+//! numbers say.
 //!
 //! # Trade-offs
 //!
-//! Beside the inputs there is a state for each function and cell (4 to 24 bytes). Rows of one slice are one thread's work:
-//! with fewer slices than threads, some threads have none.
+//! Beside the inputs there is a state for each function and cell (4 to 24 bytes). Rows of one slice
+//! are one thread's work: with fewer slices than threads, some threads have none.
 //!
-//! The operator is that of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming
-//! multiway aggregation through concurrent algorithmic designs and new abstract data types", section 2, over streams
-//! that have ended. That a row is added to one slice instead of to each of its windows is due to Li, Maier, Tufte,
-//! Papadimos and Tucker, "No pane, no gain" (2005), and to Krishnamurthy, Wu and Franklin, "On-the-fly sharing for
-//! streamed aggregation" (2006), whose paired windows the slices are.
+//! The operator is that of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
+//! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
+//! abstract data types", section 2, over streams that have ended. That a row is added to one slice
+//! instead of to each of its windows is due to Li, Maier, Tufte, Papadimos and Tucker, "No pane, no
+//! gain" (2005), and to Krishnamurthy, Wu and Franklin, "On-the-fly sharing for streamed
+//! aggregation" (2006), whose paired windows the slices are.
 //!
 //! # Files
 //!
@@ -168,8 +171,9 @@ pub enum Values {
     Rows(Pages<u32>),
 }
 
-/// Aggregates the rows of all sources, and hands the result to `take` page by page, before its memory is taken to
-/// `announce` with the number of its rows. What `take` returns is returned in order.
+/// Aggregates the rows of all sources, and hands the result to `take` page by page, before its
+/// memory is taken to `announce` with the number of its rows. What `take` returns is returned in
+/// order.
 ///
 /// Keys are less than `key_count`.
 pub fn aggregate<R: Send, E: From<Stopped> + Send>(
@@ -181,7 +185,8 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let folds: Vec<Box<dyn Fold + '_>> = aggregates.iter().map(|aggregate| fold(aggregate, streams)).collect();
+    let folds: Vec<Box<dyn Fold + '_>> =
+        aggregates.iter().map(|aggregate| fold(aggregate, streams)).collect();
     let fold_all = |part: &cells::Part, belongs: &cells::Belongs<'_>| -> Vec<PartStates> {
         folds.iter().map(|fold| fold.fold(part, belongs)).collect()
     };
@@ -191,7 +196,8 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     let folded: Vec<Box<dyn Folded>> = folds
         .iter()
         .map(|fold| {
-            let of_function = states.iter_mut().map(|part| part.next().expect("states of each function"));
+            let of_function =
+                states.iter_mut().map(|part| part.next().expect("states of each function"));
             fold.put_together(of_function.collect())
         })
         .collect();
@@ -235,14 +241,17 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     let mut online = OnlineAggregate::new(*windows, streams.len(), aggregates, design);
-    let firsts: Vec<u32> =
-        streams.iter().scan(0, |rows, stream| Some(std::mem::replace(rows, *rows + stream.ts.len() as u32))).collect();
+    let firsts: Vec<u32> = streams
+        .iter()
+        .scan(0, |rows, stream| Some(std::mem::replace(rows, *rows + stream.ts.len() as u32)))
+        .collect();
     online.add(streams, key_count, &firsts, aggregates, driver)?;
     online.finish(driver)?;
     let keys: Vec<u32> = (0..key_count as u32).collect();
     let mut taken = Vec::new();
     loop {
-        let pages = online.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
+        let pages =
+            online.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
         if pages.is_empty() {
             return Ok(taken);
         }
@@ -255,7 +264,10 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
 
 /// What an aggregate computes.
 fn fold<'a>(aggregate: &'a Aggregate<'a>, streams: &'a [Stream<'a>]) -> Box<dyn Fold + 'a> {
-    fn of<'a, F: Function>(streams: &'a [Stream<'a>], columns: &[Column<'a, F::Input>]) -> Box<dyn Fold + 'a> {
+    fn of<'a, F: Function>(
+        streams: &'a [Stream<'a>],
+        columns: &[Column<'a, F::Input>],
+    ) -> Box<dyn Fold + 'a> {
         Box::new(Added::<F> { streams, columns: columns.to_vec() })
     }
     match aggregate {

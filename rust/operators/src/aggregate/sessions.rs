@@ -1,8 +1,9 @@
 //! Sessions: windows that last for as long as a key's rows follow each other closely.
 //!
-//! A row opens a window `[ts, ts + gap)` of its key, and each row that falls in the window extends it to `gap` after
-//! itself. All sources' rows are put in merged order, in which one pass finds each row's session; then each function adds
-//! the rows in that order. O(n log n) with several sources, O(n) with one; functions are shared out among threads.
+//! A row opens a window `[ts, ts + gap)` of its key, and each row that falls in the window extends
+//! it to `gap` after itself. All sources' rows are put in merged order, in which one pass finds
+//! each row's session; then each function adds the rows in that order. O(n log n) with several
+//! sources, O(n) with one; functions are shared out among threads.
 
 use super::functions::{Function, Output};
 use super::{Aggregate, Mask, OutputColumn, Page, Stream, Window, fold};
@@ -37,8 +38,8 @@ struct Session {
     key: u32,
 }
 
-/// As [`aggregate`](super::aggregate), of the sessions that end `gap` after their last row. Times plus the gap are within
-/// 64 bits.
+/// As [`aggregate`](super::aggregate), of the sessions that end `gap` after their last row. Times
+/// plus the gap are within 64 bits.
 pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     streams: &[Stream<'_>],
     key_count: usize,
@@ -51,16 +52,20 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     assert!(gap > 0, "a session lasts longer than its last row");
     let sessions = Sessions::new(streams, key_count, gap, driver)?;
     announce(sessions.found.len())?;
-    let folded =
-        driver.map(aggregates.iter().collect(), |aggregate| fold(aggregate, streams).fold_sessions(&sessions))?;
+    let folded = driver.map(aggregates.iter().collect(), |aggregate| {
+        fold(aggregate, streams).fold_sessions(&sessions)
+    })?;
     let mut columns: Vec<_> = folded.into_iter().map(Vec::into_iter).collect();
     let mut order: Vec<u32> = memory::filled(sessions.found.len(), 0);
     (0..).zip(&sessions.place_of).for_each(|(session, place)| order[*place as usize] = session);
     let page = |some: &[u32]| {
         let found = some.iter().map(|session| sessions.found[*session as usize]);
         let keys = Pages::collect(found.clone().map(|session| session.key));
-        let windows = found.map(|session| Window { start: session.start, end: session.last + gap, rows: 1 }).collect();
-        let columns = columns.iter_mut().map(|pages| pages.next().expect("a column a page")).collect();
+        let windows = found
+            .map(|session| Window { start: session.start, end: session.last + gap, rows: 1 })
+            .collect();
+        let columns =
+            columns.iter_mut().map(|pages| pages.next().expect("a column a page")).collect();
         Page { rows: some.len(), windows, keys, columns }
     };
     let pages: Vec<Page> = order.chunks(PAGE_ROWS).map(page).collect();
@@ -68,7 +73,12 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
 }
 
 impl Sessions {
-    fn new(streams: &[Stream<'_>], key_count: usize, gap: i64, driver: &Driver) -> Result<Self, Stopped> {
+    fn new(
+        streams: &[Stream<'_>],
+        key_count: usize,
+        gap: i64,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
         const NONE: u32 = u32::MAX;
         let mut open = memory::filled(key_count, NONE);
         let mut sessions = Sessions::default();
@@ -98,7 +108,11 @@ impl Sessions {
     }
 
     /// The results of a function, page by page.
-    pub(super) fn fold<F: Function>(&self, masks: &[Mask<'_>], value: impl Fn(Place) -> F::Input) -> Vec<OutputColumn> {
+    pub(super) fn fold<F: Function>(
+        &self,
+        masks: &[Mask<'_>],
+        value: impl Fn(Place) -> F::Input,
+    ) -> Vec<OutputColumn> {
         let mut states = memory::filled(self.found.len(), F::EMPTY);
         for &(place, session) in &self.rows {
             if masks[place.source].is_none_or(|mask| mask.contains(place.row)) {
@@ -129,7 +143,9 @@ pub(super) struct Merged {
 
 impl Merged {
     pub(super) fn new(streams: &[Stream<'_>], driver: &Driver) -> Result<Self, Stopped> {
-        let place = |(source, stream): (usize, &Stream<'_>)| (0..stream.ts.len()).map(move |row| Place { source, row });
+        let place = |(source, stream): (usize, &Stream<'_>)| {
+            (0..stream.ts.len()).map(move |row| Place { source, row })
+        };
         let mut places: Vec<Place> = streams.iter().enumerate().flat_map(place).collect();
         let times: Vec<i64> = streams.iter().flat_map(|stream| stream.ts).copied().collect();
         if let Some(order) = time_order(&times, driver)? {

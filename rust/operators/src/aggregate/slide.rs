@@ -1,7 +1,7 @@
 //! From cells to windows: two runs of states that meet at fixed borders.
 //!
-//! A window is a run of slices of fixed length. Time is cut into *blocks* of so many slices, so that a window is the end
-//! of one block and the beginning of the next:
+//! A window is a run of slices of fixed length. Time is cut into *blocks* of so many slices, so
+//! that a window is the end of one block and the beginning of the next:
 //!
 //! ```text
 //!   slices    │ 0  1  2  3  4 │ 5  6  7  8  9 │          size = 5 slices
@@ -11,13 +11,15 @@
 //!             folded backwards  folded forwards
 //! ```
 //!
-//! The suffixes of a block are all made once, from its end, and remembered; then slices leave the suffix and enter the
-//! prefix one by one. So a cell is combined twice, a result costs one combination whatever the size of the window, and no
-//! function needs an inverse. This is the method of van Herk, "A fast algorithm for local minimum and maximum filters on
-//! rectangular and octagonal kernels" (1992), over whole columns of keys. Which states are combined, and in which order,
-//! follows from the numbers of the slices alone; so do the bits of floating-point results.
+//! The suffixes of a block are all made once, from its end, and remembered; then slices leave the
+//! suffix and enter the prefix one by one. So a cell is combined twice, a result costs one
+//! combination whatever the size of the window, and no function needs an inverse. This is the
+//! method of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
+//! octagonal kernels" (1992), over whole columns of keys. Which states are combined, and in which
+//! order, follows from the numbers of the slices alone; so do the bits of floating-point results.
 //!
-//! Windows of a block are made by themselves from the cells of two blocks, so threads share nothing that is written.
+//! Windows of a block are made by themselves from the cells of two blocks, so threads share nothing
+//! that is written.
 
 use std::ops::Range;
 
@@ -76,10 +78,14 @@ impl<'a> Slices<'a> {
     }
 
     fn cells(&self, slices: Range<Slice>) -> usize {
-        self.all[self.place(slices.start)..self.place(slices.end)].iter().map(|(_, slice)| slice.cells.len()).sum()
+        self.all[self.place(slices.start)..self.place(slices.end)]
+            .iter()
+            .map(|(_, slice)| slice.cells.len())
+            .sum()
     }
 
-    /// All windows that hold rows, in tasks of some size each. Tasks follow from the data, not from the threads.
+    /// All windows that hold rows, in tasks of some size each. Tasks follow from the data, not from
+    /// the threads.
     pub(super) fn tasks(&self, windows: &Windows, key_count: usize) -> Vec<Task> {
         let (length, stride) = (windows.length(), windows.stride());
         let mut blocks: Vec<i64> = Vec::new();
@@ -102,11 +108,16 @@ impl<'a> Slices<'a> {
             let count = (length + stride - 1) / stride;
             let rows = count as u128 * cells.min(key_count) as u128;
             // Each piece folds the cells of both blocks, which should be little beside its results.
-            let pieces = (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
+            let pieces =
+                (rows / (4 * cells as u128).max(TASK_ROWS)).clamp(1, 256).min(count as u128) as i64;
             for piece in 0..pieces {
                 let cut = |piece: i64| match piece == pieces {
                     true => end,
-                    false => start + (i128::from(end - start) * i128::from(piece) / i128::from(pieces)) as i64,
+                    false => {
+                        start
+                            + (i128::from(end - start) * i128::from(piece) / i128::from(pieces))
+                                as i64
+                    }
                 };
                 let stretch = Stretch { windows: cut(piece)..cut(piece + 1), end };
                 task.rows += stretch.most_windows(stride) * cells.min(key_count) as u128;
@@ -133,7 +144,11 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new(key_count: usize) -> Self {
         let words = key_count.div_ceil(64);
-        Scratch { used: vec![0; words], summary: vec![0; words.div_ceil(64)], local: memory::filled(key_count, 0) }
+        Scratch {
+            used: vec![0; words],
+            summary: vec![0; words.div_ceil(64)],
+            local: memory::filled(key_count, 0),
+        }
     }
 
     fn insert(&mut self, key: u32) {
@@ -187,12 +202,19 @@ struct Placed {
 }
 
 impl Block {
-    pub(super) fn new(stretch: &Stretch, slices: &Slices<'_>, windows: &Windows, scratch: &mut Scratch) -> Self {
+    pub(super) fn new(
+        stretch: &Stretch,
+        slices: &Slices<'_>,
+        windows: &Windows,
+        scratch: &mut Scratch,
+    ) -> Self {
         let last = (stretch.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
-        let range = slices.place(stretch.windows.start)..slices.place(last.saturating_add(windows.length()));
+        let range = slices.place(stretch.windows.start)
+            ..slices.place(last.saturating_add(windows.length()));
         let leaving = slices.place(stretch.end) - range.start;
         let cells = || slices.all[range.clone()].iter();
-        let keys_of = |(part, slice): &(usize, &SliceCells)| &slices.parts[*part].keys[slice.cells.clone()];
+        let keys_of =
+            |(part, slice): &(usize, &SliceCells)| &slices.parts[*part].keys[slice.cells.clone()];
         for slice in cells() {
             keys_of(slice).iter().for_each(|key| scratch.insert(*key));
         }
@@ -202,7 +224,12 @@ impl Block {
             let first = locals.len();
             locals.extend(keys_of(found).iter().map(|key| scratch.local[*key as usize]));
             let (part, slice) = *found;
-            Placed { slice: slice.slice, part, cells: slice.cells.clone(), locals: first..locals.len() }
+            Placed {
+                slice: slice.slice,
+                part,
+                cells: slice.cells.clone(),
+                locals: first..locals.len(),
+            }
         };
         let slices = cells().map(&mut place).collect();
         Block { keys, slices, locals, leaving }
@@ -244,10 +271,17 @@ pub(super) struct Writer<'a> {
 impl<'a> Writer<'a> {
     pub(super) fn new(task: &Task, functions: &'a [Box<dyn Folded>]) -> Self {
         let sliders = functions.iter().map(|function| function.slider()).collect();
-        Writer { sliders, windows: Vec::new(), keys: Unwritten::default(), filled: 0, rows: task.rows }
+        Writer {
+            sliders,
+            windows: Vec::new(),
+            keys: Unwritten::default(),
+            filled: 0,
+            rows: task.rows,
+        }
     }
 
-    /// Makes the results of a stretch. `take` gets the pages that are full, `announce` numbers of rows to come.
+    /// Makes the results of a stretch. `take` gets the pages that are full, `announce` numbers of
+    /// rows to come.
     pub(super) fn write<E>(
         &mut self,
         stretch: &Stretch,
@@ -312,7 +346,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Hands out the rows that are written.
-    pub(super) fn flush<E>(&mut self, take: &mut impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn flush<E>(
+        &mut self,
+        take: &mut impl FnMut(Page) -> Result<(), E>,
+    ) -> Result<(), E> {
         let rows = std::mem::take(&mut self.filled);
         if rows == 0 {
             return Ok(());
@@ -436,7 +473,9 @@ impl<F: Function> Slide for Slider<'_, F> {
     fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
         let mut done = 0;
         for step in &steps.steps {
-            block.slices[step.leave.clone()].iter().for_each(|slice| self.halves.leave(block.locals(slice)));
+            block.slices[step.leave.clone()]
+                .iter()
+                .for_each(|slice| self.halves.leave(block.locals(slice)));
             for slice in &block.slices[step.enter.clone()] {
                 self.halves.append(self.cells(slice), block.locals(slice));
             }
@@ -448,6 +487,9 @@ impl<F: Function> Slide for Slider<'_, F> {
 
     fn take(&mut self, rows: usize) -> OutputColumn {
         let values = std::mem::take(&mut self.values).written_upto(rows);
-        OutputColumn { values: F::Output::column(values), missing: std::mem::take(&mut self.missing) }
+        OutputColumn {
+            values: F::Output::column(values),
+            missing: std::mem::take(&mut self.missing),
+        }
     }
 }

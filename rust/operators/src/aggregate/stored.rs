@@ -1,8 +1,10 @@
-//! What functions need beyond those of whole tables: states that can be written, and values and rows that go by numbers
-//! which change.
+//! What functions need beyond those of whole tables: states that can be written, and values and
+//! rows that go by numbers which change.
 
 use super::Bounds;
-use super::functions::{Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance};
+use super::functions::{
+    Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance,
+};
 
 /// Words of a state.
 pub const STATE_WORDS: usize = 3;

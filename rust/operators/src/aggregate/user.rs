@@ -13,14 +13,15 @@ use super::{Aggregate, Column, Stream};
 
 /// A function of the values of a window, by states that combine.
 ///
-/// It is computed as the functions that there are: a row is added to the state of its slice, of which all windows are made,
-/// by every [`Design`](super::Design), over whole tables, sessions, and rows as they come.
+/// It is computed as the functions that there are: a row is added to the state of its slice, of
+/// which all windows are made, by every [`Design`](super::Design), over whole tables, sessions, and
+/// rows as they come.
 ///
 /// For the results to depend on the data alone, three laws must hold, of which none is checked:
 ///
 /// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the result of `a`.
-/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, as far as that matters: what is
-///   combined with what follows from the times of rows alone.
+/// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, as far as
+///   that matters: what is combined with what follows from the times of rows alone.
 /// - `of_words(to_words(a))` is `a`.
 ///
 /// # Examples
@@ -193,7 +194,11 @@ struct Of<'a, F: UserFunction>(Vec<Column<'a, F::Input>>);
 impl<F: UserFunction> Defined for Of<'_, F> {
     fn fold<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Fold + 'b> {
         let added = Added::<User<F>> { streams, columns: self.0.clone() };
-        if F::ORDER == Order::Merged && streams.len() > 1 { Box::new(InOrder(added)) } else { Box::new(added) }
+        if F::ORDER == Order::Merged && streams.len() > 1 {
+            Box::new(InOrder(added))
+        } else {
+            Box::new(added)
+        }
     }
 
     fn kind(&self) -> Box<dyn Kind + '_> {

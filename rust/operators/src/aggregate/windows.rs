@@ -2,9 +2,11 @@
 
 use super::Window;
 
-/// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to the epoch.
+/// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to
+/// the epoch.
 ///
-/// Their starts and ends cut time into *slices*, so that a window is a run of whole slices, always of the same number:
+/// Their starts and ends cut time into *slices*, so that a window is a run of whole slices, always
+/// of the same number:
 ///
 /// ```text
 ///   size = 2.5 * advance     ┌────────┬────────┬────┐
@@ -14,8 +16,8 @@ use super::Window;
 ///   slices                   ├────┼───┼────┼───┼────┼───┼────┼──▶
 /// ```
 ///
-/// Where the size is a whole number of advances there is one slice an advance, else there are two. Where the advance
-/// exceeds the size, every other slice is a gap that no window covers.
+/// Where the size is a whole number of advances there is one slice an advance, else there are two.
+/// Where the advance exceeds the size, every other slice is a gap that no window covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
     size: i64,
@@ -40,7 +42,8 @@ impl Windows {
 
     /// Whether all windows that hold times from `low` to `high` begin and end within 64 bits.
     pub fn fit(&self, low: i64, high: i64) -> bool {
-        let [low, high, size, advance, offset] = [low, high, self.size, self.advance, self.offset].map(i128::from);
+        let [low, high, size, advance, offset] =
+            [low, high, self.size, self.advance, self.offset].map(i128::from);
         // The first window that ends after `low`, and the last that begins at `high` or before.
         let first = ((low - offset - size).div_euclid(advance) + 1) * advance + offset;
         let last = (high - offset).div_euclid(advance) * advance + offset + size;

@@ -14,8 +14,8 @@ pub enum Band {
         /// How far above.
         above: Option<u64>,
     },
-    /// Floating-point numbers ([`float_code`]): `left - right <= below` and `right - left <= above` as IEEE 754 computes
-    /// and compares them. `f64::INFINITY` for no bound.
+    /// Floating-point numbers ([`float_code`]): `left - right <= below` and `right - left <= above`
+    /// as IEEE 754 computes and compares them. `f64::INFINITY` for no bound.
     Floats {
         /// How far below.
         below: f64,
@@ -24,8 +24,8 @@ pub enum Band {
     },
 }
 
-/// The code of a number: codes are in the order of the numbers, and both zeros have one. There is none for NaN, which is
-/// in no band.
+/// The code of a number: codes are in the order of the numbers, and both zeros have one. There is
+/// none for NaN, which is in no band.
 #[inline]
 pub fn float_code(value: f64) -> Option<i64> {
     // Adding 0 makes a negative zero positive.
@@ -65,8 +65,12 @@ impl Band {
     /// Writes what [`at`](Self::at) says of each value, and [`NO_RANGE`] where none matches.
     pub fn ranges(&self, values: &[i64], low: &mut [i64], high: &mut [i64]) {
         match *self {
-            Band::Steps { below, above } => write_ranges(&Steps { below, above }, values, low, high),
-            Band::Floats { below, above } => write_ranges(&Floats { below, above }, values, low, high),
+            Band::Steps { below, above } => {
+                write_ranges(&Steps { below, above }, values, low, high)
+            }
+            Band::Floats { below, above } => {
+                write_ranges(&Floats { below, above }, values, low, high)
+            }
         }
     }
 }
@@ -124,22 +128,26 @@ impl Reach for Floats {
 
 /// The first and the last code in a band around `left`.
 ///
-/// Subtraction rounds, yet keeps the order of its exact results. So each condition holds for all numbers on one side of
-/// some number, which is sought near where it would be without rounding.
+/// Subtraction rounds, yet keeps the order of its exact results. So each condition holds for all
+/// numbers on one side of some number, which is sought near where it would be without rounding.
 #[inline]
 fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     // The difference of two equal infinities is no number, and in no band.
-    let lowest = mirrored(f64::NEG_INFINITY.to_bits().cast_signed()) + i64::from(left == f64::NEG_INFINITY);
-    let highest = mirrored(f64::INFINITY.to_bits().cast_signed()) - i64::from(left == f64::INFINITY);
+    let lowest =
+        mirrored(f64::NEG_INFINITY.to_bits().cast_signed()) + i64::from(left == f64::NEG_INFINITY);
+    let highest =
+        mirrored(f64::INFINITY.to_bits().cast_signed()) - i64::from(left == f64::INFINITY);
     let near = |value: f64| float_code(value).map_or(0, |code| code.clamp(lowest, highest));
-    let first = first_code(near(left - below), lowest, highest, |code| left - float_of(code) <= below)?;
+    let first =
+        first_code(near(left - below), lowest, highest, |code| left - float_of(code) <= below)?;
     // Seen from above, the last code is the first.
-    let last = first_code(!near(left + above), !highest, !lowest, |code| float_of(!code) - left <= above)?;
+    let last =
+        first_code(!near(left + above), !highest, !lowest, |code| float_of(!code) - left <= above)?;
     (first <= !last).then_some((first, !last))
 }
 
-/// The first code, from `lowest` to `highest`, for which a condition holds that holds for all later ones, too. `near` is
-/// where the search begins; it takes the logarithm of the distance from there.
+/// The first code, from `lowest` to `highest`, for which a condition holds that holds for all later
+/// ones, too. `near` is where the search begins; it takes the logarithm of the distance from there.
 #[inline]
 fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     let mut step = 1_i64;

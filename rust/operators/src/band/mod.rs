@@ -1,18 +1,20 @@
 //! The batch band join: pairs of rows whose values are close in one or more columns.
 //!
-//! A pair matches when, in each band column, the right value is no more than `below` under the left one and no more than
-//! `above` over it, and the keys are equal where there are keys.
+//! A pair matches when, in each band column, the right value is no more than `below` under the left
+//! one and no more than `above` over it, and the keys are equal where there are keys.
 //!
-//! 1. *Choose*: the column in whose band the fewest pairs lie is the one that is indexed, by a sample.
-//! 2. *Match*: right rows are put in the order of that column, and the run of each left row is found, as the interval join
-//!    does with times ([`interval_join`](crate::interval)).
-//! 3. *Check*: the values of the other columns are laid out in the order of the runs, so that they are compared where they
-//!    lie, many at a time ([`Matches::narrow`]).
+//! 1. *Choose*: the column in whose band the fewest pairs lie is the one that is indexed, by a
+//!    sample.
+//! 2. *Match*: right rows are put in the order of that column, and the run of each left row is
+//!    found, as the interval join does with times ([`interval_join`](crate::interval)).
+//! 3. *Check*: the values of the other columns are laid out in the order of the runs, so that they
+//!    are compared where they lie, many at a time ([`Matches::narrow`]).
 //!
 //! # Trade-offs
 //!
-//! Both sides are sorted, so that the work is O(n log n + candidates) for any distribution. With several columns, the
-//! candidates are all pairs in the band of one column: many more than the results, if no column is selective by itself.
+//! Both sides are sorted, so that the work is O(n log n + candidates) for any distribution. With
+//! several columns, the candidates are all pairs in the band of one column: many more than the
+//! results, if no column is selective by itself.
 //!
 //! # Files
 //!
@@ -108,17 +110,22 @@ pub fn band_join(
     let right = Side { ts: column.right, keys: keys.map(|keys| keys.right) };
     let key_count = keys.map_or(1, |keys| keys.count);
     let matches = match column.bounds {
-        Bounds::Band(Band::Steps { below, above }) => find(left, right, key_count, &Steps { below, above }, driver)?,
-        Bounds::Band(Band::Floats { below, above }) => find(left, right, key_count, &Floats { below, above }, driver)?,
+        Bounds::Band(Band::Steps { below, above }) => {
+            find(left, right, key_count, &Steps { below, above }, driver)?
+        }
+        Bounds::Band(Band::Floats { below, above }) => {
+            find(left, right, key_count, &Floats { below, above }, driver)?
+        }
         Bounds::Ends(ends) => find(left, right, key_count, ends, driver)?,
     };
     let others = columns.iter().enumerate().filter(|(at, _)| *at != indexed);
-    let checks = others.map(|(_, column)| check(column, &matches, driver)).collect::<Result<_, _>>()?;
+    let checks =
+        others.map(|(_, column)| check(column, &matches, driver)).collect::<Result<_, _>>()?;
     Ok(Candidates { matches, checks, indexed })
 }
 
-/// How many candidates a left row has, by a sample: pairs in the band of the most selective column. Keys count as evenly
-/// spread.
+/// How many candidates a left row has, by a sample: pairs in the band of the most selective column.
+/// Keys count as evenly spread.
 pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> f64 {
     let (_, pairs, sampled) = most_selective(columns, keys);
     let groups = keys.map_or(1, |keys| keys.count.max(1));
@@ -164,8 +171,12 @@ fn cut<'a, T>(mut values: &'a mut [T], parts: &[std::ops::Range<usize>]) -> Vec<
     parts.iter().map(cut).collect()
 }
 
-/// The column in whose band the fewest pairs of a sample lie, how many they are, and the rows of each side in the sample.
-fn most_selective(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> (usize, usize, (usize, usize)) {
+/// The column in whose band the fewest pairs of a sample lie, how many they are, and the rows of
+/// each side in the sample.
+fn most_selective(
+    columns: &[BandColumn<'_>],
+    keys: Option<BandKeys<'_>>,
+) -> (usize, usize, (usize, usize)) {
     let rows = |values: &[i64], keys: Option<&[u32]>| -> Vec<usize> {
         let with_key = |row: &usize| keys.is_none_or(|keys| keys[*row] != NO_KEY);
         selectivity::sample(values.len()).filter(with_key).collect()
@@ -176,6 +187,11 @@ fn most_selective(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) -> (us
         let left = left.iter().filter_map(|&row| column.bounds.at(row, column.left[row]));
         selectivity::pairs(left, right.iter().map(|&row| column.right[row]).collect())
     };
-    let found = columns.iter().map(pairs).enumerate().min_by_key(|&(_, pairs)| pairs).expect("a band column");
+    let found = columns
+        .iter()
+        .map(pairs)
+        .enumerate()
+        .min_by_key(|&(_, pairs)| pairs)
+        .expect("a band column");
     (found.0, found.1, (left.len(), right.len()))
 }

@@ -1,8 +1,9 @@
 //! Finds places in a sorted column by computing about where they are.
 //!
-//! Values are cut into stretches of one length, as many as there are values, and the first place of each stretch is noted.
-//! A value's place is then between that of its stretch and that of the next one. For rows in no order this is faster than
-//! sorting them: lookups of several rows wait for memory together.
+//! Values are cut into stretches of one length, as many as there are values, and the first place of
+//! each stretch is noted. A value's place is then between that of its stretch and that of the next
+//! one. For rows in no order this is faster than sorting them: lookups of several rows wait for
+//! memory together.
 
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -53,7 +54,8 @@ impl<'a> Directory<'a> {
                 let value = first.saturating_add_unsigned((stretch as u64) << shift);
                 sorted.partition_point(|&other| other < value)
             };
-            // A stretch starts after the last value of those before: each value says so, and the last one's word stays.
+            // A stretch starts after the last value of those before: each value says so, and the
+            // last one's word stays.
             let (own, values) = (begin(from), begin(from + starts.len() - 1));
             let starts = Slot::fill(starts, own as u32);
             for (after, value) in (own + 1..).zip(&sorted[own..values]) {
@@ -70,8 +72,22 @@ impl<'a> Directory<'a> {
     }
 
     /// The runs of left rows from number `first` on, which have these times.
-    pub(super) fn find<R: Reach>(&self, reach: &R, first: usize, ts: &[i64], runs: &mut [Slot<Run>]) {
-        wide(Find { sorted: self.sorted, shift: self.shift, starts: &self.starts, reach, first, ts, runs });
+    pub(super) fn find<R: Reach>(
+        &self,
+        reach: &R,
+        first: usize,
+        ts: &[i64],
+        runs: &mut [Slot<Run>],
+    ) {
+        wide(Find {
+            sorted: self.sorted,
+            shift: self.shift,
+            starts: &self.starts,
+            reach,
+            first,
+            ts,
+            runs,
+        });
     }
 }
 
@@ -86,10 +102,12 @@ struct Find<'a, R> {
     runs: &'a mut [Slot<Run>],
 }
 
-/// The first place of a stretch, and that of the next one: never 0, since the first value lies in the first stretch.
+/// The first place of a stretch, and that of the next one: never 0, since the first value lies in
+/// the first stretch.
 type Places = (u32, u32);
 
-/// Left rows on their way: the first and the last value of each one's run, the stretches of both, and the places of these.
+/// Left rows on their way: the first and the last value of each one's run, the stretches of both,
+/// and the places of these.
 #[derive(Clone, Copy, Default)]
 struct Block {
     values: [[i64; 2]; BLOCK],
@@ -100,8 +118,8 @@ struct Block {
 impl<R: Reach> Work for Find<'_, R> {
     type Output = ();
 
-    /// In three steps, each of which asks for the memory that the next one reads. While that of one block of rows comes,
-    /// other blocks have their steps.
+    /// In three steps, each of which asks for the memory that the next one reads. While that of one
+    /// block of rows comes, other blocks have their steps.
     #[inline(always)]
     fn run(mut self) {
         let mut blocks = [Block::default(); 3];
@@ -132,9 +150,12 @@ impl<R: Reach> Find<'_, R> {
     #[inline(always)]
     fn ask_for_starts(&self, from: usize, block: &mut Block) {
         let rows = self.ts[from..].iter().zip(self.first + from..);
-        for ((values, stretches), (&ts, row)) in block.values.iter_mut().zip(&mut block.stretches).zip(rows) {
+        for ((values, stretches), (&ts, row)) in
+            block.values.iter_mut().zip(&mut block.stretches).zip(rows)
+        {
             // No value is above the last and below the first.
-            *values = self.reach.at(row, ts).map_or([i64::MAX, i64::MIN], |(low, high)| [low, high]);
+            *values =
+                self.reach.at(row, ts).map_or([i64::MAX, i64::MIN], |(low, high)| [low, high]);
             *stretches = values.map(|value| self.stretch(value));
         }
         for stretch in block.stretches.as_flattened() {
@@ -144,7 +165,9 @@ impl<R: Reach> Find<'_, R> {
 
     #[inline(always)]
     fn ask_for_values(&self, block: &mut Block) {
-        for (stretch, places) in block.stretches.as_flattened().iter().zip(block.places.as_flattened_mut()) {
+        for (stretch, places) in
+            block.stretches.as_flattened().iter().zip(block.places.as_flattened_mut())
+        {
             *places = (self.starts[*stretch], self.starts[stretch + 1]);
         }
         for (from, to) in block.places.as_flattened() {
@@ -156,7 +179,8 @@ impl<R: Reach> Find<'_, R> {
     #[inline(always)]
     fn compare(&mut self, from: usize, block: &Block) {
         let sorted = self.sorted;
-        for ((run, [low, high]), [low_in, high_in]) in self.runs[from..].iter_mut().zip(block.values).zip(block.places)
+        for ((run, [low, high]), [low_in, high_in]) in
+            self.runs[from..].iter_mut().zip(block.values).zip(block.places)
         {
             let start = place::<false>(sorted, low_in, low);
             run.set(Run { start, end: place::<true>(sorted, high_in, high).max(start) });
@@ -164,19 +188,22 @@ impl<R: Reach> Find<'_, R> {
     }
 }
 
-/// The first place from `from` to `to` whose value is above `value`, or equal to it unless `WITH_EQUAL`; `to` if there is
-/// none before. All values before `from` are below, and all from `to` on above.
+/// The first place from `from` to `to` whose value is above `value`, or equal to it unless
+/// `WITH_EQUAL`; `to` if there is none before. All values before `from` are below, and all from
+/// `to` on above.
 #[inline(always)]
 fn place<const WITH_EQUAL: bool>(sorted: &[i64], (from, to): Places, value: i64) -> u32 {
     let passes = |other: i64| if WITH_EQUAL { other <= value } else { other < value };
     let first = from as usize / LINE;
     let last = ((to as usize - 1) / LINE).max(first);
-    // They are in one line or two but where values crowd. Those are compared whole: no branch depends on the place.
+    // They are in one line or two but where values crowd. Those are compared whole: no branch
+    // depends on the place.
     let (lines, _) = sorted.as_chunks::<LINE>();
     if last - first <= 1
         && let (Some(one), Some(other)) = (lines.get(first), lines.get(last))
     {
-        let count = |line: &[i64; LINE]| line.iter().map(|&other| u32::from(passes(other))).sum::<u32>();
+        let count =
+            |line: &[i64; LINE]| line.iter().map(|&other| u32::from(passes(other))).sum::<u32>();
         return (first * LINE) as u32 + count(one) + (last - first) as u32 * count(other);
     }
     from + sorted[from as usize..to as usize].partition_point(|&other| passes(other)) as u32

@@ -94,7 +94,10 @@ pub(super) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
         let parts = ranges(<[i64]>::len(ts), driver.parts(ts.len(), PART_ROWS));
         parts.into_iter().map(move |part| &ts[part.start..ts.len().min(part.end + 1)])
     };
-    let sorted = driver.map(columns.iter().copied().flat_map(parts_of).collect(), |part: &[i64]| part.is_sorted())?;
+    let sorted = driver
+        .map(columns.iter().copied().flat_map(parts_of).collect(), |part: &[i64]| {
+            part.is_sorted()
+        })?;
     Ok(sorted.into_iter().all(|sorted| sorted))
 }
 
@@ -110,24 +113,34 @@ pub(super) fn partition(
     let rows = Rows { keys, ts: Some(ts), numbers: None, first: 0 };
     if key_count <= MAX_BUCKETS {
         let buckets = Buckets { first: 0, shift: 0, count: key_count };
-        return scatter(rows, buckets, Target { keys: None, ts: Some(out_ts), numbers: out_numbers }, driver);
+        return scatter(
+            rows,
+            buckets,
+            Target { keys: None, ts: Some(out_ts), numbers: out_numbers },
+            driver,
+        );
     }
     // 1. By the high bits of the key, into temporary columns.
     let shift = (key_count.div_ceil(MAX_BUCKETS)).next_power_of_two().trailing_zeros();
     let coarse = Buckets { first: 0, shift, count: key_count.div_ceil(1 << shift) };
     let (mut tmp_keys, mut tmp_ts, mut tmp_numbers) =
         (Pages::unwritten(keys.len()), Pages::unwritten(keys.len()), Pages::unwritten(keys.len()));
-    let target = Target { keys: Some(&mut tmp_keys), ts: Some(&mut tmp_ts), numbers: &mut tmp_numbers };
+    let target =
+        Target { keys: Some(&mut tmp_keys), ts: Some(&mut tmp_ts), numbers: &mut tmp_numbers };
     let coarse_starts = scatter(rows, coarse, target, driver)?;
-    let (tmp_keys, tmp_ts, tmp_numbers) = (tmp_keys.written(), tmp_ts.written(), tmp_numbers.written());
-    // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone would keep a thread
-    //    busy longer than its share is cut like the whole was; the others are a task each.
+    let (tmp_keys, tmp_ts, tmp_numbers) =
+        (tmp_keys.written(), tmp_ts.written(), tmp_numbers.written());
+    // 2. Each of these by the low bits, into its own stretch of the output. A bucket that alone
+    //    would keep a thread busy longer than its share is cut like the whole was; the others are a
+    //    task each.
     let share = (keys.len() / driver.threads()).max(PART_ROWS);
     let fine_of = |bucket: usize| {
         let first = bucket << shift;
         Buckets { first: first as u32, shift: 0, count: (key_count - first).min(1 << shift) }
     };
-    let slices = split_buckets(out_ts, &coarse_starts).into_iter().zip(split_buckets(out_numbers, &coarse_starts));
+    let slices = split_buckets(out_ts, &coarse_starts)
+        .into_iter()
+        .zip(split_buckets(out_numbers, &coarse_starts));
     let (mut large, mut small) = (Vec::new(), Vec::new());
     for (bucket, (ts, numbers)) in slices.enumerate() {
         let at = coarse_starts[bucket] as usize..coarse_starts[bucket + 1] as usize;
@@ -146,8 +159,9 @@ pub(super) fn partition(
         starts[bucket] = scatter(rows, fine_of(bucket), target, driver)?;
     }
     let one = Driver::new(1, driver.stop());
-    let done =
-        driver.map(small, |(bucket, rows, target)| Ok((bucket, scatter(rows, fine_of(bucket), target, &one)?)))?;
+    let done = driver.map(small, |(bucket, rows, target)| {
+        Ok((bucket, scatter(rows, fine_of(bucket), target, &one)?))
+    })?;
     for outcome in done {
         let (bucket, fine) = outcome?;
         starts[bucket] = fine;
@@ -161,10 +175,16 @@ pub(super) fn partition(
 }
 
 /// Partitions rows in one level on all threads.
-fn scatter<'a>(rows: Rows<'a>, buckets: Buckets, target: Target<'a>, driver: &Driver) -> Result<Vec<u32>, Stopped> {
+fn scatter<'a>(
+    rows: Rows<'a>,
+    buckets: Buckets,
+    target: Target<'a>,
+    driver: &Driver,
+) -> Result<Vec<u32>, Stopped> {
     // A chunk's counters should not outweigh its rows.
     let parts = driver.parts(rows.keys.len(), PART_ROWS.max(buckets.count * 4));
-    let chunks = driver.map(ranges(rows.keys.len(), parts), |part| Chunk::count(rows.slice(part), buckets))?;
+    let chunks = driver
+        .map(ranges(rows.keys.len(), parts), |part| Chunk::count(rows.slice(part), buckets))?;
     let (starts, writers) = writers(chunks, target);
     driver.map(writers, |writer| writer.run())?;
     Ok(starts)

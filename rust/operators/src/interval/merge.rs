@@ -1,14 +1,17 @@
-//! Groups the right rows and finds the matches of the left ones in a single pass over both sides in time order
-//! ([`Writer::merge`]).
+//! Groups the right rows and finds the matches of the left ones in a single pass over both sides in
+//! time order ([`Writer::merge`]).
 //!
-//! Several threads take consecutive parts of the left rows. Part `p` enters the right rows between the last matches of
-//! part `p - 1` and its own, which tile the right side; how many rows of each key come before each tile is counted first.
-//! From the counts of the nearest tile follow those of the rows that are too early for the part.
+//! Several threads take consecutive parts of the left rows. Part `p` enters the right rows between
+//! the last matches of part `p - 1` and its own, which tile the right side; how many rows of each
+//! key come before each tile is counted first. From the counts of the nearest tile follow those of
+//! the rows that are too early for the part.
 
 use std::ops::Range;
 
 use tidegate_structures::memory::pages::{Pages, Slot};
-use tidegate_structures::memory::partition::{Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers};
+use tidegate_structures::memory::partition::{
+    Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers,
+};
 
 use super::Side;
 use crate::driver::{Driver, PART_ROWS, Stopped};
@@ -18,8 +21,8 @@ use crate::rows::interval::Reach;
 /// Parts a thread, so that threads finish together though parts differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// The ends of the reach, if they are distances for all left rows and counting every key in every part costs less than
-/// the rows do.
+/// The ends of the reach, if they are distances for all left rows and counting every key in every
+/// part costs less than the rows do.
 pub(super) fn distances(
     left: Side<'_>,
     right: Side<'_>,
@@ -45,7 +48,8 @@ pub(super) fn merge(
     let affordable = ((left.ts.len() + right.ts.len()) / key_count.max(1)).max(1);
     let most = if driver.threads() == 1 { 1 } else { driver.threads() * PARTS_A_THREAD };
     let parts = ranges(left.ts.len(), (left.ts.len() / PART_ROWS).clamp(1, most.min(affordable)));
-    let before = |row: usize, distance: i64| right.ts.partition_point(|&ts| ts <= left.ts[row] + distance);
+    let before =
+        |row: usize, distance: i64| right.ts.partition_point(|&ts| ts <= left.ts[row] + distance);
     let mut cuts = vec![0];
     cuts.extend(parts[1..].iter().map(|part| before(part.start - 1, late)));
     cuts.push(right.ts.len());
@@ -65,15 +69,22 @@ pub(super) fn merge(
     // 3. All parts at once.
     let mut runs = Pages::<Run>::unwritten(left.ts.len());
     let mut rest = &mut runs[..];
-    let items =
-        parts.into_iter().zip(tiles()).zip(writers).zip(early_rows).map(|(((part, tile), writer), early_rows)| {
+    let items = parts.into_iter().zip(tiles()).zip(writers).zip(early_rows).map(
+        |(((part, tile), writer), early_rows)| {
             let (runs, others) = std::mem::take(&mut rest).split_at_mut(part.len());
             rest = others;
             (slice(left, part), &right.ts[tile], writer, early_rows, runs)
-        });
+        },
+    );
     driver.map(
         items.collect(),
-        |(left, ts, writer, early_rows, runs): (_, &[i64], Writer<'_>, EarlyRows, &mut [Slot<Run>])| {
+        |(left, ts, writer, early_rows, runs): (
+            _,
+            &[i64],
+            Writer<'_>,
+            EarlyRows,
+            &mut [Slot<Run>],
+        )| {
             let leaving = early_rows.leave(right, early);
             writer.merge(ts, late, leaving, left, Slot::cast(runs));
         },
@@ -97,8 +108,18 @@ impl EarlyRows {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;
         let group = |key: u32| (key as usize).min(without_key);
-        right.keys.get(counted..end).unwrap_or_default().iter().for_each(|&key| first[group(key)] += 1);
-        right.keys.get(end..counted).unwrap_or_default().iter().for_each(|&key| first[group(key)] -= 1);
+        right
+            .keys
+            .get(counted..end)
+            .unwrap_or_default()
+            .iter()
+            .for_each(|&key| first[group(key)] += 1);
+        right
+            .keys
+            .get(end..counted)
+            .unwrap_or_default()
+            .iter()
+            .for_each(|&key| first[group(key)] -= 1);
         Leaving { rows: slice(right, end..right.ts.len()), first, early }
     }
 }

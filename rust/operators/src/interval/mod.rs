@@ -8,10 +8,11 @@
 //!   right   ──●┼─●───●─┼──●────┼───────┼●─▶
 //! ```
 //!
-//! 1. *Group* ([`group`]): the right rows are partitioned by key, stably, and put in time order within a key where they
-//!    are not. The matches of a left row are then one run of neighbours.
-//! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise while the left rows of a
-//!    key come in time order, so the sweep follows them instead of searching.
+//! 1. *Group* ([`group`]): the right rows are partitioned by key, stably, and put in time order
+//!    within a key where they are not. The matches of a left row are then one run of neighbours.
+//! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise
+//!    while the left rows of a key come in time order, so the sweep follows them instead of
+//!    searching.
 //!
 //!    Where both sides come in time order, one pass does both ([`merge`]).
 //!
@@ -21,11 +22,12 @@
 //!
 //! # Trade-offs
 //!
-//! The right side is copied as (time, row number), 12 bytes a row, and a left row costs 8 bytes; payload is not touched.
-//! Rows are numbered in 32 bits.
+//! The right side is copied as (time, row number), 12 bytes a row, and a left row costs 8 bytes;
+//! payload is not touched. Rows are numbered in 32 bits.
 //!
-//! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
-//! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS 2025), section 2.2.
+//! The definition of the join is that of the online interval join in Mencagli, Rymarchuk and
+//! Griebler, "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data
+//! Streams" (DEBS 2025), section 2.2.
 //!
 //! # Files
 //!
@@ -57,8 +59,9 @@ pub(crate) use sweep::{gallop, sweep};
 pub struct Side<'a> {
     /// The time of each row.
     pub ts: &'a [i64],
-    /// The dense key of each row, below the join's number of keys, or [`NO_KEY`](crate::rows::NO_KEY) for a row that matches
-    /// nothing; `None` when all rows have one key.
+    /// The dense key of each row, below the join's number of keys, or
+    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that matches nothing; `None` when all rows have
+    /// one key.
     pub keys: Option<&'a [u32]>,
 }
 

@@ -1,7 +1,8 @@
 //! Puts rows in time order, stably.
 //!
-//! Many rows are first partitioned by time, in equal ranges of it, so that each range is sorted in a cache; a range with
-//! far more rows than others is partitioned again, in its own range. So times may be distributed in any way.
+//! Many rows are first partitioned by time, in equal ranges of it, so that each range is sorted in
+//! a cache; a range with far more rows than others is partitioned again, in its own range. So times
+//! may be distributed in any way.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -44,8 +45,9 @@ pub(crate) fn sort_groups(
         }
     }
     small.push(task);
-    let sorted =
-        driver.map(small, |groups| groups.into_iter().fold(true, |all, (ts, numbers)| sort(ts, numbers) & all))?;
+    let sorted = driver.map(small, |groups| {
+        groups.into_iter().fold(true, |all, (ts, numbers)| sort(ts, numbers) & all)
+    })?;
     let mut all = sorted.into_iter().all(|sorted| sorted);
     for (ts, numbers) in large {
         all &= sort_large(ts, numbers, driver)?;
@@ -69,8 +71,11 @@ fn sort_cached(ts: &mut [i64], numbers: &mut [u32]) {
     let time_bits = u64::BITS - low.abs_diff(high).leading_zeros();
     let from = memory::collect(numbers.iter().copied());
     if place_bits + time_bits <= u64::BITS {
-        let mut rows: Vec<u64> =
-            ts.iter().zip(0..).map(|(&time, place)| time.abs_diff(low) << place_bits | place).collect();
+        let mut rows: Vec<u64> = ts
+            .iter()
+            .zip(0..)
+            .map(|(&time, place)| time.abs_diff(low) << place_bits | place)
+            .collect();
         rows.sort_unstable();
         let mask = (1 << place_bits) - 1;
         for ((row, time), number) in rows.into_iter().zip(ts).zip(numbers) {
@@ -94,7 +99,10 @@ fn sort_large(ts: &mut [i64], numbers: &mut [u32], driver: &Driver) -> Result<bo
     let (sorted_ts, places) = sort_rows(ts, driver)?;
     ts.copy_from_slice(&sorted_ts);
     let from = memory::collect(numbers.iter().copied());
-    numbers.iter_mut().zip(places.iter()).for_each(|(number, &place)| *number = from[place as usize]);
+    numbers
+        .iter_mut()
+        .zip(places.iter())
+        .for_each(|(number, &place)| *number = from[place as usize]);
     Ok(false)
 }
 
@@ -108,7 +116,8 @@ pub(super) fn sort_rows(ts: &[i64], driver: &Driver) -> Result<(Pages<i64>, Page
     // 1. By range of time. More than one range, since there is more than one time.
     let parts = ranges(ts.len(), driver.parts(ts.len(), PART_ROWS));
     let spans = driver.map(parts.clone(), |part| span(&ts[part]))?;
-    let (low, high) = spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
+    let (low, high) =
+        spans.into_iter().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).expect("a part");
     let wanted_bits = (ts.len() / RANGE_ROWS).ilog2();
     let shift = (u64::BITS - low.abs_diff(high).leading_zeros()).saturating_sub(wanted_bits);
     let mut keys = Pages::unwritten(ts.len());
@@ -120,7 +129,9 @@ pub(super) fn sort_rows(ts: &[i64], driver: &Driver) -> Result<(Pages<i64>, Page
     };
     let cuts = parts.into_iter().map(cut).collect();
     driver.map(cuts, |(ts, keys): (&[i64], &mut [Slot<u32>])| {
-        keys.iter_mut().zip(ts).for_each(|(key, &time)| key.set((time.abs_diff(low) >> shift) as u32));
+        keys.iter_mut()
+            .zip(ts)
+            .for_each(|(key, &time)| key.set((time.abs_diff(low) >> shift) as u32));
     })?;
     let keys = keys.written();
     let count = (low.abs_diff(high) >> shift) as usize + 1;

@@ -13,7 +13,8 @@ use crate::rows::interval::Reach;
 /// Left rows of a task, so that a stop is seen soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The most keys a thread remembers its place in the group of: 12 bytes each, a good part of a 2 MiB cache.
+/// The most keys a thread remembers its place in the group of: 12 bytes each, a good part of a 2
+/// MiB cache.
 const CURSORS: usize = 1 << 16;
 
 /// The matches of every left row, as runs of places in `right`.
@@ -50,8 +51,9 @@ struct Cursor {
 
 /// Sweeps left rows whose times never fall, with a cursor a key.
 ///
-/// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor; the one that comes
-/// back then starts at the beginning of its group, from where galloping is a binary search.
+/// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor;
+/// the one that comes back then starts at the beginning of its group, from where galloping is a
+/// binary search.
 fn in_row_order<R: Reach>(
     left: Side<'_>,
     right: &Groups<'_>,
@@ -79,7 +81,12 @@ fn in_row_order<R: Reach>(
                     run.set(if key == NO_KEY {
                         Run::default()
                     } else {
-                        follow::<R>(&mut cursors[key as usize & (slots - 1)], key, reach.at(row, ts), right)
+                        follow::<R>(
+                            &mut cursors[key as usize & (slots - 1)],
+                            key,
+                            reach.at(row, ts),
+                            right,
+                        )
                     });
                 }
             }
@@ -88,7 +95,8 @@ fn in_row_order<R: Reach>(
     Ok(())
 }
 
-/// Sweeps left rows in any order: grouped as the right ones are, each group is followed from its start.
+/// Sweeps left rows in any order: grouped as the right ones are, each group is followed from its
+/// start.
 fn by_group<R: Reach>(
     left: &Groups<'_>,
     right: &Groups<'_>,
@@ -119,14 +127,22 @@ fn by_group<R: Reach>(
     }
     match left.numbers() {
         None => drop(Slot::copy(&mut runs[..total], &found)),
-        Some(numbers) => found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize].set(*run)),
+        Some(numbers) => {
+            found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize].set(*run))
+        }
     }
     Ok(())
 }
 
-/// The run of right rows of `key` whose times are from the first to the last of `ends`, not before the cursor's run.
+/// The run of right rows of `key` whose times are from the first to the last of `ends`, not before
+/// the cursor's run.
 #[inline]
-fn follow<R: Reach>(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, right: &Groups<'_>) -> Run {
+fn follow<R: Reach>(
+    cursor: &mut Cursor,
+    key: u32,
+    ends: Option<(i64, i64)>,
+    right: &Groups<'_>,
+) -> Run {
     let (start, end) = (right.starts[key as usize], right.starts[key as usize + 1]);
     if cursor.key != key {
         *cursor = Cursor { key, run: Run { start, end: start } };
@@ -135,7 +151,8 @@ fn follow<R: Reach>(cursor: &mut Cursor, key: u32, ends: Option<(i64, i64)>, rig
     let group = &right.ts()[..end as usize];
     if !R::RISING {
         let before = |place: u32| (place > start).then(|| group[place as usize - 1]);
-        if before(cursor.run.start).is_some_and(|ts| ts >= first) || before(cursor.run.end).is_some_and(|ts| ts > last)
+        if before(cursor.run.start).is_some_and(|ts| ts >= first)
+            || before(cursor.run.end).is_some_and(|ts| ts > last)
         {
             cursor.run = Run { start, end: start };
         }

@@ -7,7 +7,8 @@ use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
 impl Matches {
-    /// The matches that lists of pairs name, each pair once, by the numbers of their left and right rows.
+    /// The matches that lists of pairs name, each pair once, by the numbers of their left and right
+    /// rows.
     ///
     /// # Panics
     ///
@@ -44,7 +45,8 @@ impl Matches {
         let mut rows = rows.written();
         let parts = ranges(left_rows, driver.parts(left_rows, PART_ROWS));
         let start = |row: usize| runs.get(row).map_or(count as u32, |run| run.start);
-        let starts: Vec<u32> = parts.iter().map(|part| start(part.start)).chain([count as u32]).collect();
+        let starts: Vec<u32> =
+            parts.iter().map(|part| start(part.start)).chain([count as u32]).collect();
         let work: Vec<_> = split_buckets(&mut rows, &starts).into_iter().zip(parts).collect();
         driver.map(work, |(rows, part): (&mut [u32], std::ops::Range<usize>)| {
             let first = start(part.start);

@@ -1,11 +1,15 @@
 //! The matches of a join, and the rows of its result.
 //!
-//! A join finds, for every left row, a *run* of neighbours in an array of right rows. What follows is the same for all:
+//! A join finds, for every left row, a *run* of neighbours in an array of right rows. What follows
+//! is the same for all:
 //!
-//! 1. *Narrow* ([`Matches::narrow`]), when a band join has further columns: the runs are replaced by runs of what is left
-//!    of them. *Filter* ([`Matches::scan`], [`Matches::filter`]), when there is a predicate: likewise. Comparisons and bands are scanned for, the rest is evaluated on the pairs that they leave.
-//! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them can be listed by
-//!    itself. Threads take ranges of result rows, so a single left row with all matches occupies every thread.
+//! 1. *Narrow* ([`Matches::narrow`]), when a band join has further columns: the runs are replaced
+//!    by runs of what is left of them. *Filter* ([`Matches::scan`], [`Matches::filter`]), when
+//!    there is a predicate: likewise. Comparisons and bands are scanned for, the rest is evaluated
+//!    on the pairs that they leave.
+//! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them
+//!    can be listed by itself. Threads take ranges of result rows, so a single left row with all
+//!    matches occupies every thread.
 //!
 //! # Files
 //!
@@ -33,7 +37,8 @@ pub use narrow::Check;
 pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
 
-/// The most rows a side may have: row numbers are 32 bits, and the last is [`NO_ROW`](crate::rows::NO_ROW).
+/// The most rows a side may have: row numbers are 32 bits, and the last is
+/// [`NO_ROW`](crate::rows::NO_ROW).
 pub const MAX_ROWS: usize = u32::MAX as usize;
 
 /// The matches of one left row: a run of neighbours in [`Matches::rows`].
@@ -65,19 +70,29 @@ pub struct Matches {
     right_rows: usize,
 }
 
-/// A predicate over candidate pairs: given the left and the right row of each, says which of them stay.
+/// A predicate over candidate pairs: given the left and the right row of each, says which of them
+/// stay.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
-/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a cache, and such that
-/// a column of 8-byte values is below the size from which allocators go to the operating system.
+/// How many pairs a predicate is given at a time: enough to amortise its kernels, few enough for a
+/// cache, and such that a column of 8-byte values is below the size from which allocators go to the
+/// operating system.
 const CANDIDATES: usize = 1 << 13;
 
 impl Matches {
-    /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there is no `rows`.
-    /// `ascending` says whether the numbers of each run ascend.
-    pub(crate) fn new(runs: Pages<Run>, rows: Option<Pages<u32>>, ascending: bool, right_rows: usize) -> Self {
+    /// The matches of all left rows: a run of places in `rows` for each, or of right rows if there
+    /// is no `rows`. `ascending` says whether the numbers of each run ascend.
+    pub(crate) fn new(
+        runs: Pages<Run>,
+        rows: Option<Pages<u32>>,
+        ascending: bool,
+        right_rows: usize,
+    ) -> Self {
         let is_row = |row: &u32| (*row as usize) < right_rows;
-        debug_assert!(rows.as_ref().is_none_or(|rows| rows.iter().all(is_row)), "every place has a right row");
+        debug_assert!(
+            rows.as_ref().is_none_or(|rows| rows.iter().all(is_row)),
+            "every place has a right row"
+        );
         Matches { runs, first_left: 0, rows, ascending, right_rows }
     }
 
@@ -126,19 +141,21 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.len() as u64).sum()
     }
 
-    /// Whether the right rows of neighbouring left rows lie so far apart that a cache does not hold what is between them,
-    /// by a sample.
+    /// Whether the right rows of neighbouring left rows lie so far apart that a cache does not hold
+    /// what is between them, by a sample.
     pub fn is_scattered(&self) -> bool {
         const SAMPLES: usize = 16;
         const NEIGHBOURS: usize = 64;
-        /// Half a megabyte of values of 8 bytes: the columns of a few such ones fill a second-level cache.
+        /// Half a megabyte of values of 8 bytes: the columns of a few such ones fill a second-level
+        /// cache.
         const FAR: u32 = 1 << 16;
         let Some(rows) = &self.rows else { return false };
         let is_far = |sample: usize| {
             let start = self.runs.len() / SAMPLES * sample;
             let runs = self.runs[start..].iter().take(NEIGHBOURS).filter(|run| run.len() > 0);
             let ends = runs.flat_map(|run| [rows[run.start as usize], rows[run.end as usize - 1]]);
-            let (first, last) = ends.fold((u32::MAX, 0), |(first, last), row| (first.min(row), last.max(row)));
+            let (first, last) =
+                ends.fold((u32::MAX, 0), |(first, last), row| (first.min(row), last.max(row)));
             last.saturating_sub(first) >= FAR
         };
         (0..SAMPLES).filter(|&sample| is_far(sample)).count() > SAMPLES / 2
@@ -178,7 +195,13 @@ impl Matches {
             end = run.end;
         }
         let rows = rows.written();
-        Ok(Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows }))
+        Ok(Ok(Matches {
+            runs,
+            first_left,
+            rows: Some(rows),
+            ascending: true,
+            right_rows: self.right_rows,
+        }))
     }
 
     /// Adds the right rows that have a match to `matched`.

@@ -8,7 +8,8 @@ use tidegate_structures::memory::select::select_within;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// Candidates of a task: enough to amortise it, few enough that a stop is seen soon and threads finish together.
+/// Candidates of a task: enough to amortise it, few enough that a stop is seen soon and threads
+/// finish together.
 const TASK_CANDIDATES: usize = 1 << 16;
 
 /// A column whose values decide which candidates stay.
@@ -29,7 +30,12 @@ impl Check {
 
 impl Matches {
     /// The matches of the left rows of `page` that all `checks` leave, in row order.
-    pub fn narrow(&self, page: Range<usize>, checks: &[Check], driver: &Driver) -> Result<Matches, Stopped> {
+    pub fn narrow(
+        &self,
+        page: Range<usize>,
+        checks: &[Check],
+        driver: &Driver,
+    ) -> Result<Matches, Stopped> {
         let kept = driver.map_with(self.pieces(page.clone()), Vec::new, |places, task| {
             let mut lengths = Vec::with_capacity(task.len());
             let mut rows = Vec::new();
@@ -57,7 +63,13 @@ impl Matches {
         }
         let first_left = self.first_left + page.start as u32;
         let (runs, rows) = (runs.written(), rows.written());
-        Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows })
+        Ok(Matches {
+            runs,
+            first_left,
+            rows: Some(rows),
+            ascending: true,
+            right_rows: self.right_rows,
+        })
     }
 
     /// Adds the places of a left row's run that all checks leave.
@@ -66,7 +78,13 @@ impl Matches {
         let [first, others @ ..] = checks else { return places.extend(run.start..run.end) };
         let row = self.first_left as usize + left;
         let [low, high] = first.bounds[row];
-        select_within(&first.values[run.start as usize..run.end as usize], low, high, run.start, places);
+        select_within(
+            &first.values[run.start as usize..run.end as usize],
+            low,
+            high,
+            run.start,
+            places,
+        );
         for check in others {
             let [low, high] = check.bounds[row];
             places.retain(|&place| (low..=high).contains(&check.values[place as usize]));

@@ -17,7 +17,8 @@ const BLOCK: usize = 1 << 10;
 /// Runs up to this length are copied as if they had it, without a loop.
 pub(crate) const SHORT: usize = 8;
 
-/// How many runs ahead the rows of one are asked for: those of neighbouring left rows lie far apart.
+/// How many runs ahead the rows of one are asked for: those of neighbouring left rows lie far
+/// apart.
 const AHEAD: usize = 32;
 
 /// The rows of a result, in left row order and, for a left row, in right row order.
@@ -29,7 +30,8 @@ pub struct Output {
     left: Range<usize>,
     /// The number of result rows before each block of left rows, and the number of all.
     before: Vec<u64>,
-    /// Scratch of former calls: whoever lists next to another range finds a long run already sorted.
+    /// Scratch of former calls: whoever lists next to another range finds a long run already
+    /// sorted.
     scratch: Mutex<Vec<Pairs>>,
 }
 
@@ -74,7 +76,9 @@ impl Output {
         let parts = ranges(blocks, driver.parts(runs.len(), PART_ROWS));
         let counts = driver.map(parts, |part| {
             let blocks = runs[part.start * BLOCK..runs.len().min(part.end * BLOCK)].chunks(BLOCK);
-            blocks.map(|block| block.iter().map(|run| how.rows(run.len()) as u64).sum()).collect::<Vec<u64>>()
+            blocks
+                .map(|block| block.iter().map(|run| how.rows(run.len()) as u64).sum())
+                .collect::<Vec<u64>>()
         })?;
         let mut before = Vec::with_capacity(blocks + 1);
         let mut total = 0;
@@ -93,7 +97,10 @@ impl Output {
 
     /// The result rows, cut into ranges of `size` rows.
     pub fn cut(&self, size: usize) -> Vec<Range<u64>> {
-        (0..self.rows()).step_by(size).map(|start| start..self.rows().min(start + size as u64)).collect()
+        (0..self.rows())
+            .step_by(size)
+            .map(|start| start..self.rows().min(start + size as u64))
+            .collect()
     }
 
     /// About how many left rows, of those listed, come before that of a result row.
@@ -172,8 +179,13 @@ impl Output {
         let start = run.start as usize + skip;
         match rows {
             _ if run.len() == 0 => pairs.right[at] = NO_ROW,
-            None => pairs.right[at..at + count].iter_mut().zip(start as u32..).for_each(|(out, row)| *out = row),
-            Some(rows) if self.matches.ascending => copy(&mut pairs.right[at..], rows, start, count),
+            None => pairs.right[at..at + count]
+                .iter_mut()
+                .zip(start as u32..)
+                .for_each(|(out, row)| *out = row),
+            Some(rows) if self.matches.ascending => {
+                copy(&mut pairs.right[at..], rows, start, count)
+            }
             Some(rows) => {
                 let Pairs { right, sorted, .. } = pairs;
                 if sorted.as_ref().is_none_or(|(of, _)| *of != place) {
@@ -190,7 +202,8 @@ impl Output {
     }
 }
 
-/// Lists whole runs from `at` on, as long as they are short and fit; their number, and the place reached.
+/// Lists whole runs from `at` on, as long as they are short and fit; their number, and the place
+/// reached.
 ///
 /// This is where nearly all pairs of most joins are listed: no branch depends on a run's length.
 fn list_short_runs<const ASCENDING: bool>(
@@ -208,7 +221,9 @@ fn list_short_runs<const ASCENDING: bool>(
         }
         let start = run.start as usize;
         let whole = run.len() <= SHORT && at + run.len() <= pairs.len;
-        let (true, Some(from)) = (whole, rows.get(start..start + SHORT)) else { return (listed, at) };
+        let (true, Some(from)) = (whole, rows.get(start..start + SHORT)) else {
+            return (listed, at);
+        };
         left[at..at + SHORT].fill(row);
         right[at..at + SHORT].copy_from_slice(from);
         if !ASCENDING && run.len() > 1 {
@@ -221,7 +236,8 @@ fn list_short_runs<const ASCENDING: bool>(
 
 /// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
 ///
-/// Networks of comparisons, whose order no value decides. Most runs that are sorted have few numbers.
+/// Networks of comparisons, whose order no value decides. Most runs that are sorted have few
+/// numbers.
 #[inline(always)]
 pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
     const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
@@ -253,9 +269,16 @@ pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
 }
 
 #[inline(always)]
-fn sort_by<const COMPARISONS: usize>(network: &[(usize, usize); COMPARISONS], numbers: &mut [u32], count: usize) {
+fn sort_by<const COMPARISONS: usize>(
+    network: &[(usize, usize); COMPARISONS],
+    numbers: &mut [u32],
+    count: usize,
+) {
     let mut sorted: [u32; SHORT] = numbers.try_into().expect("as many numbers");
-    sorted.iter_mut().zip(0..).for_each(|(number, at)| *number |= if at < count { 0 } else { u32::MAX });
+    sorted
+        .iter_mut()
+        .zip(0..)
+        .for_each(|(number, at)| *number |= if at < count { 0 } else { u32::MAX });
     for &(a, b) in network {
         (sorted[a], sorted[b]) = (sorted[a].min(sorted[b]), sorted[a].max(sorted[b]));
     }
@@ -272,7 +295,8 @@ fn repeat(out: &mut [u32], value: u32, count: usize) {
     }
 }
 
-/// Copies `count` values of `from` to the start of `out`, and arbitrary ones to some places after them.
+/// Copies `count` values of `from` to the start of `out`, and arbitrary ones to some places after
+/// them.
 #[inline]
 fn copy(out: &mut [u32], from: &[u32], start: usize, count: usize) {
     if count <= SHORT && start + SHORT <= from.len() {

@@ -15,7 +15,8 @@ const TASK_PAIRS: u64 = 1 << 24;
 /// The most rows of a task, for the ranges of which there must be memory.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The same where rows are looked up, and pairs cost nothing unless a row has many candidates: these take 0.1 s to compare.
+/// The same where rows are looked up, and pairs cost nothing unless a row has many candidates:
+/// these take 0.1 s to compare.
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {
@@ -28,7 +29,12 @@ impl Matches {
     }
 
     /// The index of that window, where looking rows up takes less time than comparing all pairs.
-    pub fn index(&self, terms: &[Term], window: &Window, driver: &Driver) -> Result<Option<Index>, Stopped> {
+    pub fn index(
+        &self,
+        terms: &[Term],
+        window: &Window,
+        driver: &Driver,
+    ) -> Result<Option<Index>, Stopped> {
         let news = News { side: Side::Left, rows: self.runs.len(), is_growing: false };
         Index::choose(window, terms, news, |row| self.runs[row].start..self.runs[row].end, driver)
     }
@@ -37,8 +43,8 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.start..run.end).collect()
     }
 
-    /// The matches of the left rows of `page` that meet all terms, given the right rows as `window` and its index, if it
-    /// has one.
+    /// The matches of the left rows of `page` that meet all terms, given the right rows as `window`
+    /// and its index, if it has one.
     pub fn scan(
         &self,
         page: Range<usize>,
@@ -92,11 +98,21 @@ impl Matches {
         }
         let first_left = self.first_left + page.start as u32;
         let (runs, rows) = (runs.written(), rows.written());
-        Ok(Matches { runs, first_left, rows: Some(rows), ascending: true, right_rows: self.right_rows })
+        Ok(Matches {
+            runs,
+            first_left,
+            rows: Some(rows),
+            ascending: true,
+            right_rows: self.right_rows,
+        })
     }
 
     /// Cuts the rows of a page into tasks of so many pairs or rows.
-    fn tasks(&self, page: Range<usize>, (most_pairs, most_rows): (u64, usize)) -> Vec<Range<usize>> {
+    fn tasks(
+        &self,
+        page: Range<usize>,
+        (most_pairs, most_rows): (u64, usize),
+    ) -> Vec<Range<usize>> {
         let mut tasks = Vec::new();
         let (mut start, mut pairs) = (page.start, 0);
         for row in page.clone() {

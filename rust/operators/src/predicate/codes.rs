@@ -15,7 +15,8 @@ pub(super) enum Form {
     Words,
 }
 
-/// A column's codes. A larger number has no smaller code, so that a range of numbers is within a range of codes.
+/// A column's codes. A larger number has no smaller code, so that a range of numbers is within a
+/// range of codes.
 #[derive(Debug)]
 pub(super) struct Codes {
     pub(super) values: Values,
@@ -34,7 +35,12 @@ pub(super) enum Values {
 
 impl Codes {
     /// Codes of the rows of an operand in `order`.
-    pub(super) fn new(operand: &Operand, order: &dyn Fn(usize) -> usize, rows: usize, form: Form) -> Self {
+    pub(super) fn new(
+        operand: &Operand,
+        order: &dyn Fn(usize) -> usize,
+        rows: usize,
+        form: Form,
+    ) -> Self {
         let largest = match form {
             Form::Bitmaps => BUCKETS as u16 - 1,
             Form::Words => u16::MAX,
@@ -56,7 +62,8 @@ impl Codes {
         })
     }
 
-    /// Adds codes of rows of the operand. Numbers beyond those that the codes were made for have the first or last code.
+    /// Adds codes of rows of the operand. Numbers beyond those that the codes were made for have
+    /// the first or last code.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) {
         with_values!(&operand.numbers, values => {
             let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));

@@ -7,7 +7,8 @@ use super::Term;
 use super::numbers::{Number, Numbers, Operand, with_values};
 use crate::rows::Side;
 
-/// A column as ranks of its numbers above the smallest one. What compares with nothing is above every range.
+/// A column as ranks of its numbers above the smallest one. What compares with nothing is above
+/// every range.
 #[derive(Debug)]
 pub(super) struct Column {
     /// The number of the term it is of.
@@ -55,7 +56,8 @@ impl Column {
         let operand = term.operand(side);
         let (first, last) = operand.ends().unwrap_or((0, 0));
         // Where 32 bits or 64 have room, it is left on both sides for numbers of rows to come.
-        let room = if last - first < u64::from(u32::MAX) { u64::from(u32::MAX) - 1 } else { u64::MAX - 1 };
+        let room =
+            if last - first < u64::from(u32::MAX) { u64::from(u32::MAX) - 1 } else { u64::MAX - 1 };
         let base = first.saturating_sub(room.saturating_sub(last - first) / 2);
         let reach = last - base;
         let all_compare = || (0..rows).all(|nth| operand.compares(order(nth)));
@@ -131,8 +133,12 @@ impl Column {
     /// The ranks at some places.
     pub(super) fn ranks_at(&self, places: &[u32]) -> Ranks {
         match &self.ranks {
-            Ranks::U32(ranks) => Ranks::U32(places.iter().map(|&place| ranks[place as usize]).collect()),
-            Ranks::U64(ranks) => Ranks::U64(places.iter().map(|&place| ranks[place as usize]).collect()),
+            Ranks::U32(ranks) => {
+                Ranks::U32(places.iter().map(|&place| ranks[place as usize]).collect())
+            }
+            Ranks::U64(ranks) => {
+                Ranks::U64(places.iter().map(|&place| ranks[place as usize]).collect())
+            }
         }
     }
 

@@ -1,14 +1,16 @@
-//! A window's rows by value, so that those in the range of a new row are looked up instead of compared with it.
+//! A window's rows by value, so that those in the range of a new row are looked up instead of
+//! compared with it.
 //!
 //! ```text
 //!   places      0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
 //!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          each block is looked up, and places outside of the run dropped
 //! ```
 //!
-//! Runs of places are cut out of the order of time, ranges out of the order of values. So places are put into the order of
-//! their values block by block: a block of about the length of the runs has few candidates that are in no run, and a run
-//! touches few blocks. Candidates are neighbours: their places and their values in a second column are scanned. Where a
-//! row's range turns out to have too many of them, it is compared after all; and so are the places of a window that grows
+//! Runs of places are cut out of the order of time, ranges out of the order of values. So places
+//! are put into the order of their values block by block: a block of about the length of the runs
+//! has few candidates that are in no run, and a run touches few blocks. Candidates are neighbours:
+//! their places and their values in a second column are scanned. Where a row's range turns out to
+//! have too many of them, it is compared after all; and so are the places of a window that grows
 //! until they fill a block.
 
 use std::ops::Range;
@@ -23,8 +25,9 @@ use crate::driver::{Driver, Stopped};
 use crate::interval::{gallop, sort_groups};
 use crate::rows::Side;
 
-/// What it costs to look a range up in a block, to look at a candidate, and to put a place into order, in picoseconds as
-/// the window's own costs are: as measured on an Intel Xeon, on blocks of 2^16 places.
+/// What it costs to look a range up in a block, to look at a candidate, and to put a place into
+/// order, in picoseconds as the window's own costs are: as measured on an Intel Xeon, on blocks of
+/// 2^16 places.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
@@ -65,7 +68,8 @@ pub(crate) struct News {
 }
 
 impl Index {
-    /// The index of a window that makes finding rows cheapest, given the run of each; `None` where comparing is cheaper.
+    /// The index of a window that makes finding rows cheapest, given the run of each; `None` where
+    /// comparing is cheaper.
     ///
     /// It does not change what is found.
     pub(crate) fn choose(
@@ -81,13 +85,17 @@ impl Index {
         let step = news.rows.div_ceil(SAMPLE.0).max(1);
         let rows: Vec<usize> = (0..news.rows).step_by(step).collect();
         let ranges = Ranges::new(window, terms, news.side, rows.iter().copied());
-        let sampled: Vec<(f64, f64)> =
-            rows.iter().enumerate().map(|(nth, &row)| sample(window, &ranges, nth, &run(row))).collect();
+        let sampled: Vec<(f64, f64)> = rows
+            .iter()
+            .enumerate()
+            .map(|(nth, &row)| sample(window, &ranges, nth, &run(row)))
+            .collect();
         let pairs: f64 = sampled.iter().map(|(length, _)| length).sum();
         if pairs * (step as f64) < FEW_PAIRS {
             return Ok(None);
         }
-        // 1. A window that grows is put into order once more when it has doubled, while as many new rows come.
+        // 1. A window that grows is put into order once more when it has doubled, while as many new
+        //    rows come.
         let all = window.rows() as f64;
         let ordered = if news.is_growing { 2.0 * rows.len() as f64 } else { all / step as f64 };
         // 2. The cheapest size of a block.
@@ -98,7 +106,8 @@ impl Index {
                 let tail = if news.is_growing { length.min(block / 2.0) } else { 0.0 };
                 let lookups = (length / block).floor() + 2.0;
                 let candidates = part * (length + 2.0 * block).min(all);
-                let looked_up = lookups * LOOKUP_COST + candidates * CANDIDATE_COST + tail * each_pair;
+                let looked_up =
+                    lookups * LOOKUP_COST + candidates * CANDIDATE_COST + tail * each_pair;
                 looked_up.min(length * each_pair)
             };
             sampled.iter().map(row).sum()
@@ -130,8 +139,14 @@ impl Index {
         self.extend(window, upto, &driver).expect("nobody asks it to stop");
     }
 
-    /// Adds the places of the window before `upto`, where the last block may end early if no more come.
-    pub(super) fn extend(&mut self, window: &Window, upto: usize, driver: &Driver) -> Result<(), Stopped> {
+    /// Adds the places of the window before `upto`, where the last block may end early if no more
+    /// come.
+    pub(super) fn extend(
+        &mut self,
+        window: &Window,
+        upto: usize,
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
         let places = self.places.len()..upto;
         if places.is_empty() {
             return Ok(());
@@ -141,7 +156,12 @@ impl Index {
         self.places.extend(places.clone().map(|place| place as u32));
         let starts = (0..places.len()).step_by(1 << self.shift).chain([places.len()]);
         let starts: Vec<u32> = starts.map(|start| start as u32).collect();
-        sort_groups(&starts, &mut self.ranks[places.clone()], &mut self.places[places.clone()], driver)?;
+        sort_groups(
+            &starts,
+            &mut self.ranks[places.clone()],
+            &mut self.places[places.clone()],
+            driver,
+        )?;
         if let (Some(second), Some(column)) = (&mut self.second, window.columns().get(1)) {
             second.append(column.ranks_at(&self.places[places]));
         }
@@ -151,11 +171,20 @@ impl Index {
     /// Bytes held.
     pub(crate) fn memory(&self) -> usize {
         let of_second = self.second.as_ref().map_or(0, Ranks::memory);
-        self.ranks.capacity() * size_of::<i64>() + self.places.capacity() * size_of::<u32>() + of_second
+        self.ranks.capacity() * size_of::<i64>()
+            + self.places.capacity() * size_of::<u32>()
+            + of_second
     }
 
-    /// As [`Window::find`], of the window that the index is of; the number of places that were looked at.
-    pub(crate) fn find(&self, window: &Window, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) -> u64 {
+    /// As [`Window::find`], of the window that the index is of; the number of places that were
+    /// looked at.
+    pub(crate) fn find(
+        &self,
+        window: &Window,
+        ranges: &Ranges,
+        runs: &[Range<u32>],
+        found: &mut [Vec<u32>],
+    ) -> u64 {
         let mut compared = runs.to_vec();
         let mut stretches = Vec::new();
         let mut looked_at = 0;
@@ -187,7 +216,8 @@ impl Index {
         looked_at
     }
 
-    /// Adds the places of a stretch that are in the run and match the new row in the other columns, ascending.
+    /// Adds the places of a stretch that are in the run and match the new row in the other columns,
+    /// ascending.
     fn stay(
         &self,
         window: &Window,
@@ -203,7 +233,14 @@ impl Index {
         match &self.second {
             None => scan(places, &in_run, 0, &mut of_row),
             Some(Ranks::U32(second)) => {
-                scan_two(places, &second[stretch.clone()], &in_run, &[half(spans[1])], 0, &mut of_row);
+                scan_two(
+                    places,
+                    &second[stretch.clone()],
+                    &in_run,
+                    &[half(spans[1])],
+                    0,
+                    &mut of_row,
+                );
             }
             Some(Ranks::U64(second)) => {
                 scan_two(places, &second[stretch.clone()], &in_run, &[spans[1]], 0, &mut of_row);
@@ -233,5 +270,8 @@ fn sample(window: &Window, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f6
     let (column, span) = (&window.columns()[0], ranges.of(row)[0]);
     let places = run.clone().step_by(run.len().div_ceil(SAMPLE.1));
     let all = places.len() as f64;
-    (run.len() as f64, places.filter(|&place| column.within(place as usize, span)).count() as f64 / all)
+    (
+        run.len() as f64,
+        places.filter(|&place| column.within(place as usize, span)).count() as f64 / all,
+    )
 }

@@ -1,4 +1,5 @@
-//! Conditions between two rows that are tested for every pair: conjunctions of comparisons and bands between numbers.
+//! Conditions between two rows that are tested for every pair: conjunctions of comparisons and
+//! bands between numbers.
 //!
 //! ```text
 //!   new rows          for each: a range of the window's column that matches       window
@@ -6,16 +7,19 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number of the left row to one of the right row, such as `left.x <= right.a + 10`. Given a new row,
-//! it leaves a range of the window's numbers ([`relation`]). Numbers are kept as unsigned integers of the same order
-//! ([`numbers`]), so that whatever the types, one subtraction and one comparison test a pair ([`Window`]). Where that
-//! wins, the first two columns are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave few pairs to test
+//! A [`Term`] relates a number of the left row to one of the right row, such as `left.x <= right.a
+//! + 10`. Given a new row, it leaves a range of the window's numbers ([`relation`]). Numbers are
+//! kept as unsigned integers of the same order ([`numbers`]), so that whatever the types, one
+//! subtraction and one comparison test a pair ([`Window`]). Where that wins, the first two columns
+//! are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave few pairs to test
 //! exactly.
 //!
-//! Where few pairs pass and windows are long, not even that: rows are looked up by value ([`Index`]).
+//! Where few pairs pass and windows are long, not even that: rows are looked up by value
+//! ([`Index`]).
 //!
-//! The pairs tested are those of Kang, Naughton and Viglas' three-step procedure; kernels that compare several new rows
-//! with each part of the window are how Teubner and Mueller's handshake join reaches its rates on vector units.
+//! The pairs tested are those of Kang, Naughton and Viglas' three-step procedure; kernels that
+//! compare several new rows with each part of the window are how Teubner and Mueller's handshake
+//! join reaches its rates on vector units.
 //!
 //! # Files
 //!
@@ -50,7 +54,8 @@ use tidegate_structures::simd::scan::Span;
 use crate::rows::Side;
 use numbers::Number;
 
-/// The rank of a row's number, and the ranks of the other side's numbers that it matches; `None` if it matches nothing.
+/// The rank of a row's number, and the ranks of the other side's numbers that it matches; `None` if
+/// it matches nothing.
 pub(crate) type RankAndTakes = Option<(u64, Span<u64>)>;
 
 /// A condition between a number of the left row and one of the right row.
@@ -62,8 +67,9 @@ pub struct Term {
 }
 
 impl Term {
-    /// What must hold between a left number and a right number; `None` where a number could overflow, or a side has both
-    /// ends of 64 bits, so that no rank is left for rows without a number: the condition has to be computed pair by pair.
+    /// What must hold between a left number and a right number; `None` where a number could
+    /// overflow, or a side has both ends of 64 bits, so that no rank is left for rows without a
+    /// number: the condition has to be computed pair by pair.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
@@ -75,8 +81,8 @@ impl Term {
         Term { left, right, relation: self.relation.clone() }
     }
 
-    /// Adds rows behind those of each side; whether the condition can still be tested by ranks. If not, the term is of no
-    /// more use.
+    /// Adds rows behind those of each side; whether the condition can still be tested by ranks. If
+    /// not, the term is of no more use.
     ///
     /// # Panics
     ///
@@ -96,12 +102,15 @@ impl Term {
     }
 
     fn fits(&self) -> bool {
-        let has_room = |operand: &Operand| operand.ends().is_none_or(|(first, last)| last - first < u64::MAX);
+        let has_room =
+            |operand: &Operand| operand.ends().is_none_or(|(first, last)| last - first < u64::MAX);
         if !has_room(&self.left) || !has_room(&self.right) {
             return false;
         }
         match (self.left.ends(), self.right.ends()) {
-            (Some(left), Some(right)) => self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right)),
+            (Some(left), Some(right)) => {
+                self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right))
+            }
             _ => true,
         }
     }
@@ -129,7 +138,8 @@ impl Term {
 
     /// Whether the ranks of all numbers have 32 bits.
     pub fn is_narrow(&self) -> bool {
-        let narrow = |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::F32(_));
+        let narrow =
+            |operand: &Operand| matches!(operand.numbers, Numbers::I32(_) | Numbers::F32(_));
         narrow(&self.left) && narrow(&self.right)
     }
 

@@ -108,7 +108,8 @@ impl Operand {
     /// Bytes held.
     pub(crate) fn memory(&self) -> usize {
         let missing = self.missing.as_ref().map_or(0, Vec::capacity);
-        missing + with_values!(&self.numbers, values => values.capacity() * values.first().map_or(0, size_of_val))
+        missing
+            + with_values!(&self.numbers, values => values.capacity() * values.first().map_or(0, size_of_val))
     }
 
     /// Whether a row has no number. NaN is one, though it matches nothing either.
@@ -138,7 +139,8 @@ impl Operand {
     }
 }
 
-/// A type of numbers, each with a *rank*: an unsigned integer, larger for a larger number and equal for an equal one.
+/// A type of numbers, each with a *rank*: an unsigned integer, larger for a larger number and equal
+/// for an equal one.
 pub(super) trait Number: Copy {
     /// The rank of the smallest number.
     const FIRST: u64;

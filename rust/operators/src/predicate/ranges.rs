@@ -21,7 +21,12 @@ pub struct Ranges {
 
 impl Ranges {
     /// The ranges that rows of `side`, the one across from the window's, leave.
-    pub fn new(window: &Window, terms: &[Term], side: Side, rows: impl ExactSizeIterator<Item = usize>) -> Self {
+    pub fn new(
+        window: &Window,
+        terms: &[Term],
+        side: Side,
+        rows: impl ExactSizeIterator<Item = usize>,
+    ) -> Self {
         let coded = window.codes();
         let mut ranges = Ranges {
             terms: terms.len(),
@@ -37,7 +42,11 @@ impl Ranges {
                 let span = span.unwrap_or_default();
                 ranges.spans.push(span);
                 if let Some(code) = coded.get(nth) {
-                    ranges.codes.push(if empty { Span::default() } else { code.span(column, span) });
+                    ranges.codes.push(if empty {
+                        Span::default()
+                    } else {
+                        code.span(column, span)
+                    });
                 }
             }
             ranges.empty.push(empty);

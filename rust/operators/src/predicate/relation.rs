@@ -1,9 +1,11 @@
-//! What must hold between a number of the left row and one of the right row, and the range it leaves for either.
+//! What must hold between a number of the left row and one of the right row, and the range it
+//! leaves for either.
 //!
-//! Every constraint is monotone: with one number fixed, it holds from some number on, or up to some number. The first
-//! one is found by the very arithmetic that the expression stands for, in the order of ranks, near where exact arithmetic
-//! would have it. So rounding is what it is in the expression: `right.y - 0.1 <= left.y` in floats leaves for `right.y`
-//! not what is at most `left.y + 0.1`, but what passes the test.
+//! Every constraint is monotone: with one number fixed, it holds from some number on, or up to some
+//! number. The first one is found by the very arithmetic that the expression stands for, in the
+//! order of ranks, near where exact arithmetic would have it. So rounding is what it is in the
+//! expression: `right.y - 0.1 <= left.y` in floats leaves for `right.y` not what is at most `left.y
+//! + 0.1`, but what passes the test.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;
@@ -58,7 +60,8 @@ pub(super) trait Wide: Copy + PartialOrd {
 }
 
 impl Wide for i64 {
-    /// Saturated: exact for all rows of a join that [`Relation::fits`], and still monotone for numbers that no row has.
+    /// Saturated: exact for all rows of a join that [`Relation::fits`], and still monotone for
+    /// numbers that no row has.
     fn plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
@@ -115,8 +118,12 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
 /// About where the number of `side` begins or ceases to match.
 fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
     match (*constraint, side) {
-        (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => other.plus(left_plus).minus(right_plus),
-        (Constraint::Compare { left_plus, right_plus, .. }, Side::Left) => other.plus(right_plus).minus(left_plus),
+        (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => {
+            other.plus(left_plus).minus(right_plus)
+        }
+        (Constraint::Compare { left_plus, right_plus, .. }, Side::Left) => {
+            other.plus(right_plus).minus(left_plus)
+        }
         (Constraint::Difference { than, .. }, Side::Right) => other.minus(than),
         (Constraint::Difference { than, .. }, Side::Left) => other.plus(than),
     }
@@ -127,8 +134,9 @@ impl Constraint<i64> {
     fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
         match *self {
             Constraint::Compare { left_plus, right_plus, .. } => {
-                let adds =
-                    |ends: (i64, i64), plus: i64| [ends.0, ends.1].iter().all(|end| end.checked_add(plus).is_some());
+                let adds = |ends: (i64, i64), plus: i64| {
+                    [ends.0, ends.1].iter().all(|end| end.checked_add(plus).is_some())
+                };
                 adds(left, left_plus) && adds(right, right_plus)
             }
             // An absolute value must exist as well.
@@ -168,7 +176,9 @@ impl Relation {
     pub(super) fn is_band(&self) -> bool {
         fn bounds<W>(constraints: &[Constraint<W>], less: bool) -> bool {
             constraints.iter().any(|constraint| match constraint {
-                Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => order.is_less() == less,
+                Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
+                    order.is_less() == less
+                }
             })
         }
         match self {
@@ -177,7 +187,8 @@ impl Relation {
         }
     }
 
-    /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their ends.
+    /// Whether its arithmetic overflows for no numbers of these columns, given the ranks of their
+    /// ends.
     pub(super) fn fits(&self, left: (&Numbers, (u64, u64)), right: (&Numbers, (u64, u64))) -> bool {
         let whole = |numbers: &Numbers, rank: u64| match numbers {
             Numbers::I32(_) => i32::of_rank(rank).whole(),
@@ -187,15 +198,23 @@ impl Relation {
         match self {
             Relation::Float(_) => true,
             Relation::Whole(constraints) => {
-                let ends = |(numbers, (low, high)): (&Numbers, _)| (whole(numbers, low), whole(numbers, high));
+                let ends = |(numbers, (low, high)): (&Numbers, _)| {
+                    (whole(numbers, low), whole(numbers, high))
+                };
                 constraints.iter().all(|constraint| constraint.fits(ends(left), ends(right)))
             }
         }
     }
 
-    /// The first and the last rank of the numbers of `side` that match the number in a row of the other side; none where
-    /// there are no such numbers.
-    pub(super) fn range(&self, side: Side, like: &Numbers, others: &Numbers, row: usize) -> Option<(u64, u64)> {
+    /// The first and the last rank of the numbers of `side` that match the number in a row of the
+    /// other side; none where there are no such numbers.
+    pub(super) fn range(
+        &self,
+        side: Side,
+        like: &Numbers,
+        others: &Numbers,
+        row: usize,
+    ) -> Option<(u64, u64)> {
         match self {
             Relation::Whole(constraints) => {
                 let other = match others {
@@ -252,7 +271,8 @@ fn range<T: Number, W: Wide>(
     (low <= high).then_some((low, high))
 }
 
-/// The first number from `from` to `to` that holds, where all after it do; looked for around `near`.
+/// The first number from `from` to `to` that holds, where all after it do; looked for around
+/// `near`.
 fn first(from: u64, to: u64, near: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     // `below` does not hold, or is nothing; `above` holds, or is nothing.
     let (mut below, mut above) = (None, None);
@@ -293,20 +313,36 @@ mod tests {
     use proptest::prelude::*;
 
     fn order() -> impl Strategy<Value = Order> {
-        prop::sample::select(vec![Order::Less, Order::LessOrEqual, Order::Greater, Order::GreaterOrEqual])
+        prop::sample::select(vec![
+            Order::Less,
+            Order::LessOrEqual,
+            Order::Greater,
+            Order::GreaterOrEqual,
+        ])
     }
 
     fn constraint<W: Copy + std::fmt::Debug>(
         number: impl Strategy<Value = W> + Clone,
     ) -> impl Strategy<Value = Constraint<W>> {
-        (any::<bool>(), order(), number.clone(), number).prop_map(|(compare, order, a, b)| match compare {
-            true => Constraint::Compare { left_plus: a, order, right_plus: b },
-            false => Constraint::Difference { order, than: a },
+        (any::<bool>(), order(), number.clone(), number).prop_map(|(compare, order, a, b)| {
+            match compare {
+                true => Constraint::Compare { left_plus: a, order, right_plus: b },
+                false => Constraint::Difference { order, than: a },
+            }
         })
     }
 
     fn floats() -> impl Strategy<Value = f64> + Clone {
-        let odd = prop::sample::select(vec![0.0, -0.0, 0.1, 1e-300, 5e-324, -1e300, f64::INFINITY, f64::NEG_INFINITY]);
+        let odd = prop::sample::select(vec![
+            0.0,
+            -0.0,
+            0.1,
+            1e-300,
+            5e-324,
+            -1e300,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ]);
         prop_oneof![odd, -3.0..3.0, any::<f64>()]
     }
 

@@ -1,5 +1,6 @@
-//! Windows against a loop over all pairs. The loop computes each pair as an expression would, in the type of the
-//! relation; it cannot tell whether the search is fast, only whether it finds the right rows.
+//! Windows against a loop over all pairs. The loop computes each pair as an expression would, in
+//! the type of the relation; it cannot tell whether the search is fast, only whether it finds the
+//! right rows.
 
 use std::ops::Range;
 
@@ -14,7 +15,8 @@ const ROWS: usize = 150;
 
 /// A column whose numbers often meet those of others, and sometimes lie at the ends of their type.
 fn operand() -> impl Strategy<Value = Operand> {
-    let whole = prop_oneof![40 => -30_i64..30, 1 => any::<i64>(), 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
+    let whole =
+        prop_oneof![40 => -30_i64..30, 1 => any::<i64>(), 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
     let float = prop_oneof![40 => (-30_i64..30).prop_map(|n| n as f64 / 2.0), 1 => any::<f64>(), 1 => Just(f64::NAN)];
     let narrow = prop_oneof![60 => -30_i32..30, 1 => any::<i32>()];
     let numbers = prop_oneof![
@@ -22,20 +24,28 @@ fn operand() -> impl Strategy<Value = Operand> {
         prop::collection::vec(-30_i64..30, ROWS).prop_map(Numbers::I64),
         prop::collection::vec(whole, ROWS).prop_map(Numbers::I64),
         prop::collection::vec(float.clone(), ROWS).prop_map(Numbers::F64),
-        prop::collection::vec(float, ROWS).prop_map(|values| Numbers::F32(values.iter().map(|&v| v as f32).collect())),
+        prop::collection::vec(float, ROWS)
+            .prop_map(|values| Numbers::F32(values.iter().map(|&v| v as f32).collect())),
     ];
-    (numbers, prop::option::weighted(0.3, prop::collection::vec(0..ROWS, 0..20))).prop_map(|(numbers, missing)| {
-        let set = |rows: Vec<usize>| {
-            let mut set = vec![false; ROWS];
-            rows.into_iter().for_each(|row| set[row] = true);
-            set
-        };
-        Operand::new(numbers, missing.map(set))
-    })
+    (numbers, prop::option::weighted(0.3, prop::collection::vec(0..ROWS, 0..20))).prop_map(
+        |(numbers, missing)| {
+            let set = |rows: Vec<usize>| {
+                let mut set = vec![false; ROWS];
+                rows.into_iter().for_each(|row| set[row] = true);
+                set
+            };
+            Operand::new(numbers, missing.map(set))
+        },
+    )
 }
 
 fn constraint() -> impl Strategy<Value = (bool, Order, i32, i32)> {
-    let order = prop::sample::select(vec![Order::Less, Order::LessOrEqual, Order::Greater, Order::GreaterOrEqual]);
+    let order = prop::sample::select(vec![
+        Order::Less,
+        Order::LessOrEqual,
+        Order::Greater,
+        Order::GreaterOrEqual,
+    ]);
     (any::<bool>(), order, -20..20, -20..20)
 }
 
@@ -55,10 +65,13 @@ fn relation(left: &Operand, right: &Operand, constraints: &[(bool, Order, i32, i
 }
 
 fn term() -> impl Strategy<Value = Term> {
-    (operand(), operand(), prop::collection::vec(constraint(), 1..3)).prop_filter_map("no overflow", |(l, r, all)| {
-        let relation = relation(&l, &r, &all);
-        Term::new(l, r, relation)
-    })
+    (operand(), operand(), prop::collection::vec(constraint(), 1..3)).prop_filter_map(
+        "no overflow",
+        |(l, r, all)| {
+            let relation = relation(&l, &r, &all);
+            Term::new(l, r, relation)
+        },
+    )
 }
 
 /// Whether a pair matches a term, computed as it is written.
@@ -89,14 +102,18 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
         Relation::Whole(all) => all.iter().all(|one| {
             let (l, r) = (whole(&term.left, left), whole(&term.right, right));
             match *one {
-                Constraint::Compare { left_plus, order, right_plus } => compare(order, l + left_plus, r + right_plus),
+                Constraint::Compare { left_plus, order, right_plus } => {
+                    compare(order, l + left_plus, r + right_plus)
+                }
                 Constraint::Difference { order, than } => compare(order, l - r, than),
             }
         }),
         Relation::Float(all) => all.iter().all(|one| {
             let (l, r) = (float(&term.left, left), float(&term.right, right));
             match *one {
-                Constraint::Compare { left_plus, order, right_plus } => compare(order, l + left_plus, r + right_plus),
+                Constraint::Compare { left_plus, order, right_plus } => {
+                    compare(order, l + left_plus, r + right_plus)
+                }
                 Constraint::Difference { order, than } => compare(order, l - r, than),
             }
         }),
@@ -242,10 +259,12 @@ fn codes_are_used_where_they_leave_few_pairs() {
         }
         _ => unreachable!("whole numbers"),
     };
-    for (within, last, expected) in [(10, 0, "bitmaps"), (10, 3_000_000, "16-bit codes"), (4_000, 0, "32-bit numbers")]
+    for (within, last, expected) in
+        [(10, 0, "bitmaps"), (10, 3_000_000, "16-bit codes"), (4_000, 0, "32-bit numbers")]
     {
         let spread = |step| far(spread(step), last);
-        let terms = [band(spread(7919), spread(6007), within), band(spread(4813), spread(3571), within)];
+        let terms =
+            [band(spread(7919), spread(6007), within), band(spread(4813), spread(3571), within)];
         let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
         window.tune(&terms, Side::Right, None, 4096);
         assert_eq!(window.compared_by(), expected, "within {within}");
@@ -267,7 +286,9 @@ fn the_term_that_leaves_the_fewest_rows_is_compared_first() {
 #[test]
 fn rows_are_looked_up_where_windows_are_long_and_few_pairs_pass() {
     const ROWS: u32 = 1 << 15;
-    let values = |step: i64| Numbers::I64((0..i64::from(ROWS)).map(|row| row * step % i64::from(ROWS)).collect());
+    let values = |step: i64| {
+        Numbers::I64((0..i64::from(ROWS)).map(|row| row * step % i64::from(ROWS)).collect())
+    };
     let chosen = |within: i64, length: u32| {
         let terms = [band(values(7919), values(6007), within)];
         let mut window = Window::new(&terms, Side::Right, None, ROWS as usize).unwrap();

@@ -26,16 +26,17 @@ const PART_BYTES: usize = 32 << 10;
 /// New rows, and rows of the window for each, on which ways to search are tried.
 const SAMPLE: (usize, usize) = (64, 1 << 10);
 
-/// What a byte of the columns costs to compare, in picoseconds: 70 G pairs/s of two columns of one byte, on an Intel Xeon
-/// with AVX-512. And what a row of a bitmap does: 120 G pairs/s of two columns, on an AMD EPYC with AVX2.
+/// What a byte of the columns costs to compare, in picoseconds: 70 G pairs/s of two columns of one
+/// byte, on an Intel Xeon with AVX-512. And what a row of a bitmap does: 120 G pairs/s of two
+/// columns, on an AMD EPYC with AVX2.
 const BYTE_COST: f64 = 7.0;
 const BITMAP_COST: f64 = 4.0;
 
 /// Rows below which a window has no bitmaps: those of a block take memory for so many.
 const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
 
-/// What it costs to look at a tile again in which a pair is left, and at one of bitmaps; with their pairs. And to test a pair
-/// exactly that its codes have left.
+/// What it costs to look at a tile again in which a pair is left, and at one of bitmaps; with their
+/// pairs. And to test a pair exactly that its codes have left.
 const LOOK: (f64, f64) = (40_000.0, 64.0);
 const LOOK_IN_BITMAPS: (f64, f64) = (10_000.0, 512.0);
 const TEST_COST: f64 = 2_000.0;
@@ -51,8 +52,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The rows of `side` as a window, in the order of `order` or their own. `None` where a column uses every value of 64
-    /// bits and has rows without one, which no range could tell apart.
+    /// The rows of `side` as a window, in the order of `order` or their own. `None` where a column
+    /// uses every value of 64 bits and has rows without one, which no range could tell apart.
     pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let column = |(number, term)| Column::new(number, term, side, &at, rows);
@@ -60,8 +61,8 @@ impl Window {
         Some(Window { rows, columns, codes: Vec::new() })
     }
 
-    /// Adds rows, by their places among the numbers of the terms. If it returns false the window is of no more use, and has
-    /// to be made anew.
+    /// Adds rows, by their places among the numbers of the terms. If it returns false the window is
+    /// of no more use, and has to be made anew.
     pub fn append(&mut self, terms: &[Term], side: Side, rows: &[u32]) -> bool {
         self.rows += rows.len();
         for (codes, column) in self.codes.iter_mut().zip(&self.columns) {
@@ -100,7 +101,10 @@ impl Window {
 
     /// What pairs are compared by, for people: bitmaps, or codes or numbers and their bits.
     pub fn compared_by(&self) -> &'static str {
-        match (self.codes.first().map(|codes| &codes.values), self.columns.first().map(Column::bytes)) {
+        match (
+            self.codes.first().map(|codes| &codes.values),
+            self.columns.first().map(Column::bytes),
+        ) {
             (Some(Values::Bitmaps(_)), _) => "bitmaps",
             (Some(Values::Words(_)), _) => "16-bit codes",
             (None, Some(4)) => "32-bit numbers",
@@ -109,8 +113,8 @@ impl Window {
         }
     }
 
-    /// Chooses the order of the columns, and whether to search by codes, on a sample of new rows of the side across, of
-    /// which there are `new_rows`.
+    /// Chooses the order of the columns, and whether to search by codes, on a sample of new rows of
+    /// the side across, of which there are `new_rows`.
     ///
     /// It does not change what is found.
     pub fn tune(&mut self, terms: &[Term], side: Side, order: Option<&[u32]>, new_rows: usize) {
@@ -128,8 +132,10 @@ impl Window {
             true => (0..news).flat_map(places).map(row).collect(),
             false => (0..self.rows).map(row).collect(),
         };
-        let run = |nth: usize| if is_long { nth * of_window..(nth + 1) * of_window } else { places(nth) };
-        let mut sample = Window::new(terms, side, Some(&rows), rows.len()).expect("some of the rows of a window");
+        let run =
+            |nth: usize| if is_long { nth * of_window..(nth + 1) * of_window } else { places(nth) };
+        let mut sample = Window::new(terms, side, Some(&rows), rows.len())
+            .expect("some of the rows of a window");
         // 1. The columns that leave the fewest rows first.
         let ranges = Ranges::new(&sample, terms, side.other(), (0..news).map(new_row));
         let left = |column: usize| -> usize {
@@ -140,7 +146,8 @@ impl Window {
             };
             (0..news).map(of_row).sum()
         };
-        let mut by_left: Vec<_> = (0..self.columns.len()).map(|column| (left(column), column)).collect();
+        let mut by_left: Vec<_> =
+            (0..self.columns.len()).map(|column| (left(column), column)).collect();
         by_left.sort_unstable();
         let nth = |column: &Column| by_left.iter().position(|(_, at)| *at == column.term);
         // Columns are in the order of terms until here.
@@ -170,10 +177,18 @@ impl Window {
         self.codes = self.coded(terms, side, order, least.1);
     }
 
-    fn coded(&self, terms: &[Term], side: Side, order: Option<&[u32]>, form: Option<Form>) -> Vec<Codes> {
+    fn coded(
+        &self,
+        terms: &[Term],
+        side: Side,
+        order: Option<&[u32]>,
+        form: Option<Form>,
+    ) -> Vec<Codes> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let codes = |form| {
-            let of = |column: &Column| Codes::new(terms[column.term].operand(side), &at, self.rows, form);
+            let of = |column: &Column| {
+                Codes::new(terms[column.term].operand(side), &at, self.rows, form)
+            };
             self.columns.iter().take(2).map(of).collect()
         };
         form.map_or_else(Vec::new, codes)
@@ -183,7 +198,8 @@ impl Window {
     pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
         for first in (0..runs.len()).step_by(GROUP) {
             let group = first..runs.len().min(first + GROUP);
-            let rows: Vec<usize> = group.filter(|&row| !runs[row].is_empty() && !ranges.is_empty(row)).collect();
+            let rows: Vec<usize> =
+                group.filter(|&row| !runs[row].is_empty() && !ranges.is_empty(row)).collect();
             let start = rows.iter().map(|&row| runs[row].start).min().unwrap_or(0);
             let end = rows.iter().map(|&row| runs[row].end).max().unwrap_or(0);
             let pairs: u64 = rows.iter().map(|&row| runs[row].len() as u64).sum();
@@ -205,14 +221,17 @@ impl Window {
         found: &mut [Vec<u32>],
     ) {
         let part_rows = self.part_rows() as u32;
-        for start in (places.start - places.start % part_rows..places.end).step_by(part_rows as usize) {
+        for start in
+            (places.start - places.start % part_rows..places.end).step_by(part_rows as usize)
+        {
             let end = places.end.min(start.saturating_add(part_rows));
             let in_part = |row: usize| {
                 let start = runs[row].start.max(start);
                 start..runs[row].end.min(end).max(start)
             };
             if self.has_bitmaps() {
-                rows.chunks(AHEAD).for_each(|rows| self.find_by_bitmaps(ranges, rows, in_part, found));
+                rows.chunks(AHEAD)
+                    .for_each(|rows| self.find_by_bitmaps(ranges, rows, in_part, found));
                 continue;
             }
             let mut chunks = rows.chunks_exact(TOGETHER);
@@ -222,15 +241,24 @@ impl Window {
                 let first = of_each.iter().map(|run| run.start).max().unwrap_or(start);
                 let last = of_each.iter().map(|run| run.end).min().unwrap_or(start);
                 if first >= last {
-                    four.into_iter().zip(of_each).for_each(|(row, run)| self.find_in(ranges, [row], run, found));
+                    four.into_iter()
+                        .zip(of_each)
+                        .for_each(|(row, run)| self.find_in(ranges, [row], run, found));
                     continue;
                 }
                 // What is not in all four runs lies at their ends.
-                four.iter().zip(&of_each).for_each(|(&row, run)| self.find_in(ranges, [row], run.start..first, found));
+                four.iter()
+                    .zip(&of_each)
+                    .for_each(|(&row, run)| self.find_in(ranges, [row], run.start..first, found));
                 self.find_in(ranges, four, first..last, found);
-                four.iter().zip(&of_each).for_each(|(&row, run)| self.find_in(ranges, [row], last..run.end, found));
+                four.iter()
+                    .zip(&of_each)
+                    .for_each(|(&row, run)| self.find_in(ranges, [row], last..run.end, found));
             }
-            chunks.remainder().iter().for_each(|&row| self.find_in(ranges, [row], in_part(row), found));
+            chunks
+                .remainder()
+                .iter()
+                .for_each(|&row| self.find_in(ranges, [row], in_part(row), found));
         }
     }
 
@@ -253,7 +281,13 @@ impl Window {
     }
 
     /// Searches one run of places for some rows.
-    fn find_in<const N: usize>(&self, ranges: &Ranges, rows: [usize; N], run: Range<u32>, found: &mut [Vec<u32>]) {
+    fn find_in<const N: usize>(
+        &self,
+        ranges: &Ranges,
+        rows: [usize; N],
+        run: Range<u32>,
+        found: &mut [Vec<u32>],
+    ) {
         if run.is_empty() {
             return;
         }
@@ -271,8 +305,15 @@ impl Window {
         if self.codes.is_empty() { 2 } else { 0 }
     }
 
-    /// Leaves of the places from number `before` on those in range in all columns but the first ones.
-    pub(super) fn test_rest(&self, tested: usize, spans: &[Span<u64>], before: usize, places: &mut Vec<u32>) {
+    /// Leaves of the places from number `before` on those in range in all columns but the first
+    /// ones.
+    pub(super) fn test_rest(
+        &self,
+        tested: usize,
+        spans: &[Span<u64>],
+        before: usize,
+        places: &mut Vec<u32>,
+    ) {
         if tested >= self.columns.len() {
             return;
         }
@@ -281,7 +322,9 @@ impl Window {
         for at in before..places.len() {
             let place = places[at];
             places[kept] = place;
-            kept += usize::from(rest.clone().all(|(column, span)| column.within(place as usize, *span)));
+            kept += usize::from(
+                rest.clone().all(|(column, span)| column.within(place as usize, *span)),
+            );
         }
         places.truncate(kept);
     }
@@ -317,7 +360,9 @@ impl Window {
             *before = places[0].len();
             self.candidates(ranges, [row], run.start as usize..run.end as usize, &mut places);
             [found[row]] = places;
-            found[row][*before..].iter().for_each(|&place| self.columns[0].prefetch(place as usize));
+            found[row][*before..]
+                .iter()
+                .for_each(|&place| self.columns[0].prefetch(place as usize));
         }
         // 2. Which of them match.
         for (&row, before) in rows.iter().zip(before) {
@@ -340,14 +385,19 @@ impl Window {
             [one] => match &one.values {
                 Values::Bitmaps(bitmaps) => {
                     let spans = code(0).map(buckets);
-                    spans.into_iter().zip(found).for_each(|(span, found)| bitmaps.scan(span, run.clone(), found));
+                    spans
+                        .into_iter()
+                        .zip(found)
+                        .for_each(|(span, found)| bitmaps.scan(span, run.clone(), found));
                 }
                 Values::Words(values) => scan(&values[run], &code(0), base, found),
             },
             [one, two, ..] => match (&one.values, &two.values) {
                 (Values::Bitmaps(a), Values::Bitmaps(b)) => {
                     let spans = code(0).map(buckets).into_iter().zip(code(1).map(buckets));
-                    spans.zip(found).for_each(|((of_a, of_b), found)| a.scan_two(b, [of_a, of_b], run.clone(), found));
+                    spans.zip(found).for_each(|((of_a, of_b), found)| {
+                        a.scan_two(b, [of_a, of_b], run.clone(), found)
+                    });
                 }
                 (Values::Words(a), Values::Words(b)) => {
                     scan_two(&a[run.clone()], &b[run], &code(0), &code(1), base, found);
@@ -357,7 +407,13 @@ impl Window {
         }
     }
 
-    fn exact<const N: usize>(&self, ranges: &Ranges, rows: [usize; N], run: Range<usize>, found: &mut [Vec<u32>; N]) {
+    fn exact<const N: usize>(
+        &self,
+        ranges: &Ranges,
+        rows: [usize; N],
+        run: Range<usize>,
+        found: &mut [Vec<u32>; N],
+    ) {
         let base = run.start as u32;
         let span = |column: usize| rows.map(|row| ranges.of(row)[column]);
         match &self.columns[..] {
@@ -368,7 +424,14 @@ impl Window {
             },
             [one, two, ..] => match (&one.ranks, &two.ranks) {
                 (Ranks::U32(a), Ranks::U32(b)) => {
-                    scan_two(&a[run.clone()], &b[run], &span(0).map(half), &span(1).map(half), base, found);
+                    scan_two(
+                        &a[run.clone()],
+                        &b[run],
+                        &span(0).map(half),
+                        &span(1).map(half),
+                        base,
+                        found,
+                    );
                 }
                 (Ranks::U32(a), Ranks::U64(b)) => {
                     scan_two(&a[run.clone()], &b[run], &span(0).map(half), &span(1), base, found);
@@ -376,7 +439,9 @@ impl Window {
                 (Ranks::U64(a), Ranks::U32(b)) => {
                     scan_two(&b[run.clone()], &a[run], &span(1).map(half), &span(0), base, found);
                 }
-                (Ranks::U64(a), Ranks::U64(b)) => scan_two(&a[run.clone()], &b[run], &span(0), &span(1), base, found),
+                (Ranks::U64(a), Ranks::U64(b)) => {
+                    scan_two(&a[run.clone()], &b[run], &span(0), &span(1), base, found)
+                }
             },
         }
     }

@@ -13,9 +13,11 @@ pub enum Closed {
     Neither,
 }
 
-/// The times of right rows that match a left row, relative to its time; an end that is `None` has no bound.
+/// The times of right rows that match a left row, relative to its time; an end that is `None` has
+/// no bound.
 ///
-/// Arithmetic is exact: an end that leaves the range of 64 bits admits all rows or none, as the numbers say.
+/// Arithmetic is exact: an end that leaves the range of 64 bits admits all rows or none, as the
+/// numbers say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The lower end.
@@ -26,8 +28,8 @@ pub struct Interval {
     pub closed: Closed,
 }
 
-/// Says which right rows a left row matches, as the first and the last of their times. Times may be other values, too:
-/// integers in the order of what they stand for.
+/// Says which right rows a left row matches, as the first and the last of their times. Times may be
+/// other values, too: integers in the order of what they stand for.
 pub(crate) trait Reach: Sync {
     /// Whether neither end falls while left rows of a key come in time order.
     const RISING: bool = true;
@@ -35,9 +37,9 @@ pub(crate) trait Reach: Sync {
     /// The ends for the left row with this number and time, or `None` when it matches nothing.
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
 
-    /// Two distances: a right row is too early for a left row if it is no more than the first one after it, and not too
-    /// late if it is no more than the second one after it. `None` when that does not hold, in 64 bits, for all left times
-    /// from `first` to `last`.
+    /// Two distances: a right row is too early for a left row if it is no more than the first one
+    /// after it, and not too late if it is no more than the second one after it. `None` when that
+    /// does not hold, in 64 bits, for all left times from `first` to `last`.
     fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
         None
     }
@@ -58,7 +60,9 @@ impl Reach for Interval {
             Closed::Both | Closed::Right => self.upper?,
             Closed::Left | Closed::Neither => self.upper?.checked_sub(1)?,
         };
-        let adds_up = |distance: i64| first.checked_add(distance).is_some() && last.checked_add(distance).is_some();
+        let adds_up = |distance: i64| {
+            first.checked_add(distance).is_some() && last.checked_add(distance).is_some()
+        };
         (early <= late && adds_up(early) && adds_up(late)).then_some((early, late))
     }
 }
@@ -110,7 +114,8 @@ mod tests {
                     for closed in [Closed::Both, Closed::Left, Closed::Right, Closed::Neither] {
                         let found = Interval { lower, upper, closed }.at(ts);
                         for r in edges {
-                            let [lower, upper] = [lower, upper].map(|end| end.map(|end| ts as i128 + end as i128));
+                            let [lower, upper] =
+                                [lower, upper].map(|end| end.map(|end| ts as i128 + end as i128));
                             let above = lower.is_none_or(|lower| match closed {
                                 Closed::Both | Closed::Left => lower <= r as i128,
                                 _ => lower < r as i128,
@@ -119,8 +124,13 @@ mod tests {
                                 Closed::Both | Closed::Right => r as i128 <= upper,
                                 _ => (r as i128) < upper,
                             });
-                            let inside = found.is_some_and(|(first, last)| (first..=last).contains(&r));
-                            assert_eq!(inside, above && below, "{ts} {lower:?} {upper:?} {closed:?} {r}");
+                            let inside =
+                                found.is_some_and(|(first, last)| (first..=last).contains(&r));
+                            assert_eq!(
+                                inside,
+                                above && below,
+                                "{ts} {lower:?} {upper:?} {closed:?} {r}"
+                            );
                         }
                     }
                 }

@@ -7,7 +7,8 @@ use super::{Closed, Interval, Side};
 pub(crate) struct Reach {
     /// For a row of each side, the least and the greatest `ts` of the other side less its own.
     offsets: [(i128, i128); 2],
-    /// The least ones again, where they fit 64 bits: saturating addition is then exact where it matters.
+    /// The least ones again, where they fit 64 bits: saturating addition is then exact where it
+    /// matters.
     short: [Option<i64>; 2],
 }
 
@@ -26,7 +27,8 @@ impl Reach {
         Reach { offsets: [(low, high), (-high, -low)], short }
     }
 
-    /// The first time of the other side that matches a row of `side` at `ts`, or the last time there is.
+    /// The first time of the other side that matches a row of `side` at `ts`, or the last time
+    /// there is.
     #[inline]
     pub(crate) fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {
@@ -36,7 +38,8 @@ impl Reach {
         first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// The last time of the other side that matches a row of `side` at `ts`; `None` if no time matches.
+    /// The last time of the other side that matches a row of `side` at `ts`; `None` if no time
+    /// matches.
     #[inline]
     pub(crate) fn last(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
@@ -45,8 +48,8 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
-    /// The first time of the other side that is behind what matches a row of `side` at `ts`, where that is not after
-    /// `ts`; the first time there is if no time matches.
+    /// The first time of the other side that is behind what matches a row of `side` at `ts`, where
+    /// that is not after `ts`; the first time there is if no time matches.
     #[inline]
     pub(crate) fn end(&self, side: Side, ts: i64) -> i64 {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
@@ -65,7 +68,8 @@ impl Reach {
         self.offsets[side as usize].1 >= 0
     }
 
-    /// The time after which no row can match a row of `side` at `ts` that came before; `None` for never.
+    /// The time after which no row can match a row of `side` at `ts` that came before; `None` for
+    /// never.
     #[inline]
     pub(crate) fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
@@ -88,12 +92,19 @@ mod tests {
                     let reach = Reach::new(&interval);
                     for l in edges {
                         for r in edges {
-                            let expected = interval.at(l).is_some_and(|(first, last)| (first..=last).contains(&r));
+                            let expected = interval
+                                .at(l)
+                                .is_some_and(|(first, last)| (first..=last).contains(&r));
                             for (side, ts, other) in [(Side::Left, l, r), (Side::Right, r, l)] {
                                 let last = reach.last(side, ts).is_some_and(|last| other <= last);
-                                assert_eq!(last && reach.first(side, ts) <= other, expected, "{interval:?} {l} {r}");
+                                assert_eq!(
+                                    last && reach.first(side, ts) <= other,
+                                    expected,
+                                    "{interval:?} {l} {r}"
+                                );
                             }
-                            let stored = reach.is_stored(Side::Left) && reach.last_matchable(Side::Left, l) >= Some(r);
+                            let stored = reach.is_stored(Side::Left)
+                                && reach.last_matchable(Side::Left, l) >= Some(r);
                             let never = reach.last_matchable(Side::Left, l).is_none();
                             assert!(!expected || r < l || stored || never, "{interval:?} {l} {r}");
                         }

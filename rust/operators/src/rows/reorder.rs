@@ -53,7 +53,8 @@ pub struct Reorder<P> {
     watermark: i64,
     /// Pushes with rows not released, by number, which rises.
     pending: BTreeMap<u64, Pending<P>>,
-    /// The next row's time of each of them, so that a release looks at those only of which it has rows.
+    /// The next row's time of each of them, so that a release looks at those only of which it has
+    /// rows.
     next: BinaryHeap<Reverse<(i64, u64)>>,
     pushes: u64,
     rows: usize,
@@ -87,7 +88,10 @@ impl<P: Timed> Pending<P> {
         let ts = self.payload.ts();
         match &self.order {
             None => self.released + ts[self.released..].partition_point(|&ts| ts <= watermark),
-            Some(order) => self.released + order[self.released..].partition_point(|&row| ts[row as usize] <= watermark),
+            Some(order) => {
+                self.released
+                    + order[self.released..].partition_point(|&row| ts[row as usize] <= watermark)
+            }
         }
     }
 }
@@ -102,7 +106,8 @@ impl<P: Timed> Reorder<P> {
     /// For a source that has come to `watermark`, with rows in time order that were not released.
     pub fn restore(lateness: i64, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
-        rows.into_iter().for_each(|payload| reorder.hold(Pending { payload, order: None, released: 0 }));
+        rows.into_iter()
+            .for_each(|payload| reorder.hold(Pending { payload, order: None, released: 0 }));
         reorder
     }
 
@@ -211,9 +216,11 @@ impl<P: Timed> Reorder<P> {
         Some(released)
     }
 
-    /// Rows of several pushes in one order. Rows of one time stay in the order in which they were pushed.
+    /// Rows of several pushes in one order. Rows of one time stay in the order in which they were
+    /// pushed.
     fn merge(&self, found: &[(u64, Range<usize>)]) -> Released<P> {
-        let mut rows: Vec<(i64, (u32, u32))> = memory::vec(found.iter().map(|(_, rows)| rows.len()).sum());
+        let mut rows: Vec<(i64, (u32, u32))> =
+            memory::vec(found.iter().map(|(_, rows)| rows.len()).sum());
         for (payload, (at, taken)) in found.iter().enumerate() {
             let pending = &self.pending[at];
             let ts = pending.payload.ts();
@@ -225,7 +232,11 @@ impl<P: Timed> Reorder<P> {
         // Stable, and fast on what it gets here: a few sorted runs.
         rows.sort_by_key(|&(ts, _)| ts);
         let (ts, places) = rows.into_iter().unzip();
-        Released::Rows { ts, payloads: found.iter().map(|(at, _)| self.pending[at].payload.clone()).collect(), places }
+        Released::Rows {
+            ts,
+            payloads: found.iter().map(|(at, _)| self.pending[at].payload.clone()).collect(),
+            places,
+        }
     }
 }
 
@@ -275,7 +286,9 @@ mod tests {
         let mut reorder = Reorder::new(10);
         reorder.push(vec![5, 3]);
         reorder.push(vec![3, 5]);
-        let Some(Released::Rows { places, .. }) = reorder.release_all() else { panic!("rows of two pushes") };
+        let Some(Released::Rows { places, .. }) = reorder.release_all() else {
+            panic!("rows of two pushes")
+        };
         assert_eq!(places, [(0, 1), (1, 0), (0, 0), (1, 1)]);
     }
 
@@ -313,7 +326,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is released and what is late do not depend on the cuts, and are what a loop says row by row.
+        /// What is released and what is late do not depend on the cuts, and are what a loop says
+        /// row by row.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

@@ -25,8 +25,9 @@ pub(crate) trait Matched {
     /// Notes that the row at `place` has a match; whether that is its first.
     fn set_matched(&mut self, place: u32) -> bool;
 
-    /// The oldest row that was not settled and has had no match, if no row at `now` or later can match it: the time
-    /// after which it comes out, its own time, and its place. `None` for `now` stands for the end of time.
+    /// The oldest row that was not settled and has had no match, if no row at `now` or later can
+    /// match it: the time after which it comes out, its own time, and its place. `None` for `now`
+    /// stands for the end of time.
     fn unmatched(&mut self, reach: &Self::Reach, now: Option<i64>) -> Option<(i64, i64, u32)>;
 
     /// Goes past the row that [`unmatched`](Self::unmatched) gave.
@@ -36,7 +37,12 @@ pub(crate) trait Matched {
 impl Results {
     /// Adds the pairs of a row with others of the other side.
     #[inline]
-    pub(crate) fn pair(&mut self, side: Side, place: u32, others: impl ExactSizeIterator<Item = u32>) {
+    pub(crate) fn pair(
+        &mut self,
+        side: Side,
+        place: u32,
+        others: impl ExactSizeIterator<Item = u32>,
+    ) {
         let (own, other) = match side {
             Side::Left => (&mut self.left, &mut self.right),
             Side::Right => (&mut self.right, &mut self.left),
@@ -62,13 +68,22 @@ impl Results {
     }
 
     /// Adds what becomes of the matches of a row, and marks them.
-    pub(crate) fn add(&mut self, kept: &mut [impl Matched; 2], how: How, side: Side, place: u32, matches: &[u32]) {
+    pub(crate) fn add(
+        &mut self,
+        kept: &mut [impl Matched; 2],
+        how: How,
+        side: Side,
+        place: u32,
+        matches: &[u32],
+    ) {
         let [left, right] = kept;
         let (later, earlier) = if side == Side::Left { (left, right) } else { (right, left) };
         match (how, side) {
             // Several threads may have matches of the row.
             (How::Semi, Side::Left) => self.left.extend(later.set_matched(place).then_some(place)),
-            (How::Semi, Side::Right) => self.left.extend(matches.iter().filter(|&&left| earlier.set_matched(left))),
+            (How::Semi, Side::Right) => {
+                self.left.extend(matches.iter().filter(|&&left| earlier.set_matched(left)))
+            }
             _ => {
                 if later.is_outer() {
                     later.set_matched(place);
@@ -85,8 +100,8 @@ impl Results {
         }
     }
 
-    /// Adds the rows that have had no match and can have none from `now` on, by the time after which they come out, then
-    /// in merged order; `None` stands for the end of time.
+    /// Adds the rows that have had no match and can have none from `now` on, by the time after
+    /// which they come out, then in merged order; `None` stands for the end of time.
     pub(crate) fn add_unmatched<K: Matched>(
         &mut self,
         kept: &mut [K; 2],
@@ -102,7 +117,9 @@ impl Results {
             let (side, (.., place)) = match (left, right) {
                 (None, None) => return,
                 // Left sources are first in merged order.
-                (Some(left), Some(right)) if (right.0, right.1) < (left.0, left.1) => (Side::Right, right),
+                (Some(left), Some(right)) if (right.0, right.1) < (left.0, left.1) => {
+                    (Side::Right, right)
+                }
                 (Some(left), _) => (Side::Left, left),
                 (None, Some(right)) => (Side::Right, right),
             };

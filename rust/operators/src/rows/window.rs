@@ -3,8 +3,8 @@
 /// How long the rows of each side stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// For a time, in the unit of the rows' times: a row matches later ones of up to its own `ts` plus this.
-    /// [`u64::MAX`] stands for ever.
+    /// For a time, in the unit of the rows' times: a row matches later ones of up to its own `ts`
+    /// plus this. [`u64::MAX`] stands for ever.
     Time {
         /// The time of left rows.
         left: u64,

@@ -1,16 +1,17 @@
-//! Matches by count windows: the earlier row is one of the last so many rows of its stream before the later row.
+//! Matches by count windows: the earlier row is one of the last so many rows of its stream before
+//! the later row.
 //!
-//! Rows of both sides have one merged order: by time, left before right at equal times, then by row. A left row's matches
-//! are neighbours among the right rows in that order: at most `right` rows before it, and those after it which come
-//! before `left` more left rows have.
+//! Rows of both sides have one merged order: by time, left before right at equal times, then by
+//! row. A left row's matches are neighbours among the right rows in that order: at most `right`
+//! rows before it, and those after it which come before `left` more left rows have.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
 //!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those until 2 more l have come
 //! ```
 //!
-//! With places in that order instead of times, this is an interval join whose ends are given for each left row. The work
-//! is that of the sort and a merge, and memory 8 bytes a row.
+//! With places in that order instead of times, this is an interval join whose ends are given for
+//! each left row. The work is that of the sort and a merge, and memory 8 bytes a row.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -30,7 +31,8 @@ pub struct Counts {
     pub right: usize,
 }
 
-/// For each left row the first right row, in time order, that it matches, and the one after the last.
+/// For each left row the first right row, in time order, that it matches, and the one after the
+/// last.
 #[derive(Debug)]
 pub struct Ends(Pages<[u32; 2]>);
 
@@ -49,12 +51,18 @@ impl Reach for Ends {
     }
 }
 
-/// What each left row meets, by places of right rows in time order, and the place of each right row.
+/// What each left row meets, by places of right rows in time order, and the place of each right
+/// row.
 ///
 /// # Panics
 ///
 /// When a side has [`MAX_ROWS`] rows or more.
-pub fn meetings(left: &[i64], right: &[i64], counts: Counts, driver: &Driver) -> Result<(Ends, Pages<i64>), Stopped> {
+pub fn meetings(
+    left: &[i64],
+    right: &[i64],
+    counts: Counts,
+    driver: &Driver,
+) -> Result<(Ends, Pages<i64>), Stopped> {
     assert!(left.len() < MAX_ROWS && right.len() < MAX_ROWS, "row numbers fit in 32 bits");
     let (left_order, right_order) = (time_order(left, driver)?, time_order(right, driver)?);
     let ends = ends(left, right, left_order.as_deref(), right_order.as_deref(), counts);
@@ -91,7 +99,13 @@ pub fn count_window_join(
 }
 
 /// Merges the sides and finds the ends of each left row's matches.
-fn ends(left: &[i64], right: &[i64], left_order: Option<&[u32]>, right_order: Option<&[u32]>, counts: Counts) -> Ends {
+fn ends(
+    left: &[i64],
+    right: &[i64],
+    left_order: Option<&[u32]>,
+    right_order: Option<&[u32]>,
+    counts: Counts,
+) -> Ends {
     let row = |order: Option<&[u32]>, nth: usize| order.map_or(nth, |order| order[nth] as usize);
     // 1. How many right rows come before each left row, in time order.
     let mut before = memory::vec(left.len());
@@ -124,8 +138,8 @@ mod tests {
     use crate::matches::Output;
     use crate::rows::How;
 
-    /// Kang's three-step procedure: for each row in merged order, look through the other side's window, let its oldest row
-    /// go if it is full, and add the row to its own side's window.
+    /// Kang's three-step procedure: for each row in merged order, look through the other side's
+    /// window, let its oldest row go if it is full, and add the row to its own side's window.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

@@ -29,8 +29,15 @@ impl Extent {
         }
     }
 
-    /// For each row of an epoch, the places of the other side's rows that are in its window when the row comes.
-    pub(crate) fn windows(&self, logs: &[Log; 2], ts: &[i64], sides: &[Side], places: &[u32]) -> Vec<Range<u32>> {
+    /// For each row of an epoch, the places of the other side's rows that are in its window when
+    /// the row comes.
+    pub(crate) fn windows(
+        &self,
+        logs: &[Log; 2],
+        ts: &[i64],
+        sides: &[Side],
+        places: &[u32],
+    ) -> Vec<Range<u32>> {
         // The rows that have come of each side: those before the epoch, and more with each row.
         let came = |side: Side| {
             let of_epoch = sides.iter().filter(|&&other| other == side).count();
@@ -46,7 +53,8 @@ impl Extent {
                 Extent::Time(reach) => {
                     let first = reach.first(side, ts);
                     // It only rises while rows come in merged order.
-                    *start += logs[other].ts()[*start as usize..end as usize].partition_point(|&ts| ts < first) as u32;
+                    *start += logs[other].ts()[*start as usize..end as usize]
+                        .partition_point(|&ts| ts < first) as u32;
                 }
                 Extent::Rows(counts) => {
                     *start = u64::from(end).saturating_sub(counts[other]) as u32;
@@ -57,7 +65,8 @@ impl Extent {
         ts.iter().zip(sides).zip(places).map(window).collect()
     }
 
-    /// The last time at which a row of the other side may match a row of `log`; `None` if that is never or not yet known.
+    /// The last time at which a row of the other side may match a row of `log`; `None` if that is
+    /// never or not yet known.
     pub(crate) fn last_matchable(&self, log: &Log, place: usize) -> Option<i64> {
         match self {
             Extent::Time(reach) => reach.last_matchable(log.side(), *log.ts().get(place)?),
@@ -74,7 +83,9 @@ impl Extent {
         match (self, now) {
             (Extent::Time(reach), _) => log.purge(reach, now),
             (Extent::Rows(_), None) => log.purge_before(u64::MAX),
-            (Extent::Rows(counts), Some(_)) => log.purge_before(log.end().saturating_sub(counts[side as usize])),
+            (Extent::Rows(counts), Some(_)) => {
+                log.purge_before(log.end().saturating_sub(counts[side as usize]))
+            }
         }
     }
 }

@@ -3,13 +3,14 @@
 use super::Extent;
 use crate::rows::{Matched, Reach, Side, drop_front};
 
-/// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
-/// oldest row still here, and a row's *place* its distance from that.
+/// Rows by number. The number of a row counts the rows of its side from the first ever;
+/// [`Log::first`] is that of the oldest row still here, and a row's *place* its distance from that.
 #[derive(Debug)]
 pub(crate) struct Log {
     side: Side,
     first: u64,
-    /// How many of the values below stand for rows that have been let go of. They are moved out when they are many.
+    /// How many of the values below stand for rows that have been let go of. They are moved out
+    /// when they are many.
     gone: usize,
     ts: Vec<i64>,
     /// For rows that come out without a match, or once: whether they have had one.
@@ -52,7 +53,8 @@ impl Log {
         &self.ts[self.gone..]
     }
 
-    /// Takes in rows that were kept before, with which of them have had a match, and how many have been settled.
+    /// Takes in rows that were kept before, with which of them have had a match, and how many have
+    /// been settled.
     pub(crate) fn restore(&mut self, ts: &[i64], matched: &[bool], settled: usize) {
         assert!(self.len() == 0, "a log without rows takes in rows");
         self.ts.extend_from_slice(ts);
@@ -79,7 +81,11 @@ impl Log {
 
     /// Drops rows that no row at `now` or later can match.
     pub(crate) fn purge(&mut self, reach: &Reach, now: Option<i64>) {
-        let over = |ts: &i64| now.is_none_or(|now| reach.last_matchable(self.side, *ts).is_some_and(|last| last < now));
+        let over = |ts: &i64| {
+            now.is_none_or(|now| {
+                reach.last_matchable(self.side, *ts).is_some_and(|last| last < now)
+            })
+        };
         let rows = self.ts().partition_point(over);
         self.drop_first(rows);
     }
@@ -131,7 +137,11 @@ impl Matched for Log {
                 return None;
             }
             if self.matched.as_ref().is_some_and(|matched| !matched[self.gone + self.settled]) {
-                return Some((last.unwrap_or(i64::MAX), self.ts()[self.settled], self.settled as u32));
+                return Some((
+                    last.unwrap_or(i64::MAX),
+                    self.ts()[self.settled],
+                    self.settled as u32,
+                ));
             }
             self.settled += 1;
         }

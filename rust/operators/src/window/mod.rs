@@ -1,5 +1,6 @@
-//! What all joins of sliding windows share: the bounds of windows, the log of rows and their matches, and the rows that
-//! leave without a match. Each algorithm compares the rows in its own way.
+//! What all joins of sliding windows share: the bounds of windows, the log of rows and their
+//! matches, and the rows that leave without a match. Each algorithm compares the rows in its own
+//! way.
 //!
 //! # Files
 //!
@@ -42,19 +43,25 @@ pub struct Kept<'a> {
 
 /// A join of rows that come in epochs, in merged order, each with numbers that are compared.
 ///
-/// The rows of a side are numbered from 0, from the first ever. Results name a row by its *place*, its distance from the
-/// oldest row of its side that is kept.
+/// The rows of a side are numbered from 0, from the first ever. Results name a row by its *place*,
+/// its distance from the oldest row of its side that is kept.
 pub trait SlidingJoin: Debug + Send + Sync {
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
-    /// for each term the numbers of both sides' rows.
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// the side of each, and for each term the numbers of both sides' rows.
     ///
-    /// Returns whether all terms can be scanned for. If not, they are forgotten, for good: from now on every pair in the
-    /// windows is found, for the filter to compare.
+    /// Returns whether all terms can be scanned for. If not, they are forgotten, for good: from now
+    /// on every pair in the windows is found, for the filter to compare.
     ///
     /// # Panics
     ///
-    /// When the results of the former epoch have not all been taken, or there are no numbers for a term.
-    fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool;
+    /// When the results of the former epoch have not all been taken, or there are no numbers for a
+    /// term.
+    fn begin(
+        &mut self,
+        ts: Vec<i64>,
+        sides: Vec<Side>,
+        numbers: Option<&[(Operand, Operand)]>,
+    ) -> bool;
 
     /// The rows of the epoch.
     fn epoch_rows(&self) -> usize;
@@ -63,26 +70,31 @@ pub trait SlidingJoin: Debug + Send + Sync {
     fn is_done(&self) -> bool;
 
     /// Finds the results of more rows of the epoch.
-    fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>>;
+    fn advance<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Results, Failed<E>>;
 
     /// Whether results of former epochs may be left to give, which come with later ones.
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// Begins an epoch without rows, at whose end all results have been given. No rows may follow unless there is a
-    /// [`refill`](Self::refill).
+    /// Begins an epoch without rows, at whose end all results have been given. No rows may follow
+    /// unless there is a [`refill`](Self::refill).
     fn flush(&mut self) {}
 
-    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the numbers of the rows that are kept.
+    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the numbers of the
+    /// rows that are kept.
     fn refill(&mut self, _numbers: Option<&[(Operand, Operand)]>) {}
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
-    /// The epoch is done.
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
+    /// the end of time. The epoch is done.
     fn unmatched(&mut self, now: Option<i64>) -> Results;
 
-    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has; `None` stands for the
-    /// end of time. Places are counted anew from here on.
+    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
+    /// `None` stands for the end of time. Places are counted anew from here on.
     fn purge(&mut self, now: Option<i64>);
 
     /// The number of the oldest row of a side that is kept.
@@ -91,8 +103,8 @@ pub trait SlidingJoin: Debug + Send + Sync {
     /// Rows of a side that are kept.
     fn rows(&self, side: Side) -> usize;
 
-    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
-    /// settled whether they come out without one.
+    /// Which kept rows of a side have had a match, by place, where that matters; and of how many
+    /// from the first on it is settled whether they come out without one.
     fn matched(&self, side: Side) -> (&[bool], usize);
 
     /// Pairs that each thread's part of the join has compared.
@@ -102,8 +114,8 @@ pub trait SlidingJoin: Debug + Send + Sync {
     fn memory(&self) -> usize;
 
     /// Takes in the rows that a join of the same query has kept: for each side their times, what
-    /// [`matched`](Self::matched) said of them, and for each term their numbers. As for [`begin`](Self::begin), returns
-    /// whether all terms can be scanned for.
+    /// [`matched`](Self::matched) said of them, and for each term their numbers. As for
+    /// [`begin`](Self::begin), returns whether all terms can be scanned for.
     ///
     /// # Panics
     ///

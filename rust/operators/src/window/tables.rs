@@ -29,8 +29,9 @@ impl Sorted<'_> {
     }
 }
 
-/// The pairs that an inner join without rows finds among the rows of two tables, in any order, given their times, and
-/// what it scans for with the numbers of all rows. `filter` is given rows of the tables.
+/// The pairs that an inner join without rows finds among the rows of two tables, in any order,
+/// given their times, and what it scans for with the numbers of all rows. `filter` is given rows of
+/// the tables.
 ///
 /// `check` is told how many pairs there are so far, and may refuse more.
 pub fn pairs<E: Send>(
@@ -41,7 +42,8 @@ pub fn pairs<E: Send>(
     check: impl Fn(u64) -> Result<(), E>,
     driver: &Driver,
 ) -> Result<Results, Failed<E>> {
-    let sorted = |ts| Ok(Sorted { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 });
+    let sorted =
+        |ts| Ok(Sorted { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 });
     let mut sides: [Sorted<'_>; 2] = [sorted(left)?, sorted(right)?];
     let mut pairs = Results::default();
     loop {
@@ -64,7 +66,10 @@ pub fn pairs<E: Send>(
         let last = ts.last().copied();
         if last.is_some() {
             let numbers = |term: &Term| -> (Operand, Operand) {
-                (term.operand(Side::Left).rows_at(&rows[0]), term.operand(Side::Right).rows_at(&rows[1]))
+                (
+                    term.operand(Side::Left).rows_at(&rows[0]),
+                    term.operand(Side::Right).rows_at(&rows[1]),
+                )
             };
             let numbers: Vec<_> = terms.iter().map(numbers).collect();
             let scanned = join.begin(ts, of_sides, Some(&numbers));

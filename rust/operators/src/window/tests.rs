@@ -1,5 +1,5 @@
-//! The joins against Kang's three-step procedure, row by row. All algorithms and threads give the same results; whether the
-//! work is shared well is measured elsewhere, but for its balance.
+//! The joins against Kang's three-step procedure, row by row. All algorithms and threads give the
+//! same results; whether the work is shared well is measured elsewhere, but for its balance.
 
 use std::convert::Infallible;
 
@@ -30,10 +30,12 @@ fn filtered(left: u64, right: u64) -> bool {
     !(left + right).is_multiple_of(3)
 }
 
-/// The results of rows in merged order, by the three-step procedure, and rows that leave unmatched at their places.
+/// The results of rows in merged order, by the three-step procedure, and rows that leave unmatched
+/// at their places.
 fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> Vec<Found> {
     let (mut kept, mut counts): ([Vec<InWindow>; 2], _) = ([Vec::new(), Vec::new()], [0_u64; 2]);
-    // Rows that have left a window of rows, with the time and side of the one that took their place: theirs is after it.
+    // Rows that have left a window of rows, with the time and side of the one that took their
+    // place: theirs is after it.
     let mut left_at: Vec<(i64, Side, InWindow)> = Vec::new();
     let mut results: Vec<Found> = Vec::new();
     // How long a row stays, in its unit, and a row that leaves.
@@ -42,7 +44,9 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
         Windows::Rows(left, right) => [left as i64, right as i64][side as usize],
     };
     let leave = |side: Side, row: InWindow, results: &mut Vec<Found>| match side {
-        Side::Left if !row.3 && (how.keeps_left() || how == How::Anti) => results.push((Some(row.0), None)),
+        Side::Left if !row.3 && (how.keeps_left() || how == How::Anti) => {
+            results.push((Some(row.0), None))
+        }
         Side::Right if !row.3 && how.keeps_right() => results.push((None, Some(row.0))),
         _ => {}
     };
@@ -52,9 +56,17 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
             Windows::Time(..) => loop {
                 let head = |side: Side| {
                     let row = kept[side as usize].first()?;
-                    (row.1 + stays(side) < ts).then_some((row.1 + stays(side), row.1, side as usize))
+                    (row.1 + stays(side) < ts).then_some((
+                        row.1 + stays(side),
+                        row.1,
+                        side as usize,
+                    ))
                 };
-                let Some((.., first)) = [Side::Left, Side::Right].into_iter().filter_map(head).min() else { break };
+                let Some((.., first)) =
+                    [Side::Left, Side::Right].into_iter().filter_map(head).min()
+                else {
+                    break;
+                };
                 let row = kept[first].remove(0);
                 leave([Side::Left, Side::Right][first], row, &mut results);
             },
@@ -72,7 +84,8 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
         counts[side as usize] += 1;
         let mut matched = false;
         for other in &mut kept[side.other() as usize] {
-            let (left, right) = if side == Side::Left { (number, other.0) } else { (other.0, number) };
+            let (left, right) =
+                if side == Side::Left { (number, other.0) } else { (other.0, number) };
             if (value - other.2).abs() > NEAR || with_filter && !filtered(left, right) {
                 continue;
             }
@@ -95,7 +108,9 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
     };
     loop {
         let head = |side: Side| kept[side as usize].first().map(|row| end(side, row));
-        let Some((.., first)) = [Side::Left, Side::Right].into_iter().filter_map(head).min() else { break };
+        let Some((.., first)) = [Side::Left, Side::Right].into_iter().filter_map(head).min() else {
+            break;
+        };
         let row = kept[first].remove(0);
         leave([Side::Left, Side::Right][first], row, &mut results);
     }
@@ -154,16 +169,21 @@ impl Case {
         let Case { windows, how, threads, .. } = *self;
         let terms = || vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))];
         match self.algorithm {
-            Algorithm::ScaleJoin(algorithm) => {
-                self.run_with(rows, cuts, || ScaleJoin::new(windows, how, algorithm, threads, true, terms()))
-            }
-            Algorithm::Handshake(algorithm) => {
-                self.run_with(rows, cuts, || SlidingHandshake::<u64>::new(windows, how, algorithm, threads, terms()))
-            }
+            Algorithm::ScaleJoin(algorithm) => self.run_with(rows, cuts, || {
+                ScaleJoin::new(windows, how, algorithm, threads, true, terms())
+            }),
+            Algorithm::Handshake(algorithm) => self.run_with(rows, cuts, || {
+                SlidingHandshake::<u64>::new(windows, how, algorithm, threads, terms())
+            }),
         }
     }
 
-    fn run_with<J: SlidingJoin>(&self, rows: &[Row], cuts: &[usize], made: impl Fn() -> J) -> (Vec<Found>, Vec<u64>) {
+    fn run_with<J: SlidingJoin>(
+        &self,
+        rows: &[Row],
+        cuts: &[usize],
+        made: impl Fn() -> J,
+    ) -> (Vec<Found>, Vec<u64>) {
         let driver = Driver::new(self.threads, Stop::default());
         let mut join = made();
         let mut results = Vec::new();
@@ -181,12 +201,17 @@ impl Case {
             scanned = join.begin(ts, sides, scanned.then_some(&of_epoch[..]));
             // A join whose terms were forgotten leaves all comparisons to the filter.
             let value = |side: Side, number: u64| {
-                rows.iter().filter(|row| row.1 == side).nth(number as usize).expect("a row of that number").2
+                rows.iter()
+                    .filter(|row| row.1 == side)
+                    .nth(number as usize)
+                    .expect("a row of that number")
+                    .2
             };
             let keeps = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, Infallible> {
                 let verdict = |(&left, &right): (&u32, &u32)| {
                     let (left, right) = (base[0] + u64::from(left), base[1] + u64::from(right));
-                    let close = scanned || (value(Side::Left, left) - value(Side::Right, right)).abs() <= NEAR;
+                    let close = scanned
+                        || (value(Side::Left, left) - value(Side::Right, right)).abs() <= NEAR;
                     close && (!self.with_filter || filtered(left, right))
                 };
                 Ok(left.iter().zip(right).map(verdict).collect())
@@ -216,10 +241,14 @@ impl Case {
             if moves {
                 let kept_rows = |side: Side| -> Vec<Row> {
                     let of_side = rows[..start].iter().filter(|row| row.1 == side);
-                    of_side.skip((base[side as usize] + join.first(side)) as usize).copied().collect()
+                    of_side
+                        .skip((base[side as usize] + join.first(side)) as usize)
+                        .copied()
+                        .collect()
                 };
                 let (left, right) = (kept_rows(Side::Left), kept_rows(Side::Right));
-                let ts = [&left, &right].map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>());
+                let ts =
+                    [&left, &right].map(|rows| rows.iter().map(|row| row.0).collect::<Vec<_>>());
                 let of_kept = numbers(&[left, right].concat());
                 if flushes && nth % 2 == 0 {
                     join.refill(scanned.then_some(&of_kept[..]));
@@ -241,16 +270,26 @@ impl Case {
         let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
         results.extend(named(&join.unmatched(None), firsts));
         join.purge(None);
-        assert_eq!((join.rows(Side::Left), join.rows(Side::Right)), (0, 0), "nothing is kept at the end");
+        assert_eq!(
+            (join.rows(Side::Left), join.rows(Side::Right)),
+            (0, 0),
+            "nothing is kept at the end"
+        );
         (results, join.comparisons())
     }
 }
 
 /// Results by the numbers of their rows.
 fn named(results: &Results, firsts: [u64; 2]) -> Vec<Found> {
-    let number = |side: usize, place: u32| (place != NO_ROW).then(|| firsts[side] + u64::from(place));
+    let number =
+        |side: usize, place: u32| (place != NO_ROW).then(|| firsts[side] + u64::from(place));
     let right = |at: usize| results.right.get(at).copied().unwrap_or(NO_ROW);
-    results.left.iter().enumerate().map(|(at, &left)| (number(0, left), number(1, right(at)))).collect()
+    results
+        .left
+        .iter()
+        .enumerate()
+        .map(|(at, &left)| (number(0, left), number(1, right(at))))
+        .collect()
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
@@ -300,10 +339,12 @@ fn shares_have_equal_work() {
     // Rows of the sides take turns that have a common measure with the threads.
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
-    for algorithm in [scale::Algorithm::Cell, scale::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin) {
+    for algorithm in [scale::Algorithm::Cell, scale::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin)
+    {
         let windows = Windows::Time(1000, 1000);
         let (how, moves, with_filter) = (How::Inner, false, false);
-        let case = Case { windows, how, algorithm, threads: 4, with_filter, moves, fails_at: usize::MAX };
+        let case =
+            Case { windows, how, algorithm, threads: 4, with_filter, moves, fails_at: usize::MAX };
         let (_, comparisons) = case.run(&rows, &[500, 3000]);
         let (least, most) = (comparisons.iter().min().unwrap(), comparisons.iter().max().unwrap());
         assert!(most - least <= most / 50, "{comparisons:?}");
@@ -315,22 +356,36 @@ fn looking_rows_up_finds_what_comparing_does() {
     let side = |n: i64| if n % 5 < 2 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..1500).map(|n| (n, side(n), n * 7919 % 997)).collect();
     // Of the last rows, or of all whose numbers no longer fit from a row on.
-    for (windows, fails_at) in
-        [(Windows::Time(600, 400), usize::MAX), (Windows::Rows(250, 350), usize::MAX), (Windows::Rows(250, 350), 900)]
-    {
+    for (windows, fails_at) in [
+        (Windows::Time(600, 400), usize::MAX),
+        (Windows::Rows(250, 350), usize::MAX),
+        (Windows::Rows(250, 350), 900),
+    ] {
         for how in [How::Inner, How::Full, How::Semi, How::Anti] {
             for (threads, moves) in [(1, false), (3, true)] {
                 let run = |algorithm| {
                     let algorithm = Algorithm::ScaleJoin(algorithm);
-                    let case = Case { windows, how, algorithm, threads, with_filter: false, moves, fails_at };
+                    let case = Case {
+                        windows,
+                        how,
+                        algorithm,
+                        threads,
+                        with_filter: false,
+                        moves,
+                        fails_at,
+                    };
                     case.run(&rows, &(1..40).map(|nth| nth * 37).collect::<Vec<_>>())
                 };
                 let (wanted, compared) = run(scale::Algorithm::ScaleJoin);
                 let (found, looked_at) = run(scale::Algorithm::Indexed);
                 assert_eq!(found, wanted, "{windows:?} {how:?} {threads}");
                 // Of a join that goes on in another, only the last one's pairs are counted.
-                let (compared, looked_at) = (compared.iter().sum::<u64>(), looked_at.iter().sum::<u64>());
-                assert!(moves || fails_at < 1500 || looked_at < compared * 3 / 4, "{looked_at} of {compared}");
+                let (compared, looked_at) =
+                    (compared.iter().sum::<u64>(), looked_at.iter().sum::<u64>());
+                assert!(
+                    moves || fails_at < 1500 || looked_at < compared * 3 / 4,
+                    "{looked_at} of {compared}"
+                );
             }
         }
     }

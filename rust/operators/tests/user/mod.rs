@@ -80,7 +80,9 @@ impl UserFunction for Spread {
 
     fn combine(earlier: Option<(i64, i64)>, later: Option<(i64, i64)>) -> Option<(i64, i64)> {
         match (earlier, later) {
-            (Some((low, high)), Some((other, another))) => Some((low.min(other), high.max(another))),
+            (Some((low, high)), Some((other, another))) => {
+                Some((low.min(other), high.max(another)))
+            }
             (one, other) => one.or(other),
         }
     }

@@ -91,8 +91,8 @@ impl PartialOrd for Key {
 }
 
 impl Ord for Key {
-    /// As one number of 128 bits: keys are compared at every step of a search, and a branch on equal
-    /// times is one too many.
+    /// As one number of 128 bits: keys are compared at every step of a search, and a branch on
+    /// equal times is one too many.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let number = |key: &Key| i128::from(key.ts) << 64 | i128::from(key.id.0);
@@ -119,7 +119,14 @@ mod tests {
     #[test]
     fn keys_sort_by_time_then_source_then_position() {
         let key = |ts, source, position| Key { ts, id: RowId::new(source, position) };
-        let sorted = [key(-1, 9, 9), key(0, 0, 0), key(0, 0, 1), key(0, 1, 0), key(0, u16::MAX, 0), key(1, 0, 0)];
+        let sorted = [
+            key(-1, 9, 9),
+            key(0, 0, 0),
+            key(0, 0, 1),
+            key(0, 1, 0),
+            key(0, u16::MAX, 0),
+            key(1, 0, 0),
+        ];
         assert!(sorted.is_sorted_by(|a, b| a < b));
         assert!(sorted.iter().all(|key| Key::FIRST < *key && *key < Key::LAST));
         assert_eq!(RowId::last_of(3).plus(0).source(), 3);

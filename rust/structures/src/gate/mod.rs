@@ -1,4 +1,5 @@
-//! A gate merges sorted sources into one stream, and hands out a row once no source can come before it.
+//! A gate merges sorted sources into one stream, and hands out a row once no source can come before
+//! it.
 //!
 //! ```text
 //! source 0 ── 3 ── 7 ── 9 ─┐                          ready ┊ not yet
@@ -6,26 +7,29 @@
 //! source 1 ── 4 ── 8 ──────┘                                ┊
 //! ```
 //!
-//! Row 8 is ready although it is source 1's last: source 0 has moved past it, and source 1's next row
-//! cannot sort before it. Row 9 is not: source 1 may still bring another 8, or a 9 after this one.
+//! Row 8 is ready although it is source 1's last: source 0 has moved past it, and source 1's next
+//! row cannot sort before it. Row 9 is not: source 1 may still bring another 8, or a 9 after this
+//! one.
 //!
 //! Two gates keep the same contract, row by row the same stream:
 //!
 //! - [`BlockGate`]: sorted column runs in, blocks of rows out; what operators on batches use.
-//! - [`ScaleGate`](crate::papers::row_gate::ScaleGate): rows one at a time, as published; lowest latency.
+//! - [`ScaleGate`](crate::papers::row_gate::ScaleGate): rows one at a time, as published; lowest
+//!   latency.
 //!
 //! # Trade-offs
 //!
-//! - **A silent source holds everything back**: until it pushes, says `advance`, or is closed. A gate
-//!   never looks at a clock.
+//! - **A silent source holds everything back**: until it pushes, says `advance`, or is closed. A
+//!   gate never looks at a clock.
 //! - **A silent reader holds memory**: rows are kept for the slowest reader. A gate with a memory
 //!   limit refuses rows instead, and says so to the source.
 //! - **Polling**: a reader is told "not yet" and comes again; waiting is the caller's business.
 //!
 //! # When to use something else
 //!
-//! Tables that are there as a whole are sorted or merged faster than any stream. Sources whose order
-//! does not matter need a channel. Rows that arrive out of order are sorted before they get here.
+//! Tables that are there as a whole are sorted or merged faster than any stream. Sources whose
+//! order does not matter need a channel. Rows that arrive out of order are sorted before they get
+//! here.
 #![doc = include_str!("README.md")]
 
 mod block;
@@ -96,10 +100,16 @@ impl<R> fmt::Display for Rejected<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Rejected::Late { ts, promised, .. } => {
-                write!(f, "ts {ts} is below {promised}, which the source has promised not to go below")
+                write!(
+                    f,
+                    "ts {ts} is below {promised}, which the source has promised not to go below"
+                )
             }
             Rejected::Full { exceeded: Exceeded { asked, used, limit }, .. } => {
-                write!(f, "{asked} bytes asked for, {used} of at most {limit} held: read or drop the slowest reader")
+                write!(
+                    f,
+                    "{asked} bytes asked for, {used} of at most {limit} held: read or drop the slowest reader"
+                )
             }
         }
     }

@@ -72,7 +72,11 @@ impl PromiseCell {
         let ts = self.ts.load(Ordering::Acquire);
         // Relaxed: written before the Release store of the maximum that `close` makes. A source
         // that pushes at the maximum and has not closed is seen as open, which it was.
-        if ts == i64::MAX && self.closed.load(Ordering::Relaxed) { Promise::Closed } else { Promise::From(ts) }
+        if ts == i64::MAX && self.closed.load(Ordering::Relaxed) {
+            Promise::Closed
+        } else {
+            Promise::From(ts)
+        }
     }
 }
 
@@ -107,7 +111,8 @@ pub(crate) struct Frontier {
 impl Frontier {
     /// Before any of `sources` sources was looked at.
     pub(crate) fn new(sources: usize) -> Self {
-        let heap: BinaryHeap<_> = (0..sources).map(|source| Reverse((i64::MIN, source as u16))).collect();
+        let heap: BinaryHeap<_> =
+            (0..sources).map(|source| Reverse((i64::MIN, source as u16))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };
         frontier.bound = frontier.top();
         frontier

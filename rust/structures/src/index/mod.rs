@@ -1,4 +1,5 @@
-//! Indexes of the rows of a sliding window by value: rows enter and leave all the time, and are looked for by range.
+//! Indexes of the rows of a sliding window by value: rows enter and leave all the time, and are
+//! looked for by range.
 //!
 //! ```text
 //!   rows enter ──▶ ┌──────── window ────────┐ ──▶ rows leave, in the order in which they came
@@ -8,11 +9,14 @@
 //!                    an index: 1 2 3 3 5 7 8 9    ─────────────────────────────────────▶ their numbers
 //! ```
 //!
-//! An index knows a row by its value, a *key* of 64 bits whose order is that of the values, and by its *number*, which
-//! rises with every row and wraps around after 2^32. All indexes are [`WindowIndex`]es and answer alike:
+//! An index knows a row by its value, a *key* of 64 bits whose order is that of the values, and by
+//! its *number*, which rises with every row and wraps around after 2^32. All indexes are
+//! [`WindowIndex`]es and answer alike:
 //!
-//! - [`BucketIndex`]: the block of a value is computed, not searched; many rows are looked for at the same time. The fastest.
-//! - [`BPlusTree`]: rows are inserted and removed one by one. Values that the blocks do not have are in one.
+//! - [`BucketIndex`]: the block of a value is computed, not searched; many rows are looked for at
+//!   the same time. The fastest.
+//! - [`BPlusTree`]: rows are inserted and removed one by one. Values that the blocks do not have
+//!   are in one.
 //! - [`trees`](crate::papers::trees): the indexes of a paper, to compare with.
 //!
 //! ```
@@ -30,8 +34,8 @@
 //! assert_eq!(found, [1, 3]); // in the order in which they came
 //! ```
 //!
-//! All but the first are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
-//! (SIGMOD 2020), sections 2 and 3.
+//! All but the first are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+//! Multicore CPU" (SIGMOD 2020), sections 2 and 3.
 #![doc = include_str!("README.md")]
 
 mod bplus;
@@ -71,7 +75,8 @@ pub struct Entry {
     pub row: u32,
 }
 
-/// The rows of a window, by key. There are less than 2^31, and they leave in the order in which they came.
+/// The rows of a window, by key. There are less than 2^31, and they leave in the order in which
+/// they came.
 pub trait WindowIndex: Send + Sync {
     /// Adds a row that is younger than all others.
     fn insert(&mut self, key: i64, row: u32);
@@ -79,8 +84,8 @@ pub trait WindowIndex: Send + Sync {
     /// Removes the oldest row, whose key is given.
     fn remove(&mut self, key: i64, row: u32);
 
-    /// Adds the numbers of the rows that the probe takes to `found`, in any order. The probe's numbers are those of rows
-    /// that have been inserted and not removed.
+    /// Adds the numbers of the rows that the probe takes to `found`, in any order. The probe's
+    /// numbers are those of rows that have been inserted and not removed.
     fn find(&self, probe: &Probe, found: &mut Vec<u32>);
 
     /// Rows that were inserted and not removed.
@@ -112,7 +117,8 @@ pub trait WindowIndex: Send + Sync {
         rows.iter().for_each(|row| self.remove(row.key, row.row));
     }
 
-    /// What [`find`](Self::find) gives for each probe, one after the other, and in `ends` the length of `found` after each.
+    /// What [`find`](Self::find) gives for each probe, one after the other, and in `ends` the
+    /// length of `found` after each.
     fn find_all(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
         for probe in probes {
             self.find(probe, found);
@@ -169,8 +175,8 @@ pub(crate) fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0
 }
 
-/// Adds those rows that the probe takes of rows in key order that begin at its low end, and says whether a key above its
-/// high end came.
+/// Adds those rows that the probe takes of rows in key order that begin at its low end, and says
+/// whether a key above its high end came.
 #[inline]
 pub(crate) fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {
     let end = keys.iter().position(|&key| key > probe.high);

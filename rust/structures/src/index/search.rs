@@ -51,7 +51,8 @@ fn count_avx2<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     for four in keys.as_chunks::<4>().0 {
         // SAFETY: four keys are 32 bytes.
         let some = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
-        below += _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wanted, some))).count_ones();
+        below +=
+            _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(wanted, some))).count_ones();
     }
     below as usize
 }
@@ -63,8 +64,22 @@ mod tests {
     #[test]
     fn oracle_every_kernel_counts_alike() {
         let mut keys = [i64::MAX; 16];
-        keys[..12].copy_from_slice(&[i64::MIN, -9, -9, -1, 0, 0, 0, 3, 4, 5, 1 << 40, i64::MAX - 1]);
-        for key in [i64::MIN, i64::MIN + 1, -9, -8, 0, 1, 3, 4, 6, 1 << 40, i64::MAX - 1, i64::MAX] {
+        keys[..12].copy_from_slice(&[
+            i64::MIN,
+            -9,
+            -9,
+            -1,
+            0,
+            0,
+            0,
+            3,
+            4,
+            5,
+            1 << 40,
+            i64::MAX - 1,
+        ]);
+        for key in [i64::MIN, i64::MIN + 1, -9, -8, 0, 1, 3, 4, 6, 1 << 40, i64::MAX - 1, i64::MAX]
+        {
             let below = keys.iter().filter(|&&other| other < key).count();
             let upto = keys.iter().filter(|&&other| other <= key).count();
             assert_eq!((count_below(&keys, key), count_upto(&keys, key)), (below, upto));

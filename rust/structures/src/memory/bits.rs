@@ -76,7 +76,10 @@ mod tests {
             for end in start..200 {
                 let mut set = BitSet::new(200);
                 set.insert_range(start, end);
-                assert!((0..200).all(|n| set.contains(n) == (start..end).contains(&n)), "{start}..{end}");
+                assert!(
+                    (0..200).all(|n| set.contains(n) == (start..end).contains(&n)),
+                    "{start}..{end}"
+                );
             }
         }
     }

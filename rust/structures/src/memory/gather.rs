@@ -7,16 +7,21 @@ use super::pages::Slot;
 pub enum Store {
     /// It is put in the caches.
     Cached,
-    /// It goes past the caches, which then need not read what is overwritten first: less than half the time for memory
-    /// that is in no cache.
+    /// It goes past the caches, which then need not read what is overwritten first: less than half
+    /// the time for memory that is in no cache.
     Streaming,
 }
 
 /// Values that [`gather`] copies.
 pub trait Value: Copy {
-    /// Copies as many values as possible and returns how many, with whether all their places were in range; a place out
-    /// of range gives an arbitrary value.
-    fn gather_wide(_from: &[Self], _places: &[u32], _out: &mut [Self], _store: Store) -> (usize, bool) {
+    /// Copies as many values as possible and returns how many, with whether all their places were
+    /// in range; a place out of range gives an arbitrary value.
+    fn gather_wide(
+        _from: &[Self],
+        _places: &[u32],
+        _out: &mut [Self],
+        _store: Store,
+    ) -> (usize, bool) {
         (0, true)
     }
 }
@@ -35,14 +40,19 @@ pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: 
     assert_eq!(places.len(), out.len(), "a value a place");
     let (done, in_range) = T::gather_wide(from, places, out, store);
     assert!(in_range, "a place is not below {}", from.len());
-    out[done..].iter_mut().zip(&places[done..]).for_each(|(out, &place)| *out = from[place as usize]);
+    out[done..]
+        .iter_mut()
+        .zip(&places[done..])
+        .for_each(|(out, &place)| *out = from[place as usize]);
 }
 
-/// Asks for `values[place]` to be in a cache when it is read in a while; nothing where there is no such place.
+/// Asks for `values[place]` to be in a cache when it is read in a while; nothing where there is no
+/// such place.
 #[inline]
 pub fn prefetch<T>(values: &[T], place: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction, and an address that is not mapped does nothing.
+    // SAFETY: every x86-64 processor has the instruction, and an address that is not mapped does
+    // nothing.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(place).cast());
@@ -55,7 +65,12 @@ pub fn prefetch<T>(values: &[T], place: usize) {
 macro_rules! wide {
     ($value:ty, $lanes:literal, $kernel:ident) => {
         impl Value for $value {
-            fn gather_wide(from: &[Self], places: &[u32], out: &mut [Self], store: Store) -> (usize, bool) {
+            fn gather_wide(
+                from: &[Self],
+                places: &[u32],
+                out: &mut [Self],
+                store: Store,
+            ) -> (usize, bool) {
                 #[cfg(target_arch = "x86_64")]
                 if std::arch::is_x86_feature_detected!("avx512f")
                     && std::arch::is_x86_feature_detected!("avx512vl")
@@ -65,7 +80,8 @@ macro_rules! wide {
                     let (places, out) = (&places[..done], &mut out[..done]);
                     // Streaming stores are of whole cache lines.
                     let streaming = store == Store::Streaming && out.as_ptr().align_offset(64) == 0;
-                    // SAFETY: the processor has the features, and the slices the lengths; `out` is aligned if it has to.
+                    // SAFETY: the processor has the features, and the slices the lengths; `out` is
+                    // aligned if it has to.
                     let in_range = unsafe {
                         match streaming {
                             true => avx512::$kernel::<true>(from, places, out),
@@ -87,11 +103,13 @@ wide!(u32, 16, gather_u32);
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512 {
     use std::arch::x86_64::{
-        __m512i, _mm_sfence, _mm256_cmplt_epu32_mask, _mm256_loadu_si256, _mm256_max_epu32, _mm256_min_epu32,
-        _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_sub_epi32, _mm512_cmplt_epu32_mask,
-        _mm512_cvtepu32_epi64, _mm512_i32gather_epi32, _mm512_i32gather_epi64, _mm512_loadu_si512, _mm512_max_epu32,
-        _mm512_min_epu32, _mm512_permutexvar_epi32, _mm512_permutexvar_epi64, _mm512_reduce_max_epu32,
-        _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_stream_si512, _mm512_sub_epi32,
+        __m512i, _mm_sfence, _mm256_cmplt_epu32_mask, _mm256_loadu_si256, _mm256_max_epu32,
+        _mm256_min_epu32, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_storeu_si256,
+        _mm256_sub_epi32, _mm512_cmplt_epu32_mask, _mm512_cvtepu32_epi64, _mm512_i32gather_epi32,
+        _mm512_i32gather_epi64, _mm512_loadu_si512, _mm512_max_epu32, _mm512_min_epu32,
+        _mm512_permutexvar_epi32, _mm512_permutexvar_epi64, _mm512_reduce_max_epu32,
+        _mm512_set1_epi32, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_stream_si512,
+        _mm512_sub_epi32,
     };
 
     /// Stores a cache line.
@@ -121,19 +139,27 @@ pub(crate) mod avx512 {
         }
     }
 
-    /// Gathers 8 values at a time and returns whether all places were in range; one that is not reads the last value.
+    /// Gathers 8 values at a time and returns whether all places were in range; one that is not
+    /// reads the last value.
     ///
     /// # Safety
     ///
-    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 8; `out` begins at a cache
-    /// line if stores are streaming.
+    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 8;
+    /// `out` begins at a cache line if stores are streaming.
     #[target_feature(enable = "avx512f,avx512vl")]
-    pub(super) unsafe fn gather_u64<const STREAMING: bool>(from: &[u64], places: &[u32], out: &mut [u64]) -> bool {
-        debug_assert!(!from.is_empty() && places.len() == out.len() && places.len().is_multiple_of(8));
+    pub(super) unsafe fn gather_u64<const STREAMING: bool>(
+        from: &[u64],
+        places: &[u32],
+        out: &mut [u64],
+    ) -> bool {
+        debug_assert!(
+            !from.is_empty() && places.len() == out.len() && places.len().is_multiple_of(8)
+        );
         let last = _mm256_set1_epi32((from.len() - 1) as i32);
         let mut largest = _mm256_setzero_si256();
         for (places, out) in places.chunks_exact(8).zip(out.chunks_exact_mut(8)) {
-            // SAFETY: 8 places are read and 8 values written; what is read of `from` is at most at `last`.
+            // SAFETY: 8 places are read and 8 values written; what is read of `from` is at most at
+            // `last`.
             unsafe {
                 let at = _mm256_loadu_si256(places.as_ptr().cast());
                 largest = _mm256_max_epu32(largest, at);
@@ -145,7 +171,10 @@ pub(crate) mod avx512 {
                         let line = _mm512_loadu_si512(line.as_ptr().cast());
                         _mm512_permutexvar_epi64(_mm512_cvtepu32_epi64(ahead), line)
                     }
-                    _ => _mm512_i32gather_epi64::<8>(_mm256_min_epu32(at, last), from.as_ptr().cast()),
+                    _ => _mm512_i32gather_epi64::<8>(
+                        _mm256_min_epu32(at, last),
+                        from.as_ptr().cast(),
+                    ),
                 };
                 store::<STREAMING>(out.as_mut_ptr().cast(), values);
             }
@@ -161,15 +190,22 @@ pub(crate) mod avx512 {
     ///
     /// # Safety
     ///
-    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 16; `out` begins at a cache
-    /// line if stores are streaming.
+    /// `from` has 1 to `i32::MAX` values; `places` and `out` have one length, a multiple of 16;
+    /// `out` begins at a cache line if stores are streaming.
     #[target_feature(enable = "avx512f,avx512vl")]
-    pub(super) unsafe fn gather_u32<const STREAMING: bool>(from: &[u32], places: &[u32], out: &mut [u32]) -> bool {
-        debug_assert!(!from.is_empty() && places.len() == out.len() && places.len().is_multiple_of(16));
+    pub(super) unsafe fn gather_u32<const STREAMING: bool>(
+        from: &[u32],
+        places: &[u32],
+        out: &mut [u32],
+    ) -> bool {
+        debug_assert!(
+            !from.is_empty() && places.len() == out.len() && places.len().is_multiple_of(16)
+        );
         let last = _mm512_set1_epi32((from.len() - 1) as i32);
         let mut largest = _mm512_setzero_si512();
         for (places, out) in places.chunks_exact(16).zip(out.chunks_exact_mut(16)) {
-            // SAFETY: 16 places are read and 16 values written; what is read of `from` is at most at `last`.
+            // SAFETY: 16 places are read and 16 values written; what is read of `from` is at most
+            // at `last`.
             unsafe {
                 let at = _mm512_loadu_si512(places.as_ptr().cast());
                 largest = _mm512_max_epu32(largest, at);
@@ -180,7 +216,10 @@ pub(crate) mod avx512 {
                     Some(line) if near == 0xffff => {
                         _mm512_permutexvar_epi32(ahead, _mm512_loadu_si512(line.as_ptr().cast()))
                     }
-                    _ => _mm512_i32gather_epi32::<4>(_mm512_min_epu32(at, last), from.as_ptr().cast()),
+                    _ => _mm512_i32gather_epi32::<4>(
+                        _mm512_min_epu32(at, last),
+                        from.as_ptr().cast(),
+                    ),
                 };
                 store::<STREAMING>(out.as_mut_ptr().cast(), values);
             }
@@ -227,15 +266,33 @@ mod tests {
                 let mut places = [0_u32; 40];
                 places[bad] = place;
                 assert!(
-                    std::panic::catch_unwind(|| gather(&[1_u64; 5], &places, Slot::of(&mut [0; 40]), Store::Cached))
-                        .is_err()
+                    std::panic::catch_unwind(|| gather(
+                        &[1_u64; 5],
+                        &places,
+                        Slot::of(&mut [0; 40]),
+                        Store::Cached
+                    ))
+                    .is_err()
                 );
                 assert!(
-                    std::panic::catch_unwind(|| gather(&[1_u32; 5], &places, Slot::of(&mut [0; 40]), Store::Cached))
-                        .is_err()
+                    std::panic::catch_unwind(|| gather(
+                        &[1_u32; 5],
+                        &places,
+                        Slot::of(&mut [0; 40]),
+                        Store::Cached
+                    ))
+                    .is_err()
                 );
             }
         }
-        assert!(std::panic::catch_unwind(|| gather(&[] as &[u64], &[0], Slot::of(&mut [0]), Store::Cached)).is_err());
+        assert!(
+            std::panic::catch_unwind(|| gather(
+                &[] as &[u64],
+                &[0],
+                Slot::of(&mut [0]),
+                Store::Cached
+            ))
+            .is_err()
+        );
     }
 }

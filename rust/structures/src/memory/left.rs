@@ -1,4 +1,5 @@
-//! What the machine and the control groups of this process have left before the kernel ends a process. Linux only.
+//! What the machine and the control groups of this process have left before the kernel ends a
+//! process. Linux only.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::left;
@@ -14,10 +15,12 @@ mod linux {
     use std::path::{Path, PathBuf};
     use std::sync::OnceLock;
 
-    /// Bytes that are left, as far as the kernel says so. What files' pages take counts as left: the kernel drops those first.
+    /// Bytes that are left, as far as the kernel says so. What files' pages take counts as left:
+    /// the kernel drops those first.
     pub(in super::super) fn left() -> Option<usize> {
         static GROUPS: OnceLock<Vec<Group>> = OnceLock::new();
-        let groups = GROUPS.get_or_init(|| groups(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup")));
+        let groups =
+            GROUPS.get_or_init(|| groups(Path::new("/sys/fs/cgroup"), &read("/proc/self/cgroup")));
         let of_machine = of_machine(&read("/proc/meminfo"));
         groups.iter().filter_map(Group::left).chain(of_machine).min()
     }
@@ -59,14 +62,20 @@ mod linux {
             let (version, root) = match controllers {
                 "" if mounted.join("unified").is_dir() => (Version::Two, mounted.join("unified")),
                 "" => (Version::Two, mounted.to_owned()),
-                _ if controllers.split(',').any(|name| name == "memory") => (Version::One, mounted.join("memory")),
+                _ if controllers.split(',').any(|name| name == "memory") => {
+                    (Version::One, mounted.join("memory"))
+                }
                 _ => continue,
             };
             let own = root.join(path.trim_start_matches('/'));
             // A container may see its own group as the root, under a name that only its host knows.
             let own = if own.is_dir() { &own } else { &root };
             let inside = |folder: &&Path| folder.starts_with(&root);
-            found.extend(own.ancestors().take_while(inside).map(|folder| Group { folder: folder.to_owned(), version }));
+            found.extend(
+                own.ancestors()
+                    .take_while(inside)
+                    .map(|folder| Group { folder: folder.to_owned(), version }),
+            );
         }
         found
     }
@@ -81,9 +90,11 @@ mod linux {
                     "memory.usage_in_bytes",
                     ["total_inactive_file ", "total_active_file ", "total_slab_reclaimable "],
                 ),
-                Version::Two => {
-                    ("memory.max", "memory.current", ["inactive_file ", "active_file ", "slab_reclaimable "])
-                }
+                Version::Two => (
+                    "memory.max",
+                    "memory.current",
+                    ["inactive_file ", "active_file ", "slab_reclaimable "],
+                ),
             };
             let (limit, used) = (value(limit)?, value(used)?);
             let stat = read(self.folder.join("memory.stat"));
@@ -104,7 +115,8 @@ mod linux {
 
         impl Folder {
             fn new(name: &str) -> Self {
-                let folder = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
+                let folder =
+                    std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
                 create_dir_all(&folder).unwrap();
                 Folder(folder)
             }
@@ -149,7 +161,10 @@ mod linux {
             let folder = Folder::new("one");
             folder.file("memory/x/memory.limit_in_bytes", "900\n");
             folder.file("memory/x/memory.usage_in_bytes", "500\n");
-            folder.file("memory/x/memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n");
+            folder.file(
+                "memory/x/memory.stat",
+                "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n",
+            );
             assert_eq!(least(&folder, "8:pids:/\n4:cpu,memory:/x\n0::/\n"), Some(500));
         }
 

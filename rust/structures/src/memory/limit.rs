@@ -4,7 +4,8 @@
 #[cfg(target_os = "linux")]
 pub(super) fn room() -> Option<usize> {
     let (mut limits, mut sizes) = ([0; 4096], [0; 256]);
-    let (limits, sizes) = (read("/proc/self/limits", &mut limits)?, read("/proc/self/statm", &mut sizes)?);
+    let (limits, sizes) =
+        (read("/proc/self/limits", &mut limits)?, read("/proc/self/statm", &mut sizes)?);
     room_of(limits, sizes)
 }
 
@@ -28,14 +29,19 @@ fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(&into[..len]).ok()
 }
 
-/// The same of texts as of `limits`, where a limit stands behind its name, and of `statm`, in pages: all addresses first, those
-/// of data sixth.
+/// The same of texts as of `limits`, where a limit stands behind its name, and of `statm`, in
+/// pages: all addresses first, those of data sixth.
 #[cfg(target_os = "linux")]
 fn room_of(limits: &str, sizes: &str) -> Option<usize> {
     const PAGE: usize = 4 << 10;
     let left = |(name, nth): (&str, usize)| {
-        let limit: usize =
-            limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()?;
+        let limit: usize = limits
+            .lines()
+            .find_map(|line| line.strip_prefix(name))?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()?;
         let pages: usize = sizes.split_whitespace().nth(nth)?.parse().ok()?;
         Some(limit.saturating_sub(pages * PAGE))
     };
@@ -60,6 +66,9 @@ mod tests {
         assert_eq!(room_of(&limits("1", "819200"), sizes), Some(0));
         assert_eq!(room_of("", sizes), None);
         let mut text = [0; 4096];
-        assert!(read("/proc/self/limits", &mut text).is_some_and(|text| text.contains("Max address space")));
+        assert!(
+            read("/proc/self/limits", &mut text)
+                .is_some_and(|text| text.contains("Max address space"))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Where rows lie: arrays of rows and what is done with all of an array, in memory that may not be there.
+//! Where rows lie: arrays of rows and what is done with all of an array, in memory that may not be
+//! there.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -15,20 +16,23 @@
 //!
 //! Large allocations fail by an error, and small ones find a reserve.
 //!
-//! Rust ends the process where an allocation fails. An operator in somebody else's process must not: it gives its memory back
-//! and says how much it was refused. So
+//! Rust ends the process where an allocation fails. An operator in somebody else's process must
+//! not: it gives its memory back and says how much it was refused. So
 //!
-//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`reserve`] and [`Pages`](pages::Pages),
-//!   or announced by [`demand`] where another library allocates it. Each of them [raises](OutOfMemory::raise) an
-//!   [`OutOfMemory`], which unwinds to whoever called the operator;
-//! - everything else is smaller. The [`Allocator`] serves it from a reserve of addresses once the system refuses, and the
-//!   next [`check`] raises. The process still ends where one such request is larger than the reserve.
+//! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`reserve`] and
+//!   [`Pages`](pages::Pages), or announced by [`demand`] where another library allocates it. Each
+//!   of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to whoever called the
+//!   operator;
+//! - everything else is smaller. The [`Allocator`] serves it from a reserve of addresses once the
+//!   system refuses, and the next [`check`] raises. The process still ends where one such request
+//!   is larger than the reserve.
 //!
 //! # Trade-offs
 //!
-//! A request of less than [`LARGE`] bytes is not looked at beforehand: the reserve is there for those. From [`LOOKED_AT`] bytes
-//! on a request is also compared with what the machine and the control group of the process have left, since Linux gives out
-//! addresses freely and ends processes when the pages are written to. Two requests at the same time may both find what is
+//! A request of less than [`LARGE`] bytes is not looked at beforehand: the reserve is there for
+//! those. From [`LOOKED_AT`] bytes on a request is also compared with what the machine and the
+//! control group of the process have left, since Linux gives out addresses freely and ends
+//! processes when the pages are written to. Two requests at the same time may both find what is
 //! enough for one.
 
 pub mod bits;
@@ -53,7 +57,8 @@ pub use reserve::{Allocator, RESERVE};
 /// Requests from this size on are tried before they are made.
 pub const LARGE: usize = 1 << 20;
 
-/// Requests from this size on are compared with what is left. To look takes less than a hundredth of the time to clear them.
+/// Requests from this size on are compared with what is left. To look takes less than a hundredth
+/// of the time to clear them.
 pub const LOOKED_AT: usize = 64 << 20;
 
 /// There is no memory for a request.
@@ -81,8 +86,14 @@ impl OutOfMemory {
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.left {
-            None => write!(f, "there is no memory for {} bytes: the system has refused them", self.bytes),
-            Some(left) => write!(f, "there is no memory for {} bytes: about {left} are left", self.bytes),
+            None => write!(
+                f,
+                "there is no memory for {} bytes: the system has refused them",
+                self.bytes
+            ),
+            Some(left) => {
+                write!(f, "there is no memory for {} bytes: about {left} are left", self.bytes)
+            }
         }
     }
 }
@@ -99,7 +110,8 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
     is_left(bytes)?;
     // The addresses, as an allocator would take them, and given back at once.
     let try_one = || MmapOptions::new().len(bytes).map_anon().is_ok();
-    let is_possible = isize::try_from(bytes).is_ok() && (try_one() || (pages::empty_pool() && try_one()));
+    let is_possible =
+        isize::try_from(bytes).is_ok() && (try_one() || (pages::empty_pool() && try_one()));
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
@@ -116,7 +128,8 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     }
 }
 
-/// Raises unless there is memory for so many bytes: for allocations that another library is about to make.
+/// Raises unless there is memory for so many bytes: for allocations that another library is about
+/// to make.
 #[inline]
 pub fn demand(bytes: usize) {
     room(bytes).unwrap_or_else(|error| error.raise());
@@ -136,7 +149,8 @@ pub fn ready() -> Result<(), OutOfMemory> {
 
 /// Raises unless the reserve is [ready](ready).
 ///
-/// Work that goes on for long calls it now and then: what it has allocated meanwhile may have come from the reserve.
+/// Work that goes on for long calls it now and then: what it has allocated meanwhile may have come
+/// from the reserve.
 #[inline]
 pub fn check() {
     ready().unwrap_or_else(|error| error.raise());
@@ -168,7 +182,9 @@ pub fn reserve<T>(vec: &mut Vec<T>, more: usize) {
     if vec.capacity() - vec.len() < more {
         // Room for twice as many, as long as that is there.
         let twice = vec.capacity().saturating_mul(2).saturating_sub(vec.len()).max(more);
-        if room(bytes_of::<T>(vec.len().saturating_add(twice))).is_err() || vec.try_reserve_exact(twice).is_err() {
+        if room(bytes_of::<T>(vec.len().saturating_add(twice))).is_err()
+            || vec.try_reserve_exact(twice).is_err()
+        {
             reserve_exact(vec, more);
         }
     }

@@ -1,17 +1,20 @@
 //! Large arrays of plain values on huge pages, reused.
 //!
-//! A join writes its result into memory it has just been given, and with 4 KiB pages the kernel's work for the first
-//! touch of each page costs several times the join. [`Pages`] therefore asks for 2 MiB pages and hands its memory back
-//! to a bounded pool when it is dropped, from where the next array takes it warm.
+//! A join writes its result into memory it has just been given, and with 4 KiB pages the kernel's
+//! work for the first touch of each page costs several times the join. [`Pages`] therefore asks for
+//! 2 MiB pages and hands its memory back to a bounded pool when it is dropped, from where the next
+//! array takes it warm.
 //!
 //! # Trade-offs
 //!
-//! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, a smaller one a block of the heap. The pool keeps up to
-//! [`POOL_BYTES`] that the process does not use at the moment. Beyond these, it keeps up to [`LENT_BYTES`] that are the
-//! kernel's to take as soon as anybody needs memory; until then they count as the process's.
+//! An array of more than [`SMALL`] bytes takes whole 2 MiB pages, a smaller one a block of the
+//! heap. The pool keeps up to [`POOL_BYTES`] that the process does not use at the moment. Beyond
+//! these, it keeps up to [`LENT_BYTES`] that are the kernel's to take as soon as anybody needs
+//! memory; until then they count as the process's.
 //!
-//! The contents of a new array are arbitrary, zeros or a former array's values. So it is [`Unwritten`]: its places are
-//! [`Slot`]s, which can be written to and not read, until all of them are [said to be written](Unwritten::written).
+//! The contents of a new array are arbitrary, zeros or a former array's values. So it is
+//! [`Unwritten`]: its places are [`Slot`]s, which can be written to and not read, until all of them
+//! are [said to be written](Unwritten::written).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,18 +33,21 @@ const PAGE: usize = 4 << 10;
 /// A huge page of x86-64, and of aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Arrays up to this size come from the heap: less than half a huge page would waste more than it saves.
+/// Arrays up to this size come from the heap: less than half a huge page would waste more than it
+/// saves.
 pub const SMALL: usize = 1 << 20;
 
-/// Blocks of the heap from this size on go to the pool, too: to clear their pages costs more than to look for them.
+/// Blocks of the heap from this size on go to the pool, too: to clear their pages costs more than
+/// to look for them.
 const POOLED: usize = 64 << 10;
 
-/// What the pool keeps at most: the result of a join of a million rows a side and what the join took beside, so that the
-/// next such join finds no fresh page.
+/// What the pool keeps at most: the result of a join of a million rows a side and what the join
+/// took beside, so that the next such join finds no fresh page.
 pub const POOL_BYTES: usize = 320 << 20;
 
-/// What the pool keeps beyond that, but for the kernel to take: a result of gigabytes, such as that of an aggregation of many
-/// keys, of which the next one is made several times as fast in memory that is still mapped.
+/// What the pool keeps beyond that, but for the kernel to take: a result of gigabytes, such as that
+/// of an aggregation of many keys, of which the next one is made several times as fast in memory
+/// that is still mapped.
 #[cfg(target_os = "linux")]
 pub const LENT_BYTES: usize = 4 << 30;
 
@@ -51,7 +57,8 @@ pub const LENT_BYTES: usize = 0;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { blocks: Vec::new(), bytes: 0, lent: 0 });
 
-/// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before the process forked.
+/// The pool, unless it is in use for long: by a thread that was interrupted, or that existed before
+/// the process forked.
 fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     for _ in 0..1000 {
         match POOL.try_lock() {
@@ -87,12 +94,15 @@ pub struct Unwritten<T>(Pages<T>);
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> Unwritten<T> {
-    /// The array, all of whose places were written: in a debug build, a line of which none was panics.
+    /// The array, all of whose places were written: in a debug build, a line of which none was
+    /// panics.
     pub fn written(self) -> Pages<T> {
         let Unwritten(pages) = self;
         if cfg!(debug_assertions) {
             let lines = bytemuck::cast_slice::<T, u8>(&pages).chunks(size_of::<Line>());
-            let is_nothing = |line: &[u8]| line.len() >= size_of::<u64>() && line.iter().all(|&byte| byte == NOTHING);
+            let is_nothing = |line: &[u8]| {
+                line.len() >= size_of::<u64>() && line.iter().all(|&byte| byte == NOTHING)
+            };
             let nothing = lines.enumerate().find(|(_, line)| is_nothing(line));
             assert!(nothing.is_none(), "line {nothing:?} of an array was not written");
         }
@@ -194,7 +204,8 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
         pages
     }
 
-    /// An array of `len` values with arbitrary contents, for those of this crate that know what they have written.
+    /// An array of `len` values with arbitrary contents, for those of this crate that know what
+    /// they have written.
     pub(crate) fn arbitrary(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<T>());
         let mut block = Block::take(bytes).unwrap_or_else(|error| error.raise());
@@ -276,7 +287,8 @@ impl Block {
     fn take(bytes: usize) -> Result<Block, OutOfMemory> {
         let unit = if bytes <= SMALL { size_of::<Line>() } else { HUGE_PAGE };
         let len = bytes.checked_next_multiple_of(unit).ok_or(OutOfMemory { bytes, left: None })?;
-        let pooled = if len < POOLED { None } else { lock_pool().and_then(|mut pool| pool.take(len)) };
+        let pooled =
+            if len < POOLED { None } else { lock_pool().and_then(|mut pool| pool.take(len)) };
         match pooled {
             Some(block) => block.taken_back(),
             None if bytes <= SMALL => Ok(Block::Heap(vec![Line([0; 64]); len / size_of::<Line>()])),
@@ -296,8 +308,8 @@ impl Block {
         matches!(self, Block::Mapped(mapping) if mapping.lent)
     }
 
-    /// Ends the loan of a block that the pool had lent, if there is memory for it: the kernel may have taken all of it. It
-    /// takes a write for each page, so nobody should wait for it.
+    /// Ends the loan of a block that the pool had lent, if there is memory for it: the kernel may
+    /// have taken all of it. It takes a write for each page, so nobody should wait for it.
     fn taken_back(mut self) -> Result<Block, OutOfMemory> {
         if let Block::Mapped(mapping) = &mut self
             && mapping.lent
@@ -339,27 +351,34 @@ impl Mapping {
         let refused = OutOfMemory { bytes: len, left: None };
         let map = || MmapOptions::new().len(len.checked_add(HUGE_PAGE)?).map_anon().ok();
         let memory = map().or_else(|| empty_pool().then(map).flatten()).ok_or(refused)?;
-        // Advice that the kernel does not take (no huge pages configured) costs speed, not correctness.
+        // Advice that the kernel does not take (no huge pages configured) costs speed, not
+        // correctness.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         let start = memory.as_ptr().align_offset(HUGE_PAGE);
         Ok(Mapping { memory, start, len, used: false, lent: false })
     }
 
-    /// Lets the kernel take the pages until they are written to again, if it can. Until [`take_back`](Self::take_back), the
-    /// contents may change at any time, and nothing may look at them.
+    /// Lets the kernel take the pages until they are written to again, if it can. Until
+    /// [`take_back`](Self::take_back), the contents may change at any time, and nothing may look at
+    /// them.
     fn lend(&mut self) {
         debug_assert!(self.start + self.len <= self.memory.len(), "the used part is mapped");
-        // SAFETY: the pool has the block for itself, and reads none; it takes it back before anybody gets it.
+        // SAFETY: the pool has the block for itself, and reads none; it takes it back before
+        // anybody gets it.
         #[cfg(target_os = "linux")]
-        let advised =
-            unsafe { self.memory.unchecked_advise_range(memmap2::UncheckedAdvice::Free, self.start, self.len).is_ok() };
+        let advised = unsafe {
+            self.memory
+                .unchecked_advise_range(memmap2::UncheckedAdvice::Free, self.start, self.len)
+                .is_ok()
+        };
         #[cfg(not(target_os = "linux"))]
         let advised = false;
         self.lent = advised;
     }
 
-    /// Ends the loan: the kernel leaves a page that was written to since, be it the old one or a new one of zeros.
+    /// Ends the loan: the kernel leaves a page that was written to since, be it the old one or a
+    /// new one of zeros.
     fn take_back(&mut self) {
         self.memory[self.start..][..self.len].iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
         self.lent = false;
@@ -374,12 +393,15 @@ struct Pool {
 }
 
 impl Pool {
-    /// The smallest kept block of at least `len` bytes, which may be lent, unless it is so large that most of it would lie idle.
+    /// The smallest kept block of at least `len` bytes, which may be lent, unless it is so large
+    /// that most of it would lie idle.
     fn take(&mut self, len: usize) -> Option<Block> {
         let fits = |block: &&Block| block.len() >= len && block.len() <= len * 2;
         let best = self.blocks.iter().filter(fits).map(Block::len).min()?;
         // The block given back last is the one most likely still in a cache.
-        let last = |lent: bool| self.blocks.iter().rposition(|block| block.len() == best && block.is_lent() == lent);
+        let last = |lent: bool| {
+            self.blocks.iter().rposition(|block| block.len() == best && block.is_lent() == lent)
+        };
         let at = last(false).or_else(|| last(true))?;
         let block = self.blocks.remove(at);
         *(if block.is_lent() { &mut self.lent } else { &mut self.bytes }) -= best;
@@ -426,7 +448,9 @@ mod tests {
         assert_eq!(*Pages::collect((0..100_u32).rev()), *(0..100).rev().collect::<Vec<u32>>());
         assert_eq!(*Pages::filled(3, 7_i64), [7; 3]);
         assert_eq!(*Pages::copied(&[[1_u32, 2], [3, 4]]), [[1, 2], [3, 4]]);
-        assert!(Pages::<u8>::default().is_empty() && Unwritten::<u8>::default().written().is_empty());
+        assert!(
+            Pages::<u8>::default().is_empty() && Unwritten::<u8>::default().written().is_empty()
+        );
         let mut some = Pages::<u64>::unwritten(100);
         Slot::fill(&mut some[..20], 5);
         assert_eq!(*some.written_upto(20), [5; 20]);
@@ -440,7 +464,9 @@ mod tests {
             let (head, tail) = array.split_at_mut(from);
             Slot::fill(head, 1);
             Slot::fill(&mut tail[to - from..], 1);
-            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| array.written())).is_err());
+            assert!(
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| array.written())).is_err()
+            );
         }
     }
 
@@ -458,10 +484,16 @@ mod tests {
             pool.keep(mapped(BLOCK));
         }
         // One huge page is there since before.
-        assert_eq!((pool.bytes, pool.lent), ((POOL_BYTES - HUGE_PAGE) / BLOCK * BLOCK + HUGE_PAGE, LENT_BYTES));
+        assert_eq!(
+            (pool.bytes, pool.lent),
+            ((POOL_BYTES - HUGE_PAGE) / BLOCK * BLOCK + HUGE_PAGE, LENT_BYTES)
+        );
         assert!(!pool.take(BLOCK).unwrap().is_lent());
         let lent = std::iter::from_fn(|| pool.take(BLOCK)).count();
-        assert_eq!((pool.bytes, pool.lent, lent > LENT_BYTES / BLOCK), (HUGE_PAGE, 0, LENT_BYTES > 0));
+        assert_eq!(
+            (pool.bytes, pool.lent, lent > LENT_BYTES / BLOCK),
+            (HUGE_PAGE, 0, LENT_BYTES > 0)
+        );
     }
 
     #[test]

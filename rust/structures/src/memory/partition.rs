@@ -1,14 +1,15 @@
 //! Stable partitioning of rows by a dense key, by several threads at once.
 //!
-//! The rows are cut into chunks. Each chunk counts its rows a bucket ([`Chunk::count`]); from all counts together every
-//! chunk knows, for each bucket, the places that are its own ([`writers`]); then all chunks write at the same time, no
-//! two to one place ([`Writer::run`]). Rows of one bucket keep their order, since chunks follow each other in row order.
-//! [`Writer::merge`] finds on its way where the matches of other rows are.
+//! The rows are cut into chunks. Each chunk counts its rows a bucket ([`Chunk::count`]); from all
+//! counts together every chunk knows, for each bucket, the places that are its own ([`writers`]);
+//! then all chunks write at the same time, no two to one place ([`Writer::run`]). Rows of one
+//! bucket keep their order, since chunks follow each other in row order. [`Writer::merge`] finds on
+//! its way where the matches of other rows are.
 //!
 //! # Trade-offs
 //!
-//! Counters are `buckets` a chunk, and a write goes to as many streams at once as there are buckets: beyond
-//! [`MAX_BUCKETS`] the caller partitions in two levels.
+//! Counters are `buckets` a chunk, and a write goes to as many streams at once as there are
+//! buckets: beyond [`MAX_BUCKETS`] the caller partitions in two levels.
 
 mod merge;
 
@@ -22,8 +23,8 @@ const TOO_MANY: &str = "row numbers fit in 32 bits";
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// The most buckets one level should have when times travel: their open cache lines (two arrays written) still fit a
-/// 2 MiB cache with their counters, and their pages its translation buffers.
+/// The most buckets one level should have when times travel: their open cache lines (two arrays
+/// written) still fit a 2 MiB cache with their counters, and their pages its translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
 /// Rows by column: the row's number, its time, and its key.
@@ -62,8 +63,8 @@ pub struct Target<'a> {
     pub numbers: &'a mut [Slot<u32>],
 }
 
-/// How keys become buckets: `(key - first) >> shift`, below `count`. One more bucket, the last, takes the rows without a
-/// key, so that no loop has to ask which they are.
+/// How keys become buckets: `(key - first) >> shift`, below `count`. One more bucket, the last,
+/// takes the rows without a key, so that no loop has to ask which they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     /// The smallest key.
@@ -86,7 +87,8 @@ impl Buckets {
 pub struct Chunk<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
-    /// Rows a bucket. Counted from `rows` by `count` and private, so that a `Writer` can rely on it.
+    /// Rows a bucket. Counted from `rows` by `count` and private, so that a `Writer` can rely on
+    /// it.
     counts: Vec<u32>,
 }
 
@@ -95,19 +97,28 @@ impl<'a> Chunk<'a> {
     ///
     /// # Panics
     ///
-    /// When a key lies outside the buckets, the columns differ in length, or row numbers do not fit in 32 bits.
+    /// When a key lies outside the buckets, the columns differ in length, or row numbers do not fit
+    /// in 32 bits.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
-        // No count of these rows wraps then, on which the writers' places rely (P1), nor does a row's number.
-        assert!(u32::try_from(rows.keys.len()).is_ok_and(|len| rows.first.checked_add(len).is_some()), "{TOO_MANY}");
+        // No count of these rows wraps then, on which the writers' places rely (P1), nor does a
+        // row's number.
+        assert!(
+            u32::try_from(rows.keys.len()).is_ok_and(|len| rows.first.checked_add(len).is_some()),
+            "{TOO_MANY}"
+        );
         assert!(rows.ts.is_none_or(|ts| ts.len() == rows.keys.len()), "a time a key");
-        assert!(rows.numbers.is_none_or(|numbers| numbers.len() == rows.keys.len()), "a number a key");
+        assert!(
+            rows.numbers.is_none_or(|numbers| numbers.len() == rows.keys.len()),
+            "a number a key"
+        );
         let mut counts = vec![0_u32; buckets.count + 1];
         rows.keys.iter().for_each(|&key| counts[buckets.of(key)] += 1);
         Chunk { rows, buckets, counts }
     }
 }
 
-/// Gives every chunk its places in `target`, and returns where each bucket starts; last, where the rows without a key do.
+/// Gives every chunk its places in `target`, and returns where each bucket starts; last, where the
+/// rows without a key do.
 ///
 /// Every place is written when all writers have run.
 ///
@@ -132,7 +143,10 @@ pub fn writers<'a>(chunks: Vec<Chunk<'a>>, target: Target<'a>) -> (Vec<u32>, Vec
     assert!(numbers.len() >= total, "room for every row");
     assert!(keys.as_ref().is_none_or(|keys| keys.len() >= total), "room for every key");
     assert!(ts.as_ref().is_none_or(|ts| ts.len() >= total), "room for every time");
-    assert!(chunks.iter().all(|chunk| chunk.rows.ts.is_some() == ts.is_some()), "times travel from all chunks or none");
+    assert!(
+        chunks.iter().all(|chunk| chunk.rows.ts.is_some() == ts.is_some()),
+        "times travel from all chunks or none"
+    );
     let places = Places {
         keys: keys.map(|keys| Slot::values(keys).as_mut_ptr()),
         ts: ts.map(|ts| Slot::values(ts).as_mut_ptr()),
@@ -160,8 +174,9 @@ struct Places {
     total: usize,
 }
 
-// SAFETY: the pointers come from slices that `writers` borrows mutably for 'a, and each writer writes only to places
-// that `writers` gave to it alone (P1), so sending a writer to another thread shares nothing that is written twice.
+// SAFETY: the pointers come from slices that `writers` borrows mutably for 'a, and each writer
+// writes only to places that `writers` gave to it alone (P1), so sending a writer to another thread
+// shares nothing that is written twice.
 unsafe impl Send for Writer<'_> {}
 
 impl Writer<'_> {
@@ -184,9 +199,10 @@ impl Writer<'_> {
         }
     }
 
-    /// P1: a chunk has fewer than 2^32 rows, so no count wrapped. `next[b]` began where the chunks before this one end in bucket `b`, and is raised once for each row that
-    /// [`Chunk::count`] counted in `b` from the same immutable columns; so it stays below the place where the next chunk
-    /// begins, and below `total`.
+    /// P1: a chunk has fewer than 2^32 rows, so no count wrapped. `next[b]` began where the chunks
+    /// before this one end in bucket `b`, and is raised once for each row that [`Chunk::count`]
+    /// counted in `b` from the same immutable columns; so it stays below the place where the next
+    /// chunk begins, and below `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;
@@ -197,7 +213,8 @@ impl Writer<'_> {
             let place = *next as usize;
             *next += 1;
             debug_assert!(place < self.places.total);
-            // SAFETY: `place < total`, which the slices' lengths cover, and no other writer has this place (P1).
+            // SAFETY: `place < total`, which the slices' lengths cover, and no other writer has
+            // this place (P1).
             unsafe {
                 self.places.numbers.add(place).write(number);
                 if TIMED && let Some(to) = self.places.ts {
@@ -244,9 +261,14 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn more_rows_than_can_be_numbered_are_refused() {
         // Addresses alone: nothing reads or writes the keys, which all are in one bucket.
-        let keys = memmap2::MmapOptions::new().len((1 << 32) * size_of::<u32>()).no_reserve_swap().map_anon().unwrap();
+        let keys = memmap2::MmapOptions::new()
+            .len((1 << 32) * size_of::<u32>())
+            .no_reserve_swap()
+            .map_anon()
+            .unwrap();
         let rows = Rows { keys: bytemuck::cast_slice(&keys), ts: None, numbers: None, first: 0 };
-        let counted = |rows: Rows<'_>| drop(Chunk::count(rows, Buckets { first: 0, shift: 0, count: 1 }));
+        let counted =
+            |rows: Rows<'_>| drop(Chunk::count(rows, Buckets { first: 0, shift: 0, count: 1 }));
         let few = Rows { keys: &rows.keys[..10], first: u32::MAX - 9, ..rows };
         for rows in [rows, few] {
             let panic = std::panic::catch_unwind(|| counted(rows)).expect_err("it was refused");

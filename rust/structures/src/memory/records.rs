@@ -1,4 +1,5 @@
-//! Values of several columns side by side: a row at a random place then costs one cache line, not one a column.
+//! Values of several columns side by side: a row at a random place then costs one cache line, not
+//! one a column.
 
 use std::fmt;
 use std::ops::Deref;
@@ -59,8 +60,14 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     ///
     /// # Panics
     ///
-    /// When there are more columns than a record has values, or one has another length than `places`.
-    fn gather_wide(records: &[Self], places: &[u32], out: &mut [Out<'_>], store: Store) -> (usize, bool);
+    /// When there are more columns than a record has values, or one has another length than
+    /// `places`.
+    fn gather_wide(
+        records: &[Self],
+        places: &[u32],
+        out: &mut [Out<'_>],
+        store: Store,
+    ) -> (usize, bool);
 }
 
 /// Writes the rows of the columns, which have as many values each, as records.
@@ -77,7 +84,10 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
             block.fill(R::default());
         }
         for (slot, column) in columns.iter().enumerate() {
-            block.iter_mut().zip(&column[start..]).for_each(|(record, value)| record.as_mut()[slot] = *value);
+            block
+                .iter_mut()
+                .zip(&column[start..])
+                .for_each(|(record, value)| record.as_mut()[slot] = *value);
         }
     }
 }
@@ -86,8 +96,8 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
 ///
 /// # Panics
 ///
-/// When a place is not below the number of records, there are more columns than a record has values, or one has another
-/// length than `places`.
+/// When a place is not below the number of records, there are more columns than a record has
+/// values, or one has another length than `places`.
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
@@ -100,11 +110,14 @@ pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], sto
 
 /// Kernels write to each column as many values as there are places.
 fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
-    assert!(out.len() <= most && out.iter().all(|column| column.len() == places.len()), "a value a place");
+    assert!(
+        out.len() <= most && out.iter().all(|column| column.len() == places.len()),
+        "a value a place"
+    );
 }
 
-/// Records of rows that come behind the others and leave from the front, in one piece of memory. It has room for twice as
-/// many rows as there are, so that each is moved about once.
+/// Records of rows that come behind the others and leave from the front, in one piece of memory. It
+/// has room for twice as many rows as there are, so that each is moved about once.
 pub struct RecordLog<R> {
     /// Written from `first` to `end`.
     values: Pages<R>,
@@ -177,7 +190,8 @@ impl<R: Record> RecordLog<R> {
         if 2 * needed <= self.values.len() && !is_large {
             self.values.copy_within(self.first..self.end, 0);
         } else {
-            // Room for a little more than twice as many, so that a few more rows do not take new memory each time.
+            // Room for a little more than twice as many, so that a few more rows do not take new
+            // memory each time.
             let mut values = Pages::arbitrary(FEW.max(2 * needed + needed / 4));
             values[..len].copy_from_slice(self);
             self.values = values;
@@ -190,14 +204,20 @@ impl<R: Record> RecordLog<R> {
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {
-            fn gather_wide(records: &[Self], places: &[u32], out: &mut [Out<'_>], store: Store) -> (usize, bool) {
+            fn gather_wide(
+                records: &[Self],
+                places: &[u32],
+                out: &mut [Out<'_>],
+                store: Store,
+            ) -> (usize, bool) {
                 #[cfg(target_arch = "x86_64")]
                 if std::arch::is_x86_feature_detected!("avx512f") && !records.is_empty() {
                     assert_a_value_a_place(out, places, $columns);
                     let done = places.len() / 8 * 8;
                     // Streaming stores are of whole cache lines.
                     let aligned = out.iter().all(Out::begins_at_a_line);
-                    // SAFETY: the processor has the feature, there is a record, and the lengths were compared.
+                    // SAFETY: the processor has the feature, there is a record, and the lengths
+                    // were compared.
                     let in_range = unsafe {
                         match store == Store::Streaming && aligned {
                             true => avx512::$kernel::<true>(records, &places[..done], out),
@@ -227,7 +247,8 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// There are as many places, and `at` is a multiple of 8; the column begins at a cache line if the store is streaming.
+    /// There are as many places, and `at` is a multiple of 8; the column begins at a cache line if
+    /// the store is streaming.
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {
@@ -238,7 +259,8 @@ mod avx512 {
             match column {
                 Out::Longs(out) => store::<STREAMING>(out.as_mut_ptr().add(at).cast(), values),
                 Out::Words(out) => {
-                    let (to, words) = (out.as_mut_ptr().add(at).cast(), _mm512_cvtepi64_epi32(values));
+                    let (to, words) =
+                        (out.as_mut_ptr().add(at).cast(), _mm512_cvtepi64_epi32(values));
                     match STREAMING {
                         true => _mm256_stream_si256(to, words),
                         false => _mm256_storeu_si256(to, words),
@@ -248,12 +270,14 @@ mod avx512 {
         }
     }
 
-    /// Gathers 8 records at a time and returns whether all places were in range; one that is not reads the last record.
+    /// Gathers 8 records at a time and returns whether all places were in range; one that is not
+    /// reads the last record.
     ///
     /// # Safety
     ///
-    /// There is a record; `places` has a multiple of 8 values; there are at most two columns in `out`, each with as many
-    /// values or more, which begin at a cache line if stores are streaming.
+    /// There is a record; `places` has a multiple of 8 values; there are at most two columns in
+    /// `out`, each with as many values or more, which begin at a cache line if stores are
+    /// streaming.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],
@@ -262,15 +286,20 @@ mod avx512 {
     ) -> bool {
         debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= 2);
         debug_assert!(out.iter().all(|column| column.len() >= places.len()));
-        let (even, odd) = (_mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14), _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
+        let (even, odd) = (
+            _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14),
+            _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15),
+        );
         let last = records.len() - 1;
         let mut largest = 0;
         for (places, at) in places.chunks_exact(8).zip((0..).step_by(8)) {
             largest = places.iter().fold(largest, |largest, &place| largest.max(place));
             let (a, b) = (four(records, &places[..4], last), four(records, &places[4..], last));
-            let columns = [_mm512_permutex2var_epi64(a, even, b), _mm512_permutex2var_epi64(a, odd, b)];
+            let columns =
+                [_mm512_permutex2var_epi64(a, even, b), _mm512_permutex2var_epi64(a, odd, b)];
             for (column, values) in out.iter_mut().zip(columns) {
-                // SAFETY: a column has as many values as there are places, and begins as the caller says.
+                // SAFETY: a column has as many values as there are places, and begins as the caller
+                // says.
                 unsafe { write::<STREAMING>(column, at, values) };
             }
         }
@@ -305,7 +334,10 @@ mod avx512 {
     ) -> bool {
         debug_assert!(!records.is_empty() && places.len().is_multiple_of(8) && out.len() <= 4);
         debug_assert!(out.iter().all(|column| column.len() >= places.len()));
-        let (low, high) = (_mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15));
+        let (low, high) = (
+            _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+            _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15),
+        );
         let last = records.len() - 1;
         let mut largest = 0;
         for (places, at) in places.chunks_exact(8).zip((0..).step_by(8)) {
@@ -321,7 +353,8 @@ mod avx512 {
                 _mm512_permutex2var_epi64(odd, high, next_odd),
             ];
             for (column, values) in out.iter_mut().zip(columns) {
-                // SAFETY: a column has as many values as there are places, and begins as the caller says.
+                // SAFETY: a column has as many values as there are places, and begins as the caller
+                // says.
                 unsafe { write::<STREAMING>(column, at, values) };
             }
         }
@@ -350,7 +383,12 @@ mod tests {
     use crate::memory::pages::Unwritten;
     use proptest::prelude::*;
 
-    fn agrees_with_indexing<R: Record>(rows: usize, columns: usize, places: &[u32], narrow: [bool; COLUMNS]) {
+    fn agrees_with_indexing<R: Record>(
+        rows: usize,
+        columns: usize,
+        places: &[u32],
+        narrow: [bool; COLUMNS],
+    ) {
         let values: Vec<Vec<u64>> = (0..columns as u64)
             .map(|column| (0..rows as u64).map(|row| row << 40 | row << 8 | column).collect())
             .collect();
@@ -358,16 +396,26 @@ mod tests {
         interleave(&values.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut records);
         let records = records.written();
         for store in [Store::Cached, Store::Streaming] {
-            let mut longs: Vec<Unwritten<u64>> = (0..columns).map(|_| Pages::unwritten(places.len())).collect();
-            let mut words: Vec<Unwritten<u32>> = (0..columns).map(|_| Pages::unwritten(places.len())).collect();
+            let mut longs: Vec<Unwritten<u64>> =
+                (0..columns).map(|_| Pages::unwritten(places.len())).collect();
+            let mut words: Vec<Unwritten<u32>> =
+                (0..columns).map(|_| Pages::unwritten(places.len())).collect();
             let both = longs.iter_mut().zip(&mut words).zip(narrow);
-            let out = both.map(|((longs, words), narrow)| if narrow { Out::Words(words) } else { Out::Longs(longs) });
+            let out = both.map(
+                |((longs, words), narrow)| {
+                    if narrow { Out::Words(words) } else { Out::Longs(longs) }
+                },
+            );
             gather(&records, places, &mut out.collect::<Vec<_>>(), store);
-            for ((column, values), (longs, words)) in values.iter().enumerate().zip(longs.into_iter().zip(words)) {
+            for ((column, values), (longs, words)) in
+                values.iter().enumerate().zip(longs.into_iter().zip(words))
+            {
                 let expected = places.iter().map(|&place| values[place as usize]);
                 match narrow[column] {
                     false => assert!(longs.written().iter().copied().eq(expected)),
-                    true => assert!(words.written().iter().copied().eq(expected.map(|value| value as u32))),
+                    true => assert!(
+                        words.written().iter().copied().eq(expected.map(|value| value as u32))
+                    ),
                 }
             }
         }
@@ -411,15 +459,22 @@ mod tests {
         if std::arch::is_x86_feature_detected!("avx512f") {
             let places = [0; 16];
             let refused = |work: &mut dyn FnMut()| {
-                let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).expect_err("it was refused");
+                let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+                    .expect_err("it was refused");
                 panic.downcast_ref::<&str>().is_some_and(|text| text.contains("a value a place"))
             };
             let (mut short, mut long) = ([0; 8], [[0; 16]; 3]);
             assert!(refused(&mut || {
-                <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut [Out::Longs(Slot::of(&mut short))], Store::Cached);
+                <[u64; 2]>::gather_wide(
+                    &[[1; 2]],
+                    &places,
+                    &mut [Out::Longs(Slot::of(&mut short))],
+                    Store::Cached,
+                );
             }));
             assert!(refused(&mut || {
-                let mut out: Vec<Out<'_>> = long.iter_mut().map(|column| Out::Longs(Slot::of(column))).collect();
+                let mut out: Vec<Out<'_>> =
+                    long.iter_mut().map(|column| Out::Longs(Slot::of(column))).collect();
                 <[u64; 2]>::gather_wide(&[[1; 2]], &places, &mut out, Store::Cached);
             }));
         }
@@ -431,8 +486,14 @@ mod tests {
             for place in [5, u32::MAX] {
                 let mut places = [0_u32; 20];
                 places[bad] = place;
-                let gathered =
-                    || gather(&[[1_u64; 4]; 5], &places, &mut [Out::Longs(Slot::of(&mut [0; 20]))], Store::Cached);
+                let gathered = || {
+                    gather(
+                        &[[1_u64; 4]; 5],
+                        &places,
+                        &mut [Out::Longs(Slot::of(&mut [0; 20]))],
+                        Store::Cached,
+                    )
+                };
                 assert!(std::panic::catch_unwind(gathered).is_err());
             }
         }

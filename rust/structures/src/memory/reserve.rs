@@ -8,12 +8,13 @@ use tidegate_sync::Counter;
 
 use super::{OutOfMemory, limit, pages};
 
-/// Bytes of the reserve where no limit on the process says otherwise: what all threads together allocate in small pieces
-/// between two [checks](super::check). They are addresses only, of which no page is ever written to.
+/// Bytes of the reserve where no limit on the process says otherwise: what all threads together
+/// allocate in small pieces between two [checks](super::check). They are addresses only, of which
+/// no page is ever written to.
 pub const RESERVE: usize = 32 << 20;
 
-/// Where there is a limit, the reserve is this part of what it leaves: so large are the largest requests that are served
-/// though nobody has announced them.
+/// Where there is a limit, the reserve is this part of what it leaves: so large are the largest
+/// requests that are served though nobody has announced them.
 const PART: usize = 4;
 
 /// The most and the least that the reserve has then. With less it is not worth to go on.
@@ -41,7 +42,8 @@ pub(super) fn is_whole() -> bool {
 /// Takes the reserve anew, as much of it as can be had.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
-    // Where an allocation fails meanwhile, it does not get at the reserve: so there is none from here on.
+    // Where an allocation fails meanwhile, it does not get at the reserve: so there is none from
+    // here on.
     let Some(mut addresses) = lock() else { return Ok(()) };
     let take = |size: usize| MmapOptions::new().len(size).no_reserve_swap().map_anon().ok();
     if addresses.last.is_none() {
@@ -49,7 +51,8 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     }
     if addresses.reserve.is_none() {
         let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
-        let sizes = || std::iter::successors(Some(most), |size| (size / 2 >= LEAST).then_some(size / 2));
+        let sizes =
+            || std::iter::successors(Some(most), |size| (size / 2 >= LEAST).then_some(size / 2));
         addresses.reserve = take(most).or_else(|| {
             pages::empty_pool();
             sizes().find_map(take)
@@ -83,7 +86,8 @@ fn lock() -> Option<MutexGuard<'static, Addresses>> {
     }
 }
 
-/// The system's allocator. Where that refuses, what is kept for later arrays is given back, then the reserve is.
+/// The system's allocator. Where that refuses, what is kept for later arrays is given back, then
+/// the reserve is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
@@ -107,8 +111,9 @@ fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { again(allocate) } else { memory }
 }
 
-// SAFETY: each call is handed on to the system's allocator with the caller's arguments, once or, where that gave nothing,
-// several times; what it gives is returned. Nothing in between unwinds: maps are removed, and locks only tried.
+// SAFETY: each call is handed on to the system's allocator with the caller's arguments, once or,
+// where that gave nothing, several times; what it gives is returned. Nothing in between unwinds:
+// maps are removed, and locks only tried.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

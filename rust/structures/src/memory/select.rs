@@ -1,13 +1,16 @@
 //! Finds the values of an array that lie in a range.
 
-/// Adds, in order, the places of the values from `low` to `high` to `found`; the first value's place is `first`.
+/// Adds, in order, the places of the values from `low` to `high` to `found`; the first value's
+/// place is `first`.
 pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mut Vec<u32>) {
     // Places are written at full width, beyond those that are found.
     let before = found.len();
     found.resize(before + values.len() + WIDTH, 0);
     let out = &mut found[before..];
     #[cfg(target_arch = "x86_64")]
-    let count = if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vl") {
+    let count = if std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512vl")
+    {
         // SAFETY: the processor has the features.
         unsafe { avx512(values, low, high, first, out) }
     } else {
@@ -21,7 +24,8 @@ pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mu
 /// Values compared at a time.
 const WIDTH: usize = 8;
 
-/// As [`select_within`], into `out`, with room for a width more than there are values; no branch depends on a value.
+/// As [`select_within`], into `out`, with room for a width more than there are values; no branch
+/// depends on a value.
 fn portable(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> usize {
     let mut count = 0;
     for (&value, place) in values.iter().zip(first..) {
@@ -35,23 +39,33 @@ fn portable(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) ->
 #[target_feature(enable = "avx512f,avx512vl")]
 fn avx512(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> usize {
     use std::arch::x86_64::{
-        _mm256_add_epi32, _mm256_maskz_compress_epi32, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
-        _mm512_cmpge_epi64_mask, _mm512_loadu_epi64, _mm512_mask_cmple_epi64_mask, _mm512_set1_epi64,
+        _mm256_add_epi32, _mm256_maskz_compress_epi32, _mm256_set1_epi32, _mm256_setr_epi32,
+        _mm256_storeu_si256, _mm512_cmpge_epi64_mask, _mm512_loadu_epi64,
+        _mm512_mask_cmple_epi64_mask, _mm512_set1_epi64,
     };
     assert!(out.len() >= values.len() + WIDTH, "room for a width more than there are values");
     let (lows, highs) = (_mm512_set1_epi64(low), _mm512_set1_epi64(high));
     let step = _mm256_set1_epi32(WIDTH as i32);
-    let mut places =
-        _mm256_add_epi32(_mm256_set1_epi32(first.cast_signed()), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    let mut places = _mm256_add_epi32(
+        _mm256_set1_epi32(first.cast_signed()),
+        _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+    );
     let mut count = 0;
     let (blocks, rest) = values.as_chunks::<WIDTH>();
     for block in blocks {
         // SAFETY: `block` has 8 values.
         let block = unsafe { _mm512_loadu_epi64(block.as_ptr()) };
-        let inside = _mm512_mask_cmple_epi64_mask(_mm512_cmpge_epi64_mask(block, lows), block, highs);
+        let inside =
+            _mm512_mask_cmple_epi64_mask(_mm512_cmpge_epi64_mask(block, lows), block, highs);
         debug_assert!(count + WIDTH <= out.len());
-        // SAFETY: `count` is at most the number of values before this block, after which `out` has room for 8 and more.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().add(count).cast(), _mm256_maskz_compress_epi32(inside, places)) };
+        // SAFETY: `count` is at most the number of values before this block, after which `out` has
+        // room for 8 and more.
+        unsafe {
+            _mm256_storeu_si256(
+                out.as_mut_ptr().add(count).cast(),
+                _mm256_maskz_compress_epi32(inside, places),
+            )
+        };
         places = _mm256_add_epi32(places, step);
         count += inside.count_ones() as usize;
     }

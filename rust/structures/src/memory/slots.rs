@@ -82,7 +82,10 @@ mod tests {
         slots[0].set(1);
         assert_eq!(Slot::copy(&mut slots[1..3], &[2, 3]), [2, 3]);
         Slot::cast::<u32>(&mut slots[3..])[0].set(4);
-        assert_eq!(values.map(|value| value as u32), [1, 2, 3, if cfg!(target_endian = "little") { 4 } else { 0 }]);
+        assert_eq!(
+            values.map(|value| value as u32),
+            [1, 2, 3, if cfg!(target_endian = "little") { 4 } else { 0 }]
+        );
         assert_eq!(Slot::fill(Slot::of(&mut values), 9), [9; 4]);
     }
 }

@@ -1,9 +1,10 @@
 //! A column as bitmaps of its rows, one for each of a few buckets of its values.
 //!
-//! A bitmap has the rows of all buckets before its own. So the rows in a range of buckets are those of one bitmap that are
-//! not in another, however wide the range is, and 64 rows of two columns are tested by four loads. This is the range
-//! encoding of Chan and Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), over blocks of rows, so that what a
-//! group of ranges is tested with stays in the second cache, and on huge pages, since each test goes to others.
+//! A bitmap has the rows of all buckets before its own. So the rows in a range of buckets are those
+//! of one bitmap that are not in another, however wide the range is, and 64 rows of two columns are
+//! tested by four loads. This is the range encoding of Chan and Ioannidis, "Bitmap Index Design and
+//! Evaluation" (SIGMOD 1998), over blocks of rows, so that what a group of ranges is tested with
+//! stays in the second cache, and on huge pages, since each test goes to others.
 
 use std::ops::Range;
 
@@ -79,7 +80,8 @@ impl Bitmaps {
         let end = start + BLOCK;
         if segment == self.segments.len() {
             // Few rows take little memory, and many are not copied.
-            self.segments.push(Pages::filled(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }, 0));
+            self.segments
+                .push(Pages::filled(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }, 0));
         }
         let words = &mut self.segments[segment];
         if end > words.len() {
@@ -89,7 +91,8 @@ impl Bitmaps {
         }
     }
 
-    /// Adds the rows of a tile, given by bucket, and leaves none: whole cache lines, since each bucket's is another.
+    /// Adds the rows of a tile, given by bucket, and leaves none: whole cache lines, since each
+    /// bucket's is another.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);
         let at = tile * TILE % BLOCK_WORDS;
@@ -120,7 +123,8 @@ impl Bitmaps {
         self.segments.iter().map(|words| words.len()).sum::<usize>() * size_of::<u64>()
     }
 
-    /// Asks for what [`scan`](Self::scan) reads first: the processor asks for the rest once it sees which way that goes.
+    /// Asks for what [`scan`](Self::scan) reads first: the processor asks for the rest once it sees
+    /// which way that goes.
     pub fn announce(&self, span: Span<u8>, run: &Range<usize>) {
         let (block, first) = (run.start / BLOCK_ROWS, run.start % BLOCK_ROWS / 64);
         for bucket in [usize::from(span.low), usize::from(span.low) + usize::from(span.width) + 1] {
@@ -139,7 +143,13 @@ impl Bitmaps {
     /// # Panics
     ///
     /// When the columns differ in length.
-    pub fn scan_two(&self, second: &Self, spans: [Span<u8>; 2], run: Range<usize>, found: &mut Vec<u32>) {
+    pub fn scan_two(
+        &self,
+        second: &Self,
+        spans: [Span<u8>; 2],
+        run: Range<usize>,
+        found: &mut Vec<u32>,
+    ) {
         assert_eq!(self.rows, second.rows, "columns of one length");
         wide(Find::<true> { columns: [self, second], spans, run, found });
     }
@@ -180,11 +190,18 @@ fn find<const TWO: bool>(
     // Whole tiles; what is in them beside the run is left out where rows are listed.
     let first = run.start % BLOCK_ROWS / TILE_ROWS;
     let last = (run.end - block * BLOCK_ROWS).div_ceil(TILE_ROWS);
-    let tiles = |nth: usize, bucket: usize| &columns[nth].bitmap(block, bucket).as_chunks::<TILE>().0[first..last];
-    let ends = spans.map(|span| (usize::from(span.low), usize::from(span.low) + usize::from(span.width) + 1));
-    let [(a_before, a_upto), (b_before, b_upto)] = [0, 1].map(|nth| (tiles(nth, ends[nth].0), tiles(nth, ends[nth].1)));
+    let tiles = |nth: usize, bucket: usize| {
+        &columns[nth].bitmap(block, bucket).as_chunks::<TILE>().0[first..last]
+    };
+    let ends = spans
+        .map(|span| (usize::from(span.low), usize::from(span.low) + usize::from(span.width) + 1));
+    let [(a_before, a_upto), (b_before, b_upto)] =
+        [0, 1].map(|nth| (tiles(nth, ends[nth].0), tiles(nth, ends[nth].1)));
     let count = last - first;
-    assert!([a_before, a_upto, b_before, b_upto].iter().all(|tiles| tiles.len() == count), "no bounds to check below");
+    assert!(
+        [a_before, a_upto, b_before, b_upto].iter().all(|tiles| tiles.len() == count),
+        "no bounds to check below"
+    );
     for tile in 0..count {
         let mut rows = [0; TILE];
         let mut any = 0;

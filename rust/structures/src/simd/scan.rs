@@ -1,16 +1,19 @@
-//! Finds the places of columns whose values lie in given ranges, for several sets of ranges at a time.
+//! Finds the places of columns whose values lie in given ranges, for several sets of ranges at a
+//! time.
 //!
-//! This is the inner loop of joins that compare every pair. A tile of each column is loaded once and compared with the
-//! ranges of all rows; whether any place of the tile is in range is one bit a row, found without a branch. Only where
-//! there is one, the tile is looked at again. The same code is compiled for AVX-512, for AVX2 and for what every
-//! processor of the target has (NEON on ARM), and chosen when it runs.
+//! This is the inner loop of joins that compare every pair. A tile of each column is loaded once
+//! and compared with the ranges of all rows; whether any place of the tile is in range is one bit a
+//! row, found without a branch. Only where there is one, the tile is looked at again. The same code
+//! is compiled for AVX-512, for AVX2 and for what every processor of the target has (NEON on ARM),
+//! and chosen when it runs.
 //!
-//! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed numbers, and what is beyond it
-//! is compared instead: two instructions where there would be three.
+//! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed
+//! numbers, and what is beyond it is compared instead: two instructions where there would be three.
 
 /// A range of unsigned values: `low`, and how far the largest is above it.
 ///
-/// One subtraction and one comparison test it, since what is below wraps around to what is far above.
+/// One subtraction and one comparison test it, since what is below wraps around to what is far
+/// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span<T> {
     /// The smallest value.
@@ -58,10 +61,17 @@ lanes!(u8 u16 u32 u64);
 /// Places compared between two branches.
 const TILE: usize = 64;
 
-/// For each of `N` rows, adds to `found` the places where the value is in the row's range, ascending, each plus `base`.
-pub fn scan<A: Lane, const N: usize>(values: &[A], spans: &[Span<A>; N], base: u32, found: &mut [Vec<u32>; N]) {
+/// For each of `N` rows, adds to `found` the places where the value is in the row's range,
+/// ascending, each plus `base`.
+pub fn scan<A: Lane, const N: usize>(
+    values: &[A],
+    spans: &[Span<A>; N],
+    base: u32,
+    found: &mut [Vec<u32>; N],
+) {
     // A column without values stands for none.
-    let ranges = Ranges { values, second: &[] as &[u8], spans, second_spans: &[Span::default(); N], base };
+    let ranges =
+        Ranges { values, second: &[] as &[u8], spans, second_spans: &[Span::default(); N], base };
     ranges.find::<false>(instructions(), found);
 }
 
@@ -81,7 +91,8 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     scan_two_by(instructions(), first, second, first_spans, second_spans, base, found);
 }
 
-/// As [`scan_two`], with instructions that need not be the widest ones: for tests and benches of those.
+/// As [`scan_two`], with instructions that need not be the widest ones: for tests and benches of
+/// those.
 ///
 /// # Panics
 ///
@@ -161,7 +172,8 @@ impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
         match by {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => {
-                // SAFETY: the processor has the features, as whoever chose the instructions has seen.
+                // SAFETY: the processor has the features, as whoever chose the instructions has
+                // seen.
                 unsafe { x86::avx512::<A, B, TWO, N>(self, found) }
             }
             #[cfg(target_arch = "x86_64")]
@@ -220,7 +232,8 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     tiles::<A, B, TWO, N>(ranges, Some(moved), found);
 }
 
-/// The loop, in the instructions of the function it becomes part of; with moved ranges, those compare.
+/// The loop, in the instructions of the function it becomes part of; with moved ranges, those
+/// compare.
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -266,7 +279,14 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     for row in 0..N {
         let rest = &none[..if TWO { 0 } else { first_rest.len() }];
         let second_rest = if TWO { second_rest } else { rest };
-        list::<A, B, TWO>(first_rest, second_rest, spans[row], second_spans[row], base, &mut found[row]);
+        list::<A, B, TWO>(
+            first_rest,
+            second_rest,
+            spans[row],
+            second_spans[row],
+            base,
+            &mut found[row],
+        );
     }
 }
 
@@ -311,16 +331,24 @@ mod tests {
         bytes.iter().map(|&byte| T::from(byte)).collect()
     }
 
-    fn check<A: Lane + From<u8>, B: Lane + From<u8>>(bytes: &[(u8, u8)], spans: [(u8, u8, u8, u8); 4]) {
+    fn check<A: Lane + From<u8>, B: Lane + From<u8>>(
+        bytes: &[(u8, u8)],
+        spans: [(u8, u8, u8, u8); 4],
+    ) {
         let first: Vec<A> = column(&bytes.iter().map(|pair| pair.0).collect::<Vec<_>>());
         let second: Vec<B> = column(&bytes.iter().map(|pair| pair.1).collect::<Vec<_>>());
-        let of_first = spans.map(|(low, width, ..)| Span { low: A::from(low), width: A::from(width) });
-        let of_second = spans.map(|(.., low, width)| Span { low: B::from(low), width: B::from(width) });
+        let of_first =
+            spans.map(|(low, width, ..)| Span { low: A::from(low), width: A::from(width) });
+        let of_second =
+            spans.map(|(.., low, width)| Span { low: B::from(low), width: B::from(width) });
         let expected = |row: usize, two: bool| -> Vec<u32> {
             let (low, width, second_low, second_width) = spans[row];
-            let inside =
-                |value: u8, low: u8, width: u8| value >= low && u16::from(value) <= u16::from(low) + u16::from(width);
-            let holds = |&(a, b): &(u8, u8)| inside(a, low, width) && (!two || inside(b, second_low, second_width));
+            let inside = |value: u8, low: u8, width: u8| {
+                value >= low && u16::from(value) <= u16::from(low) + u16::from(width)
+            };
+            let holds = |&(a, b): &(u8, u8)| {
+                inside(a, low, width) && (!two || inside(b, second_low, second_width))
+            };
             (7..).zip(bytes).filter(|(_, pair)| holds(pair)).map(|(place, _)| place).collect()
         };
         let mut found: [Vec<u32>; 4] = Default::default();
@@ -369,7 +397,11 @@ mod tests {
         for &by in Instructions::available() {
             let mut of_tile: [Vec<u32>; 4] = Default::default();
             scan_two_by(by, &tile, &tile, &spans, &spans, 0, &mut of_tile);
-            assert_eq!(of_tile.each_ref().map(Vec::len), [TILE, TILE / 4, TILE / 4, TILE / 2], "with {by}");
+            assert_eq!(
+                of_tile.each_ref().map(Vec::len),
+                [TILE, TILE / 4, TILE / 4, TILE / 2],
+                "with {by}"
+            );
         }
     }
 }

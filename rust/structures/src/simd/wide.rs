@@ -5,15 +5,15 @@ pub trait Work {
     /// What comes of it.
     type Output;
 
-    /// Does it. What is to gain by wide instructions is inlined, here and in what this calls: `#[inline(always)]`. A closure
-    /// would be compiled by itself, for every processor.
+    /// Does it. What is to gain by wide instructions is inlined, here and in what this calls:
+    /// `#[inline(always)]`. A closure would be compiled by itself, for every processor.
     fn run(self) -> Self::Output;
 }
 
 /// Does `work`, on a processor with AVX2 as compiled for such.
 ///
-/// JUSTIFICATION - Benefit: comparisons of eight numbers at once instead of four, in a loop of an operator that knows
-/// nothing of processors. Soundness: the features are checked for first.
+/// JUSTIFICATION - Benefit: comparisons of eight numbers at once instead of four, in a loop of an
+/// operator that knows nothing of processors. Soundness: the features are checked for first.
 #[inline]
 pub fn wide<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]

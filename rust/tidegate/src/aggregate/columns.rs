@@ -30,9 +30,10 @@ pub(crate) struct Columns(Vec<Values>);
 pub(crate) enum Extent<'a> {
     /// All that are aggregated.
     Whole,
-    /// Some of a stream, of which others were before and may follow: how values are written down depends on none of them.
-    /// For each aggregate that is the smallest or the largest of [ordered](is_ordered_only) values, these as codes, source
-    /// after source; none for a stream without rows.
+    /// Some of a stream, of which others were before and may follow: how values are written down
+    /// depends on none of them. For each aggregate that is the smallest or the largest of
+    /// [ordered](is_ordered_only) values, these as codes, source after source; none for a stream
+    /// without rows.
     Stream(&'a [Codes]),
 }
 
@@ -74,8 +75,15 @@ impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
 }
 
 impl Columns {
-    pub(crate) fn new(streams: &Streams, plan: &Plan, extent: Extent<'_>, driver: &Driver) -> Result<Self> {
-        let column = |(at, output): (usize, &OutputPlan)| Values::new(streams, plan, output, at, extent, driver);
+    pub(crate) fn new(
+        streams: &Streams,
+        plan: &Plan,
+        extent: Extent<'_>,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let column = |(at, output): (usize, &OutputPlan)| {
+            Values::new(streams, plan, output, at, extent, driver)
+        };
         Ok(Columns(plan.outputs.iter().enumerate().map(column).collect::<Result<_>>()?))
     }
 
@@ -99,12 +107,16 @@ impl Values {
         driver: &Driver,
     ) -> Result<Self> {
         let function = output.function;
-        let mut masks: Vec<Option<BitSet>> = streams.sources.iter().map(|source| source.masks[at].clone()).collect();
-        let (Some(column), false) = (output.column, matches!(function, Function::First | Function::Last)) else {
+        let mut masks: Vec<Option<BitSet>> =
+            streams.sources.iter().map(|source| source.masks[at].clone()).collect();
+        let (Some(column), false) =
+            (output.column, matches!(function, Function::First | Function::Last))
+        else {
             return Ok(Values { function, numbers: Plain::None, masks, ranked: None });
         };
         let chunks = streams.table.chunks(column);
-        let sources: Vec<&[ArrayRef]> = streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
+        let sources: Vec<&[ArrayRef]> =
+            streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
         for (mask, chunks) in masks.iter_mut().zip(&sources) {
             leave_out_nulls(mask, chunks);
         }
@@ -112,17 +124,25 @@ impl Values {
         let mut ranked = None;
         let numbers = match function {
             Function::Count => Plain::None,
-            Function::Min | Function::Max if is_ordered_only(data_type) => Plain::Integers(match extent {
-                Extent::Whole => {
-                    let field = plan.read.field(column);
-                    let key = KeyColumn::new(column, field, column, field)?;
-                    let groups = Groups::new(&streams.table, &[key], driver)?;
-                    let codes = of_sources(groups.numbers.iter().map(|number| i64::from(*number)), streams);
-                    ranked = Some(groups);
-                    codes
-                }
-                Extent::Stream(codes) => of_sources(codes[at].iter().flat_map(|codes| codes.iter().copied()), streams),
-            }),
+            Function::Min | Function::Max if is_ordered_only(data_type) => {
+                Plain::Integers(match extent {
+                    Extent::Whole => {
+                        let field = plan.read.field(column);
+                        let key = KeyColumn::new(column, field, column, field)?;
+                        let groups = Groups::new(&streams.table, &[key], driver)?;
+                        let codes = of_sources(
+                            groups.numbers.iter().map(|number| i64::from(*number)),
+                            streams,
+                        );
+                        ranked = Some(groups);
+                        codes
+                    }
+                    Extent::Stream(codes) => of_sources(
+                        codes[at].iter().flat_map(|codes| codes.iter().copied()),
+                        streams,
+                    ),
+                })
+            }
             Function::Min | Function::Max => Plain::Integers(codes(&sources, data_type, driver)?),
             Function::Sum | Function::Mean => {
                 let rows = match extent {
@@ -150,7 +170,9 @@ impl Values {
             (Function::Var, Plain::Floats(values)) => Aggregate::Variance(self.columns(values)),
             (Function::Std, Plain::Floats(values)) => Aggregate::Deviation(self.columns(values)),
             (Function::User(user), numbers) => match (user.of, numbers) {
-                (Of::Integers(aggregate), Plain::Integers(values)) => aggregate(self.columns(values)),
+                (Of::Integers(aggregate), Plain::Integers(values)) => {
+                    aggregate(self.columns(values))
+                }
                 (Of::Floats(aggregate), Plain::Floats(values)) => aggregate(self.columns(values)),
                 _ => unreachable!("{} is of numbers of one type", user.name),
             },
@@ -161,7 +183,11 @@ impl Values {
                     Plain::Floats(values) => Numbers::Floats(self.columns(values)),
                     Plain::None => unreachable!("{} is of numbers", function.name()),
                 };
-                if matches!(function, Function::Sum) { Aggregate::Sum(numbers) } else { Aggregate::Mean(numbers) }
+                if matches!(function, Function::Sum) {
+                    Aggregate::Sum(numbers)
+                } else {
+                    Aggregate::Mean(numbers)
+                }
             }
         }
     }
@@ -187,7 +213,9 @@ fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
         match chunk.logical_nulls() {
             None => valid.insert_range(first, first + chunk.len()),
             Some(nulls) => {
-                nulls.valid_slices().for_each(|(start, end)| valid.insert_range(first + start, first + end));
+                nulls
+                    .valid_slices()
+                    .for_each(|(start, end)| valid.insert_range(first + start, first + end));
             }
         }
         first += chunk.len();
@@ -199,14 +227,24 @@ fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
 }
 
 /// The values of a primitive type of every source.
-fn primitives<T: ArrowPrimitiveType>(sources: &[&[ArrayRef]], driver: &Driver) -> Result<Vec<Array64<T::Native>>>
+fn primitives<T: ArrowPrimitiveType>(
+    sources: &[&[ArrayRef]],
+    driver: &Driver,
+) -> Result<Vec<Array64<T::Native>>>
 where
     T::Native: AnyBitPattern + NoUninit,
 {
-    mapped::<T, T::Native>(sources, &T::DATA_TYPE, driver, |value| value, |values| Some(values.clone()))
+    mapped::<T, T::Native>(
+        sources,
+        &T::DATA_TYPE,
+        driver,
+        |value| value,
+        |values| Some(values.clone()),
+    )
 }
 
-/// The values of every source as `to`, each changed by `new`; `same` gives a chunk's own where nothing changes.
+/// The values of every source as `to`, each changed by `new`; `same` gives a chunk's own where
+/// nothing changes.
 fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources: &[&[ArrayRef]],
     to: &DataType,
@@ -225,7 +263,10 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
         for chunk in chunks {
             let values = cast(chunk, to)?;
             let values = values.as_primitive::<T>().values();
-            all[filled..filled + values.len()].iter_mut().zip(values).for_each(|(out, value)| out.set(new(*value)));
+            all[filled..filled + values.len()]
+                .iter_mut()
+                .zip(values)
+                .for_each(|(out, value)| out.set(new(*value)));
             filled += values.len();
         }
         Ok(Array64::Own(all.written()))
@@ -236,8 +277,8 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
 /// The most rows of a stream that a window may have: as many would take years to come.
 const STREAM_ROWS: u128 = 1 << 48;
 
-/// What sums and means of so many rows are of: in 64 bits where no sum can leave them, else in 128. Of streams, the type
-/// alone decides.
+/// What sums and means of so many rows are of: in 64 bits where no sum can leave them, else in 128.
+/// Of streams, the type alone decides.
 fn numbers(
     sources: &[&[ArrayRef]],
     data_type: &DataType,
@@ -259,8 +300,16 @@ fn numbers(
         let largest = largest(&values, driver, |value| value)?;
         if fits(largest) {
             let bits = |value: u64| value.cast_signed();
-            let same = |values: &ScalarBuffer<u64>| Some(ScalarBuffer::new(values.inner().clone(), 0, values.len()));
-            return Ok(Plain::Integers(mapped::<UInt64Type, i64>(sources, &DataType::UInt64, driver, bits, same)?));
+            let same = |values: &ScalarBuffer<u64>| {
+                Some(ScalarBuffer::new(values.inner().clone(), 0, values.len()))
+            };
+            return Ok(Plain::Integers(mapped::<UInt64Type, i64>(
+                sources,
+                &DataType::UInt64,
+                driver,
+                bits,
+                same,
+            )?));
         }
         return Ok(Plain::Wide(widened(&values, driver)?));
     }
@@ -273,11 +322,19 @@ fn numbers(
         return Ok(Plain::Wide(widened(&values, driver)?));
     }
     let scale = match data_type {
-        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => *scale,
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale) => *scale,
         other => return Err(Error::bug(format!("{other} is no number"))),
     };
     let to = DataType::Decimal128(38, scale);
-    let values = mapped::<Decimal128Type, i128>(sources, &to, driver, |value| value, |values| Some(values.clone()))?;
+    let values = mapped::<Decimal128Type, i128>(
+        sources,
+        &to,
+        driver,
+        |value| value,
+        |values| Some(values.clone()),
+    )?;
     let largest = largest(&values, driver, i128::unsigned_abs)?;
     if largest.checked_mul(rows).is_none_or(|most| most > i128::MAX as u128) {
         return Err(Error::data(format!(
@@ -296,8 +353,9 @@ fn largest<T: ArrowNativeType + AnyBitPattern + NoUninit + Sync, M: Ord + Defaul
 ) -> Result<M> {
     const BLOCK: usize = 1 << 16;
     let blocks: Vec<&[T]> = sources.iter().flat_map(|values| values.chunks(BLOCK)).collect();
-    let found =
-        driver.map(blocks, |block| block.iter().fold(M::default(), |largest, value| largest.max(magnitude(*value))))?;
+    let found = driver.map(blocks, |block| {
+        block.iter().fold(M::default(), |largest, value| largest.max(magnitude(*value)))
+    })?;
     Ok(found.into_iter().max().unwrap_or_default())
 }
 
@@ -305,26 +363,39 @@ fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
     sources: &[Array64<T>],
     driver: &Driver,
 ) -> Result<Vec<Array64<i128>>> {
-    let widen = |values: &Array64<T>| Array64::Own(Pages::collect(values.iter().map(|value| (*value).into())));
+    let widen = |values: &Array64<T>| {
+        Array64::Own(Pages::collect(values.iter().map(|value| (*value).into())))
+    };
     Ok(driver.map(sources.iter().collect(), widen)?)
 }
 
-/// Whether values of a type have an order, but no whole numbers of 64 bits that are at hand and have the same.
+/// Whether values of a type have an order, but no whole numbers of 64 bits that are at hand and
+/// have the same.
 pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Duration, Time32, Time64, Timestamp};
     let is_number = data_type.is_integer() || data_type.is_floating();
-    !is_number && !matches!(data_type, Boolean | Date32 | Date64 | Duration(_) | Time32(_) | Time64(_) | Timestamp(..))
+    !is_number
+        && !matches!(
+            data_type,
+            Boolean | Date32 | Date64 | Duration(_) | Time32(_) | Time64(_) | Timestamp(..)
+        )
 }
 
 /// Whole numbers in the order of the values, of a type where these are at hand.
-fn codes(sources: &[&[ArrayRef]], data_type: &DataType, driver: &Driver) -> Result<Vec<Array64<i64>>> {
+fn codes(
+    sources: &[&[ArrayRef]],
+    data_type: &DataType,
+    driver: &Driver,
+) -> Result<Vec<Array64<i64>>> {
     use DataType::{Date32, Time32, UInt64};
     match data_type {
         UInt64 => {
             let code = |value: u64| value.cast_signed() ^ i64::MIN;
             mapped::<UInt64Type, i64>(sources, &UInt64, driver, code, |_| None)
         }
-        Date32 | Time32(_) => mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None),
+        Date32 | Time32(_) => {
+            mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None)
+        }
         other if other.is_floating() => {
             mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, float_code, |_| None)
         }

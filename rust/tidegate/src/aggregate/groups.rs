@@ -48,7 +48,12 @@ impl Groups {
             count += 1;
         }
         if let (Some(smallest), [key]) = (keys.smallest, by)
-            && let Some(values) = values_from(smallest, keys.count, count, table.schema().field(key.right).data_type())?
+            && let Some(values) = values_from(
+                smallest,
+                keys.count,
+                count,
+                table.schema().field(key.right).data_type(),
+            )?
         {
             return Ok(Groups { numbers, count, columns: vec![values] });
         }
@@ -71,17 +76,35 @@ impl Groups {
     }
 }
 
-/// The values of keys that are numbered from the smallest on, and behind them null if `count` is larger; where these are
-/// of a type whose order is that of the numbers, and each of which has a value.
-fn values_from(smallest: i64, distinct: usize, count: usize, data_type: &DataType) -> Result<Option<Column>> {
-    use DataType::{Boolean, Date32, Date64, Int8, Int16, Int32, Int64, Timestamp, UInt8, UInt16, UInt32};
+/// The values of keys that are numbered from the smallest on, and behind them null if `count` is
+/// larger; where these are of a type whose order is that of the numbers, and each of which has a
+/// value.
+fn values_from(
+    smallest: i64,
+    distinct: usize,
+    count: usize,
+    data_type: &DataType,
+) -> Result<Option<Column>> {
+    use DataType::{
+        Boolean, Date32, Date64, Int8, Int16, Int32, Int64, Timestamp, UInt8, UInt16, UInt32,
+    };
     if !matches!(
         data_type,
-        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Timestamp(..) | Date32 | Date64 | Boolean
+        Int8 | Int16
+            | Int32
+            | Int64
+            | UInt8
+            | UInt16
+            | UInt32
+            | Timestamp(..)
+            | Date32
+            | Date64
+            | Boolean
     ) {
         return Ok(None);
     }
-    let values = (smallest..).take(distinct).map(Some).chain(std::iter::repeat_n(None, count - distinct));
+    let values =
+        (smallest..).take(distinct).map(Some).chain(std::iter::repeat_n(None, count - distinct));
     let values: ArrayRef = Arc::new(Int64Array::from_iter(values));
     Ok(Some(Column::of_chunks(data_type.clone(), vec![times_as(values, data_type)?])))
 }
@@ -92,7 +115,9 @@ fn has_nulls(table: &Table, by: &[KeyColumn]) -> bool {
 
 fn rewrite(numbers: &mut [u32], driver: &Driver, new: impl Fn(u32) -> u32 + Sync) -> Result<()> {
     let parts = ranges(numbers.len(), numbers.len().div_ceil(PART_ROWS));
-    driver.map(split(numbers, &parts), |part| part.iter_mut().for_each(|number| *number = new(*number)))?;
+    driver.map(split(numbers, &parts), |part| {
+        part.iter_mut().for_each(|number| *number = new(*number))
+    })?;
     Ok(())
 }
 
@@ -124,13 +149,16 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;
-    // A column of nothing but nulls has no order of its own, which the sort of one column does not take.
+    // A column of nothing but nulls has no order of its own, which the sort of one column does not
+    // take.
     if let [column] = &columns[..]
         && *column.data_type() != DataType::Null
     {
         return Ok(sort_to_indices(column, Some(ASCENDING), None)?.values().to_vec());
     }
-    let fields = columns.iter().map(|column| SortField::new_with_options(column.data_type().clone(), ASCENDING));
+    let fields = columns
+        .iter()
+        .map(|column| SortField::new_with_options(column.data_type().clone(), ASCENDING));
     let encoded = RowConverter::new(fields.collect())?.convert_columns(&columns)?;
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     order.sort_unstable_by(|a, b| encoded.row(*a as usize).cmp(&encoded.row(*b as usize)));
@@ -150,6 +178,7 @@ pub(crate) fn canonical_values(values: &ArrayRef) -> Result<ArrayRef> {
         return Ok(plain);
     }
     let floats = cast(&plain, &DataType::Float64)?;
-    let floats: ArrayRef = Arc::new(floats.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical));
+    let floats: ArrayRef =
+        Arc::new(floats.as_primitive::<Float64Type>().unary::<_, Float64Type>(canonical));
     Ok(cast(&floats, plain.data_type())?)
 }

@@ -1,4 +1,5 @@
-//! What aggregations of tables and of streams share: the rows of all inputs as one table, keys, values, and results.
+//! What aggregations of tables and of streams share: the rows of all inputs as one table, keys,
+//! values, and results.
 //!
 //! ```text
 //! inputs ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
-use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, RecordBatch, UInt64Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, RecordBatch, UInt64Array,
+};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -41,7 +43,10 @@ impl<'a> Output<'a> {
         columns: &'a Columns,
         groups: Option<&'a Groups>,
     ) -> Self {
-        let of_rows = plan.outputs.iter().map(|output| output.chosen().map(|at| Column::new(&streams.table, at)));
+        let of_rows = plan
+            .outputs
+            .iter()
+            .map(|output| output.chosen().map(|at| Column::new(&streams.table, at)));
         let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
         Output {
             plan,
@@ -100,7 +105,8 @@ impl<'a> Output<'a> {
             Values::Integers(values) => match self.ranked[at] {
                 Some(column) => {
                     // A value that is missing has the rank 0, which is hidden by its null.
-                    let mut ranks: Vec<u32> = values[..rows].iter().map(|rank| *rank as u32).collect();
+                    let mut ranks: Vec<u32> =
+                        values[..rows].iter().map(|rank| *rank as u32).collect();
                     missing.iter().for_each(|row| ranks[*row] = NO_ROW);
                     Ok(cast(&column.take(&ranks)?, data_type)?)
                 }
@@ -108,7 +114,9 @@ impl<'a> Output<'a> {
             },
             Values::Wide(values) => self.wide(at, &values[..rows], data_type, nulls(), windows),
             Values::Floats(mut values) => {
-                if let (Function::Mean, Some(scale)) = (self.plan.outputs[at].function, self.scale(at)) {
+                if let (Function::Mean, Some(scale)) =
+                    (self.plan.outputs[at].function, self.scale(at))
+                {
                     values.iter_mut().for_each(|value| *value /= 10_f64.powi(scale.into()));
                 }
                 Ok(primitive::<Float64Type>(values, rows, nulls()))
@@ -119,9 +127,9 @@ impl<'a> Output<'a> {
     /// The scale of the decimals that an aggregate is of.
     fn scale(&self, at: usize) -> Option<i8> {
         match leaf(self.plan.read.field(self.plan.outputs[at].column?).data_type()) {
-            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
-                Some(*scale)
-            }
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => Some(*scale),
             _ => None,
         }
     }
@@ -144,7 +152,8 @@ impl<'a> Output<'a> {
             }
             other if other.is_floating() => {
                 let values = values[..rows].iter().map(|code| float_of(*code));
-                let floats: ArrayRef = Arc::new(PrimitiveArray::<Float64Type>::new(values.collect(), nulls));
+                let floats: ArrayRef =
+                    Arc::new(PrimitiveArray::<Float64Type>::new(values.collect(), nulls));
                 Ok(cast(&floats, other)?)
             }
             DataType::Boolean => {
@@ -223,7 +232,11 @@ pub(super) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
 }
 
 /// An array of the first `rows` values, in the memory where they are.
-fn primitive<T: ArrowPrimitiveType>(values: Pages<T::Native>, rows: usize, nulls: Option<NullBuffer>) -> ArrayRef
+fn primitive<T: ArrowPrimitiveType>(
+    values: Pages<T::Native>,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef
 where
     T::Native: AnyBitPattern + NoUninit,
 {

@@ -46,12 +46,24 @@ impl Source {
 
 impl Streams {
     pub(crate) fn new(tables: &[Table], plan: &Plan, driver: &Driver) -> Result<Self> {
-        let times = tables.iter().zip(&plan.tables).map(|(table, of)| time::times(table, of.time, plan.unit));
-        Self::of_times(tables.iter().zip(times.collect::<Result<Vec<_>>>()?), plan.tables.iter(), plan, driver)
+        let times = tables
+            .iter()
+            .zip(&plan.tables)
+            .map(|(table, of)| time::times(table, of.time, plan.unit));
+        Self::of_times(
+            tables.iter().zip(times.collect::<Result<Vec<_>>>()?),
+            plan.tables.iter(),
+            plan,
+            driver,
+        )
     }
 
     /// The rows of tables that all are as the only one of the plan, of which the times are known.
-    pub(crate) fn alike(tables: Vec<(Table, Int64s)>, plan: &Plan, driver: &Driver) -> Result<Self> {
+    pub(crate) fn alike(
+        tables: Vec<(Table, Int64s)>,
+        plan: &Plan,
+        driver: &Driver,
+    ) -> Result<Self> {
         let (tables, times): (Vec<Table>, Vec<Int64s>) = tables.into_iter().unzip();
         Self::of_times(tables.iter().zip(times), std::iter::repeat(&plan.tables[0]), plan, driver)
     }
@@ -72,7 +84,12 @@ impl Streams {
             let masks = of.predicates.iter().map(bits).collect::<Result<_>>()?;
             let first = batches.len();
             batches.extend(read(&table, of, plan)?);
-            sources.push(Source { name: table.name().to_owned(), ts, batches: first..batches.len(), masks });
+            sources.push(Source {
+                name: table.name().to_owned(),
+                ts,
+                batches: first..batches.len(),
+                masks,
+            });
         }
         Ok(Streams { sources, table: Table::of_valid("streams", plan.read.clone(), batches)? })
     }
@@ -109,14 +126,20 @@ impl Streams {
     }
 }
 
-/// The times and the columns of a table that are used, without the rows that are left out, in time order.
+/// The times and the columns of a table that are used, without the rows that are left out, in time
+/// order.
 fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Result<(Int64s, Table)> {
     let used = of.used();
     let chosen = match &of.rows {
         None => None,
         Some(predicate) => {
             let every: Vec<usize> = (0..table.schema().fields().len()).collect();
-            Some(mask(table, &every, predicate, driver)?.present().map(|row| row as u32).collect::<Vec<u32>>())
+            Some(
+                mask(table, &every, predicate, driver)?
+                    .present()
+                    .map(|row| row as u32)
+                    .collect::<Vec<u32>>(),
+            )
         }
     };
     let chosen_ts = chosen.as_ref().map(|rows| gather_times(&ts, rows));
@@ -144,21 +167,31 @@ fn pages(rows: impl ExactSizeIterator<Item = u32>) -> Pages<u32> {
 }
 
 fn project(table: &Table, columns: &[usize]) -> Result<Table> {
-    let batches = table.batches().iter().map(|batch| batch.project(columns)).collect::<Result<Vec<_>, _>>()?;
+    let batches = table
+        .batches()
+        .iter()
+        .map(|batch| batch.project(columns))
+        .collect::<Result<Vec<_>, _>>()?;
     Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
 }
 
 /// The columns of [`Plan::read`], in its types.
 fn read(table: &Table, of: &TablePlan, plan: &Plan) -> Result<Vec<RecordBatch>> {
     let used = of.used();
-    let places: Vec<usize> = of.read.iter().map(|at| used.binary_search(at).expect("what is read is used")).collect();
+    let places: Vec<usize> =
+        of.read.iter().map(|at| used.binary_search(at).expect("what is read is used")).collect();
     let batch = |batch: &RecordBatch| {
         let columns = places.iter().zip(plan.read.fields()).map(|(place, field)| {
-            cast(batch.column(*place), field.data_type())
-                .map_err(|error| Error::data(format!("{}: column `{}`: {error}", table.name(), field.name())))
+            cast(batch.column(*place), field.data_type()).map_err(|error| {
+                Error::data(format!("{}: column `{}`: {error}", table.name(), field.name()))
+            })
         });
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(plan.read.clone(), columns.collect::<Result<_>>()?, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            plan.read.clone(),
+            columns.collect::<Result<_>>()?,
+            &options,
+        )?)
     };
     table.batches().iter().map(batch).collect()
 }
@@ -171,8 +204,14 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
     cast_with_options(array, to, &CastOptions { safe: false, ..Default::default() })
 }
 
-/// The rows for which a predicate holds. `columns` says which columns of the table it was bound to those here are.
-fn mask(table: &Table, columns: &[usize], predicate: &Predicate, driver: &Driver) -> Result<BitSet> {
+/// The rows for which a predicate holds. `columns` says which columns of the table it was bound to
+/// those here are.
+fn mask(
+    table: &Table,
+    columns: &[usize],
+    predicate: &Predicate,
+    driver: &Driver,
+) -> Result<BitSet> {
     let places: Vec<usize> = predicate
         .columns(Side::Left)
         .iter()
@@ -185,7 +224,8 @@ fn mask(table: &Table, columns: &[usize], predicate: &Predicate, driver: &Driver
         }
     }
     let found: Vec<Result<BooleanBuffer>> = driver.map(blocks, |block: RecordBatch| {
-        let columns: Vec<ArrayRef> = places.iter().map(|place| block.column(*place).clone()).collect();
+        let columns: Vec<ArrayRef> =
+            places.iter().map(|place| block.column(*place).clone()).collect();
         predicate.evaluate(&columns, &[], block.num_rows())
     })?;
     let mut mask = BitSet::new(table.rows());

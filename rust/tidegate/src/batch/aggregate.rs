@@ -1,4 +1,5 @@
-//! Aggregates of many tables: plan, one table of all, keys as ranks, plain numbers, pages, record batches.
+//! Aggregates of many tables: plan, one table of all, keys as ranks, plain numbers, pages, record
+//! batches.
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -28,7 +29,9 @@ impl Aggregation {
             return Ok(Vec::new());
         }
         streams.check_windows(&plan)?;
-        let groups = (!plan.by.is_empty()).then(|| Groups::new(&streams.table, &plan.by, &driver)).transpose()?;
+        let groups = (!plan.by.is_empty())
+            .then(|| Groups::new(&streams.table, &plan.by, &driver))
+            .transpose()?;
         let columns = Columns::new(&streams, &plan, Extent::Whole, &driver)?;
         let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
@@ -53,9 +56,16 @@ impl Aggregation {
             (Span::Windows(windows), Design::Slices) => {
                 aggregate(&sources, key_count, windows, &aggregates, &driver, announce, take)
             }
-            (Span::Windows(windows), design) => {
-                aggregate_by(design, &sources, key_count, windows, &aggregates, &driver, announce, take)
-            }
+            (Span::Windows(windows), design) => aggregate_by(
+                design,
+                &sources,
+                key_count,
+                windows,
+                &aggregates,
+                &driver,
+                announce,
+                take,
+            ),
         }
     }
 }

@@ -19,8 +19,8 @@ const AHEAD_A_THREAD: usize = 2;
 
 /// Reads the batches of a result in order, while threads make the next ones.
 ///
-/// The threads start with the first read and stay a bounded number of batches ahead. They end with the result, or soon
-/// after the reader is closed or dropped.
+/// The threads start with the first read and stay a bounded number of batches ahead. They end with
+/// the result, or soon after the reader is closed or dropped.
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,
@@ -55,7 +55,8 @@ struct State {
 }
 
 impl Shared {
-    /// The state, which is whole between any two statements, so that a panic elsewhere does not spoil it.
+    /// The state, which is whole between any two statements, so that a panic elsewhere does not
+    /// spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,7 +64,8 @@ impl Shared {
     /// Puts a piece in its place; waits while it is too far ahead of the reader.
     fn put(&self, number: u64, left_rows_done: usize, batches: Vec<RecordBatch>) {
         let mut state = self.state();
-        // The piece that the reader waits for is never held up here, so that the wait of the others ends.
+        // The piece that the reader waits for is never held up here, so that the wait of the others
+        // ends.
         while number >= state.first + self.ahead && !state.closed && state.outcome.is_none() {
             state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -89,8 +91,8 @@ impl Shared {
         self.filled.notify_all();
     }
 
-    /// Ends the reading with an error, unless it has ended. Threads that wait for room find it, since nobody will read
-    /// on to make some.
+    /// Ends the reading with an error, unless it has ended. Threads that wait for room find it,
+    /// since nobody will read on to make some.
     fn fail(&self, error: &Error) {
         self.state().outcome.get_or_insert_with(|| Err(error.clone()));
         self.taken.notify_all();
@@ -164,7 +166,12 @@ impl Batches {
             if left.is_zero() {
                 return Ok(Next::NotYet);
             }
-            state = self.shared.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .filled
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -187,8 +194,8 @@ impl Batches {
                 Ok(_) => shared.finish(),
                 Err(error) => shared.fail(&error),
             }
-            // Not before the end was told: whoever reads may hold a lock that the owner of the inputs needs to take them
-            // back, as Python's.
+            // Not before the end was told: whoever reads may hold a lock that the owner of the
+            // inputs needs to take them back, as Python's.
             drop(join);
         };
         in_background(work)?;
@@ -213,7 +220,8 @@ impl Batches {
         drop((join, made));
     }
 
-    /// What lives as long as this, and as long as threads of it hold the inputs, which may be longer.
+    /// What lives as long as this, and as long as threads of it hold the inputs, which may be
+    /// longer.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         // The thread that makes the pieces shares this until it has dropped the join.
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();

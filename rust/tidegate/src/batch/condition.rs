@@ -12,16 +12,16 @@ use crate::columns::expression::{Columns, Predicate, Side};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
-/// How many pairs a page of left rows should leave, and how many candidates the first one has; a single left row may have
-/// more.
+/// How many pairs a page of left rows should leave, and how many candidates the first one has; a
+/// single left row may have more.
 const PAGE_PAIRS: u64 = 1 << 24;
 
 /// How many times as many candidates as the last page the next page may have.
 const GROWTH: u64 = 16;
 
-/// A condition on candidate pairs. Comparisons between numbers of the two sides are scanned for, which is many times
-/// faster than evaluating them, or right rows are looked up by their numbers; the other conjuncts are evaluated on the pairs
-/// that this leaves.
+/// A condition on candidate pairs. Comparisons between numbers of the two sides are scanned for,
+/// which is many times faster than evaluating them, or right rows are looked up by their numbers;
+/// the other conjuncts are evaluated on the pairs that this leaves.
 #[derive(Debug)]
 pub(crate) struct Condition {
     search: Option<Search>,
@@ -77,7 +77,11 @@ impl Condition {
 
     /// A condition that is evaluated on all pairs, for [`evaluate`](Self::evaluate).
     pub(crate) fn on_pairs(predicate: Predicate, left: &Table, right: &Table) -> Self {
-        Condition { search: None, rest: Some(Filter::new(predicate, left, right)), candidates: PAGE_PAIRS }
+        Condition {
+            search: None,
+            rest: Some(Filter::new(predicate, left, right)),
+            candidates: PAGE_PAIRS,
+        }
     }
 
     /// Those of all pairs that stay.
@@ -101,7 +105,8 @@ impl Condition {
         let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;
         // As many candidates as would leave a page of pairs, were they like these.
         let each = self.candidates / (left.pairs() + 1);
-        self.candidates = PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));
+        self.candidates =
+            PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));
         let left = match &self.rest {
             None => left,
             Some(rest) => {
@@ -113,8 +118,13 @@ impl Condition {
     }
 }
 
-/// The comparisons between the columns of two tables, and what has to be evaluated on the pairs that they leave.
-pub(crate) fn split(predicate: &Predicate, left: &Table, right: &Table) -> (Vec<Term>, Option<Predicate>) {
+/// The comparisons between the columns of two tables, and what has to be evaluated on the pairs
+/// that they leave.
+pub(crate) fn split(
+    predicate: &Predicate,
+    left: &Table,
+    right: &Table,
+) -> (Vec<Term>, Option<Predicate>) {
     let columns = |table: &Table, side| Columns {
         arrays: predicate.columns(side).iter().map(|&at| table.whole(at)).collect(),
         rows: table.rows(),
@@ -132,20 +142,32 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn new(predicate: Predicate, left: &Table, right: &Table) -> Self {
-        let columns = |table, side| predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect();
+        let columns = |table, side| {
+            predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect()
+        };
         let (left, right) = (columns(left, Side::Left), columns(right, Side::Right));
         Filter { predicate, left, right }
     }
 
-    fn filter(&self, matches: &Arc<Matches>, page: Range<usize>, driver: &Driver) -> Result<Matches> {
+    fn filter(
+        &self,
+        matches: &Arc<Matches>,
+        page: Range<usize>,
+        driver: &Driver,
+    ) -> Result<Matches> {
         matches.filter(page, &|left, right| self.keep(left, right), driver)?
     }
 
     /// Which of these pairs of rows stay.
     pub(crate) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
-        let gather =
-            |columns: &[Column], rows| columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>();
-        let kept = self.predicate.evaluate(&gather(&self.left, left)?, &gather(&self.right, right)?, left.len())?;
+        let gather = |columns: &[Column], rows| {
+            columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>()
+        };
+        let kept = self.predicate.evaluate(
+            &gather(&self.left, left)?,
+            &gather(&self.right, right)?,
+            left.len(),
+        )?;
         Ok(kept.iter().collect())
     }
 }

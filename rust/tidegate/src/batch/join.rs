@@ -1,4 +1,5 @@
-//! What every join of tables has, whatever decides its pairs: the way from matches to record batches.
+//! What every join of tables has, whatever decides its pairs: the way from matches to record
+//! batches.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ const BATCH_ROWS: usize = 1 << 17;
 /// What a batch's columns should take together, in a table.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it is read.
+/// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it
+/// is read.
 const STREAM_BYTES: usize = 4 << 20;
 
 /// Batches that are planned at a time: a result may have more of them than memory has bytes.
@@ -36,7 +38,12 @@ const CHECKED_PAIRS: u64 = 1 << 26;
 
 impl JoinPlan {
     /// The keys of two tables as numbers, if the join has keys.
-    pub(crate) fn encode_keys(&self, left: &Table, right: &Table, driver: &Driver) -> Result<Option<Keys>> {
+    pub(crate) fn encode_keys(
+        &self,
+        left: &Table,
+        right: &Table,
+        driver: &Driver,
+    ) -> Result<Option<Keys>> {
         match &self.keys[..] {
             [] => Ok(None),
             columns => keys::encode(left, right, columns, driver).map(Some),
@@ -63,7 +70,8 @@ pub struct Stats {
     pub left_rows_done: usize,
 }
 
-/// A join whose pairs have been found, but for the predicate, and whose result rows have not been made.
+/// A join whose pairs have been found, but for the predicate, and whose result rows have not been
+/// made.
 #[derive(Debug)]
 pub struct Join {
     schema: SchemaRef,
@@ -83,8 +91,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// The join of two tables whose matches are these, as far as `checks` leave them. `key_method` says how keys were
-    /// numbered.
+    /// The join of two tables whose matches are these, as far as `checks` leave them. `key_method`
+    /// says how keys were numbered.
     pub(crate) fn new(
         options: &JoinOptions,
         plan: JoinPlan,
@@ -97,11 +105,17 @@ impl Join {
         let matches = Arc::new(matches);
         let condition = match plan.predicate {
             None => None,
-            Some(predicate) if checks.is_empty() => Some(Condition::new(predicate, left, right, &matches, &driver)?),
+            Some(predicate) if checks.is_empty() => {
+                Some(Condition::new(predicate, left, right, &matches, &driver)?)
+            }
             Some(predicate) => Some(Condition::on_pairs(predicate, left, right)),
         };
         let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
-        let batch_rows = options.batch_rows.unwrap_or(BATCH_ROWS).min(BATCH_BYTES / gather.row_bytes().max(1)).max(1);
+        let batch_rows = options
+            .batch_rows
+            .unwrap_or(BATCH_ROWS)
+            .min(BATCH_BYTES / gather.row_bytes().max(1))
+            .max(1);
         let stats = Stats {
             left_rows: left.rows(),
             right_rows: right.rows(),
@@ -153,13 +167,17 @@ impl Join {
         Batches::new(self)
     }
 
-    /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not be made, to `take` with
-    /// its number and the left rows that were done before it. Pieces are begun in order; what `take` returns is returned
-    /// in order.
-    pub(crate) fn run<R: Send>(&mut self, take: impl Fn(u64, usize, Piece) -> Result<R> + Sync) -> Result<Vec<R>> {
+    /// Makes the result piece by piece, on all threads, and hands each piece, or why it could not
+    /// be made, to `take` with its number and the left rows that were done before it. Pieces are
+    /// begun in order; what `take` returns is returned in order.
+    pub(crate) fn run<R: Send>(
+        &mut self,
+        take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
         let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
         let mut taken = Vec::new();
-        // With a condition, left rows are done page by page: so many pairs might be left that they do not fit memory.
+        // With a condition, left rows are done page by page: so many pairs might be left that they
+        // do not fit memory.
         let mut left_rows = 0;
         let mut is_first = true;
         while is_first || left_rows < self.matches.left_rows() {
@@ -172,18 +190,24 @@ impl Join {
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
             if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
-                self.gather.lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
+                self.gather
+                    .lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
             }
             let batch_rows = self.batch_rows as u64;
             for rows in output.cut(self.batch_rows.saturating_mul(PIECES)) {
-                let pieces = rows.clone().step_by(self.batch_rows).map(|start| start..rows.end.min(start + batch_rows));
+                let pieces = rows
+                    .clone()
+                    .step_by(self.batch_rows)
+                    .map(|start| start..rows.end.min(start + batch_rows));
                 let first = taken.len() as u64;
                 let made = self.driver.map((first..).zip(pieces).collect(), |(number, rows)| {
                     let done = left_rows + output.left_row(rows.start);
                     take(
                         number,
                         done,
-                        Error::catch(|| output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))),
+                        Error::catch(|| {
+                            output.list(rows, |pairs| self.batches(pairs.left(), pairs.right()))
+                        }),
                     )
                 })?;
                 taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
@@ -195,15 +219,23 @@ impl Join {
             self.count(rows.len() as u64)?;
             let first = taken.len() as u64;
             let left_rows = self.stats.left_rows;
-            let made = self.driver.map((first..).zip(rows.chunks(self.batch_rows)).collect(), |(number, right)| {
-                take(number, left_rows, Error::catch(|| self.batches(&vec![NO_ROW; right.len()], right)))
-            })?;
+            let made = self.driver.map(
+                (first..).zip(rows.chunks(self.batch_rows)).collect(),
+                |(number, right)| {
+                    take(
+                        number,
+                        left_rows,
+                        Error::catch(|| self.batches(&vec![NO_ROW; right.len()], right)),
+                    )
+                },
+            )?;
             taken.extend(made.into_iter().collect::<Result<Vec<R>>>()?);
         }
         Ok(taken)
     }
 
-    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are in the result.
+    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are
+    /// in the result.
     fn next_page(&mut self, start: usize) -> Result<(usize, Arc<Matches>)> {
         let all = self.matches.left_rows();
         match &mut self.condition {
@@ -214,7 +246,8 @@ impl Join {
             }
             condition => {
                 let page = self.matches.page(start, CHECKED_PAIRS);
-                let matches = Arc::new(self.matches.narrow(page.clone(), &self.checks, &self.driver)?);
+                let matches =
+                    Arc::new(self.matches.narrow(page.clone(), &self.checks, &self.driver)?);
                 let matches = match condition {
                     None => matches,
                     Some(condition) => Arc::new(condition.evaluate(&matches, &self.driver)?),
@@ -224,7 +257,8 @@ impl Join {
         }
     }
 
-    /// Adds to the number of result rows, unless that makes too many, or more than memory has room for.
+    /// Adds to the number of result rows, unless that makes too many, or more than memory has room
+    /// for.
     fn count(&mut self, rows: u64) -> Result<()> {
         self.numbered += rows;
         match self.max_rows {
@@ -235,7 +269,8 @@ impl Join {
         }
     }
 
-    /// One batch of result rows, or several where a column's strings are too long for one array's offsets.
+    /// One batch of result rows, or several where a column's strings are too long for one array's
+    /// offsets.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         match self.gather.columns(left, right, self.read_soon) {
             Ok(columns) => {
@@ -265,7 +300,8 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
 /// Whether there is memory for rows of a result that take so many bytes each, on average.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
-    memory::room(bytes).map_err(|refused| Error::from(refused).within(&format!("the result has {rows} more rows")))
+    memory::room(bytes)
+        .map_err(|refused| Error::from(refused).within(&format!("the result has {rows} more rows")))
 }
 
 /// The batches of consecutive result rows, or why there are none.

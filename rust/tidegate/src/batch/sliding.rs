@@ -1,4 +1,5 @@
-//! The pairs of two tables by an algorithm of the papers: their rows go through a join of sliding windows.
+//! The pairs of two tables by an algorithm of the papers: their rows go through a join of sliding
+//! windows.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{MAX_ROWS, Matches};
@@ -9,7 +10,9 @@ use tidegate_operators::window::{SlidingJoin, pairs};
 use super::condition::{Filter, split};
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
-use crate::query::window::{Algorithm, Comparing, Plan, WindowJoin, WithJoin, equal_keys, numbers_of};
+use crate::query::window::{
+    Algorithm, Comparing, Plan, WindowJoin, WithJoin, equal_keys, numbers_of,
+};
 use crate::{Error, Result};
 
 /// Two tables, with the times and keys of their rows.
@@ -44,7 +47,13 @@ impl WindowJoin {
             terms: terms.iter().map(Term::without_rows).collect(),
         };
         let filter = rest.map(|predicate| Filter::new(predicate, left, right));
-        let find = Find { tables, terms: &terms, filter: filter.as_ref(), most: self.most_pairs(), driver };
+        let find = Find {
+            tables,
+            terms: &terms,
+            filter: filter.as_ref(),
+            most: self.most_pairs(),
+            driver,
+        };
         let Results { left: left_rows, right: right_rows } = comparing.join(algorithm, find)?;
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)
     }
@@ -68,7 +77,9 @@ impl WithJoin for Find<'_> {
     type Done = Result<Results>;
 
     fn with<J: SlidingJoin>(self, mut join: J) -> Result<Results> {
-        let keep = |left: &[u32], right: &[u32]| self.filter.expect("a condition is left").keep(left, right);
+        let keep = |left: &[u32], right: &[u32]| {
+            self.filter.expect("a condition is left").keep(left, right)
+        };
         let keep: Option<&Keep<'_, Error>> = if self.filter.is_some() { Some(&keep) } else { None };
         let check = |pairs: u64| match self.most {
             Some(most) if pairs > most => Err(Error::memory(format!(

@@ -22,16 +22,26 @@ impl WindowJoin {
         let keys = plan.join.encode_keys(left, right, &driver)?;
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);
         if let Some(algorithm) = self.algorithm {
-            let tables = sliding::Tables { left, right, ts: [&left_ts, &right_ts], keys: keys.as_ref() };
+            let tables =
+                sliding::Tables { left, right, ts: [&left_ts, &right_ts], keys: keys.as_ref() };
             let matches = self.compare(algorithm, &plan, &tables, &driver)?;
             let plan = JoinPlan { predicate: None, ..plan.join };
-            return Join::new(&self.options, plan, left, right, key_method, (matches, Vec::new()), driver);
+            return Join::new(
+                &self.options,
+                plan,
+                left,
+                right,
+                key_method,
+                (matches, Vec::new()),
+                driver,
+            );
         }
         let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
         let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = match plan.windows.windows {
-            // A right row comes at most so much after a left row as that one stays, and the reverse.
+            // A right row comes at most so much after a left row as that one stays, and the
+            // reverse.
             Windows::Time(left, right) => {
                 interval_join(left_side, right_side, key_count, &interval(left, right), &driver)?
             }

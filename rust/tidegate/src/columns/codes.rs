@@ -43,7 +43,8 @@ pub(crate) struct Codes {
     pub(crate) missing: Vec<u32>,
 }
 
-/// The values of one side, and for each the least and the greatest of the other side that are in its band.
+/// The values of one side, and for each the least and the greatest of the other side that are in
+/// its band.
 pub(crate) struct CodeRanges {
     pub(crate) codes: Int64s,
     pub(crate) low: Vec<i64>,
@@ -57,13 +58,22 @@ impl CodeRanges {
 
     /// Those of some rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Bands<'_> {
-        Bands { codes: &self.codes[rows.clone()], low: &self.low[rows.clone()], high: &self.high[rows] }
+        Bands {
+            codes: &self.codes[rows.clone()],
+            low: &self.low[rows.clone()],
+            high: &self.high[rows],
+        }
     }
 
     /// Those of rows of these numbers.
     pub(crate) fn take(&self, rows: &[u32]) -> Self {
-        let of = |values: &[i64]| -> Vec<i64> { rows.iter().map(|&row| values[row as usize]).collect() };
-        CodeRanges { codes: Int64s::Arrow(of(&self.codes).into()), low: of(&self.low), high: of(&self.high) }
+        let of =
+            |values: &[i64]| -> Vec<i64> { rows.iter().map(|&row| values[row as usize]).collect() };
+        CodeRanges {
+            codes: Int64s::Arrow(of(&self.codes).into()),
+            low: of(&self.low),
+            high: of(&self.high),
+        }
     }
 }
 
@@ -76,22 +86,34 @@ pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
 }
 
 impl ColumnPlan {
-    pub(crate) fn new(names: &(String, String), within: Within, left: &Schema, right: &Schema) -> Result<Self> {
+    pub(crate) fn new(
+        names: &(String, String),
+        within: Within,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<Self> {
         let at = (column("left", left, &names.0, "on")?, column("right", right, &names.1, "on")?);
         let common = compared_as(left.field(at.0), right.field(at.1))?;
         if (within.below, within.above) == (None, None) {
-            return Err(Error::argument(format!("within for `{}` has no bound; leave the column out of on", names.0)));
+            return Err(Error::argument(format!(
+                "within for `{}` has no bound; leave the column out of on",
+                names.0
+            )));
         }
         for distance in [within.below, within.above].into_iter().flatten() {
             distance.check(&names.0)?;
         }
         let band = match step(&common) {
             None => {
-                let float = |end: Option<Distance>| end.map_or(Ok(f64::INFINITY), |end| end.as_float(&names.0));
+                let float = |end: Option<Distance>| {
+                    end.map_or(Ok(f64::INFINITY), |end| end.as_float(&names.0))
+                };
                 Band::Floats { below: float(within.below)?, above: float(within.above)? }
             }
             Some(step) => {
-                let steps = |end: Option<Distance>| end.map_or(Ok(None), |end| end.as_steps(&names.0, step));
+                let steps = |end: Option<Distance>| {
+                    end.map_or(Ok(None), |end| end.as_steps(&names.0, step))
+                };
                 Band::Steps { below: steps(within.below)?, above: steps(within.above)? }
             }
         };
@@ -104,7 +126,12 @@ impl ColumnPlan {
     }
 
     /// The codes of both sides.
-    pub(crate) fn codes(&self, left: &Table, right: &Table, driver: &Driver) -> Result<(Codes, Codes)> {
+    pub(crate) fn codes(
+        &self,
+        left: &Table,
+        right: &Table,
+        driver: &Driver,
+    ) -> Result<(Codes, Codes)> {
         Ok((self.side(left, self.left, driver)?, self.side(right, self.right, driver)?))
     }
 
@@ -115,11 +142,14 @@ impl ColumnPlan {
             Side::Right => (self.right, self.band.reversed()),
         };
         let Codes { values, missing } = self.side(table, column, driver)?;
-        let (mut low, mut high) = (memory::filled(values.len(), 0), memory::filled(values.len(), 0));
+        let (mut low, mut high) =
+            (memory::filled(values.len(), 0), memory::filled(values.len(), 0));
         let size = values.len().div_ceil(driver.parts(values.len(), PART_ROWS)).max(1);
-        let parts = values.chunks(size).zip(low.chunks_mut(size).zip(high.chunks_mut(size))).collect();
-        driver
-            .map(parts, |(values, (low, high)): (&[i64], (&mut [i64], &mut [i64]))| band.ranges(values, low, high))?;
+        let parts =
+            values.chunks(size).zip(low.chunks_mut(size).zip(high.chunks_mut(size))).collect();
+        driver.map(parts, |(values, (low, high)): (&[i64], (&mut [i64], &mut [i64]))| {
+            band.ranges(values, low, high)
+        })?;
         for row in missing {
             (low[row as usize], high[row as usize]) = NO_RANGE;
         }
@@ -149,12 +179,17 @@ impl ColumnPlan {
                 pieces.push((first - piece.len(), piece, out));
             }
         }
-        let missing = driver.map(pieces, |(first, piece, out): (usize, ArrayRef, &mut [Slot<i64>])| {
-            encode(&piece, &self.common, first as u32, out).map_err(|error| {
-                let (name, last) = (table.schema().field(column).name(), first + piece.len() - 1);
-                Error::data(format!("{}: column `{name}`, rows {first} to {last}: {error}", table.name()))
-            })
-        })?;
+        let missing =
+            driver.map(pieces, |(first, piece, out): (usize, ArrayRef, &mut [Slot<i64>])| {
+                encode(&piece, &self.common, first as u32, out).map_err(|error| {
+                    let (name, last) =
+                        (table.schema().field(column).name(), first + piece.len() - 1);
+                    Error::data(format!(
+                        "{}: column `{name}`, rows {first} to {last}: {error}",
+                        table.name()
+                    ))
+                })
+            })?;
         let missing = missing.into_iter().collect::<Result<Vec<_>>>()?.concat();
         Ok(Codes { values: Int64s::Own(values.written()), missing })
     }
@@ -183,7 +218,10 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     let common = match (l, r) {
         (l, r) if is_time(l) && is_time(r) => {
             let zone = if let Timestamp(_, zone) = l { zone.clone() } else { None };
-            let unit = common_unit(&left.clone().with_data_type(l.clone()), &right.clone().with_data_type(r.clone()))?;
+            let unit = common_unit(
+                &left.clone().with_data_type(l.clone()),
+                &right.clone().with_data_type(r.clone()),
+            )?;
             Some(match unit {
                 Unit::Nanoseconds(1) => Timestamp(TimeUnit::Nanosecond, zone),
                 Unit::Nanoseconds(1_000) => Timestamp(TimeUnit::Microsecond, zone),
@@ -200,7 +238,9 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     let are_decimal = as_decimal(l).is_decimal() && as_decimal(r).is_decimal();
     common.filter(|common| !matches!(common, DataType::Decimal256(..))).ok_or_else(|| {
         let expected = match are_decimal {
-            true => "and to compare them exactly needs more than 38 digits; cast one to fewer digits",
+            true => {
+                "and to compare them exactly needs more than 38 digits; cast one to fewer digits"
+            }
             false => "expected two numbers, or two dates or timestamps; cast one of them",
         };
         Error::schema(format!(
@@ -219,12 +259,19 @@ fn step(common: &DataType) -> Option<Step> {
         DataType::Float64 => None,
         DataType::Decimal128(_, scale) => Some(Step::Power(i32::from(*scale))),
         DataType::Int64 | DataType::UInt64 => Some(Step::Power(0)),
-        time => Some(Step::Time(Unit::of("", &Field::new("", time.clone(), true)).expect("a time"))),
+        time => {
+            Some(Step::Time(Unit::of("", &Field::new("", time.clone(), true)).expect("a time")))
+        }
     }
 }
 
 /// Writes the codes of a chunk, whose first row is `first`, and returns the rows that have none.
-fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [Slot<i64>]) -> Result<Vec<u32>> {
+fn encode(
+    chunk: &ArrayRef,
+    common: &DataType,
+    first: u32,
+    out: &mut [Slot<i64>],
+) -> Result<Vec<u32>> {
     let strict = CastOptions { safe: false, ..Default::default() };
     let chunk = match chunk.data_type() {
         DataType::Dictionary(_, values) => cast(chunk, values)?,
@@ -236,23 +283,30 @@ fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [Slot<i64>]
     let array = cast_with_options(&chunk, common, &strict)?;
     let mut missing: Vec<u32> = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Vec::new(),
-        Some(nulls) => (first..).zip(nulls).filter(|(_, valid)| !valid).map(|(row, _)| row).collect(),
+        Some(nulls) => {
+            (first..).zip(nulls).filter(|(_, valid)| !valid).map(|(row, _)| row).collect()
+        }
     };
     match common {
         DataType::Float64 => {
-            for ((value, out), row) in array.as_primitive::<Float64Type>().values().iter().zip(out).zip(first..) {
+            for ((value, out), row) in
+                array.as_primitive::<Float64Type>().values().iter().zip(out).zip(first..)
+            {
                 out.set(float_code(*value).unwrap_or_else(|| {
                     missing.push(row);
                     0
                 }));
             }
         }
-        DataType::UInt64 => each(array.as_primitive::<UInt64Type>().values(), out, |v| v.cast_signed() ^ i64::MIN),
+        DataType::UInt64 => {
+            each(array.as_primitive::<UInt64Type>().values(), out, |v| v.cast_signed() ^ i64::MIN)
+        }
         DataType::Date32 => each(array.as_primitive::<Date32Type>().values(), out, i64::from),
         DataType::Decimal128(_, scale) => {
             let values = array.as_primitive::<Decimal128Type>();
             for (row, out) in out.iter_mut().enumerate() {
-                let value = if values.is_null(row) { Ok(0) } else { i64::try_from(values.value(row)) };
+                let value =
+                    if values.is_null(row) { Ok(0) } else { i64::try_from(values.value(row)) };
                 out.set(value.map_err(|_| {
                     let value = values.value_as_string(row);
                     Error::data(format!(
@@ -266,9 +320,12 @@ fn encode(chunk: &ArrayRef, common: &DataType, first: u32, out: &mut [Slot<i64>]
     Ok(missing)
 }
 
-/// Refuses numbers that have no code beside negative ones: together they are more than 64 bits can tell apart.
+/// Refuses numbers that have no code beside negative ones: together they are more than 64 bits can
+/// tell apart.
 fn check_int64(values: &PrimitiveArray<UInt64Type>, first: u32) -> Result<()> {
-    let beyond = (first..).zip(values).find(|(_, value)| value.is_some_and(|value| i64::try_from(value).is_err()));
+    let beyond = (first..)
+        .zip(values)
+        .find(|(_, value)| value.is_some_and(|value| i64::try_from(value).is_err()));
     let Some((row, Some(value))) = beyond else { return Ok(()) };
     Err(Error::data(format!(
         "row {row}: {value} does not fit int64, as which unsigned integers are compared with signed ones; cast the other \

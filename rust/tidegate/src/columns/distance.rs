@@ -55,23 +55,26 @@ impl fmt::Display for Distance {
 impl Distance {
     /// A decimal number in scientific notation, such as `1.50e-2`.
     pub fn decimal(text: &str) -> Result<Self> {
-        let (digits, scale) = scientific(text)
-            .ok_or_else(|| Error::argument(format!("within: {text} is no number of up to 38 digits")))?;
+        let (digits, scale) = scientific(text).ok_or_else(|| {
+            Error::argument(format!("within: {text} is no number of up to 38 digits"))
+        })?;
         Ok(Distance::Decimal { digits, scale })
     }
 
     /// Refuses what is no distance: a negative number, or none at all.
     pub(crate) fn check(self, column: &str) -> Result<()> {
         let ok = match self {
-            Distance::Whole(number) | Distance::Decimal { digits: number, .. } | Distance::Nanoseconds(number) => {
-                number >= 0
-            }
+            Distance::Whole(number)
+            | Distance::Decimal { digits: number, .. }
+            | Distance::Nanoseconds(number) => number >= 0,
             Distance::Float(float) => float >= 0.0,
         };
         if ok {
             return Ok(());
         }
-        Err(Error::argument(format!("within must not be negative or NaN, but for `{column}` it is {self}")))
+        Err(Error::argument(format!(
+            "within must not be negative or NaN, but for `{column}` it is {self}"
+        )))
     }
 
     /// The distance between floating-point numbers.
@@ -80,12 +83,15 @@ impl Distance {
             Distance::Whole(whole) => Ok(whole as f64),
             Distance::Float(float) => Ok(float),
             // By way of text, which is rounded once.
-            Distance::Decimal { .. } => Ok(self.to_string().parse().expect("a number in text is a number")),
+            Distance::Decimal { .. } => {
+                Ok(self.to_string().parse().expect("a number in text is a number"))
+            }
             Distance::Nanoseconds(_) => Err(not_a_time(column)),
         }
     }
 
-    /// The most whole steps that are no farther; `None` when that is more than any two values can be apart.
+    /// The most whole steps that are no farther; `None` when that is more than any two values can
+    /// be apart.
     pub(crate) fn as_steps(self, column: &str, step: Step) -> Result<Option<u64>> {
         let (digits, power) = match (self, step) {
             (Distance::Whole(whole), Step::Power(power)) => (whole, power),
@@ -107,10 +113,14 @@ impl Distance {
             }
         };
         let scaled = match power {
-            0.. => {
-                power.try_into().ok().and_then(|power| 10_i128.checked_pow(power)).map(|ten| digits.checked_mul(ten))
+            0.. => power
+                .try_into()
+                .ok()
+                .and_then(|power| 10_i128.checked_pow(power))
+                .map(|ten| digits.checked_mul(ten)),
+            _ => {
+                Some(Some(10_i128.checked_pow(power.unsigned_abs()).map_or(0, |ten| digits / ten)))
             }
-            _ => Some(Some(10_i128.checked_pow(power.unsigned_abs()).map_or(0, |ten| digits / ten))),
         };
         Ok(match scaled.flatten() {
             _ if digits == 0 => Some(0),
@@ -121,10 +131,13 @@ impl Distance {
 }
 
 fn not_a_time(column: &str) -> Error {
-    Error::schema(format!("within for `{column}` is a duration, but the column is a number: give a number"))
+    Error::schema(format!(
+        "within for `{column}` is a duration, but the column is a number: give a number"
+    ))
 }
 
-/// The shortest decimal number that reads as this one: its digits and their scale. Whoever writes 0.1 means a tenth.
+/// The shortest decimal number that reads as this one: its digits and their scale. Whoever writes
+/// 0.1 means a tenth.
 fn shortest(float: f64) -> (i128, i32) {
     scientific(&format!("{float:e}")).expect("scientific notation of up to 17 digits")
 }
@@ -133,7 +146,10 @@ fn shortest(float: f64) -> (i128, i32) {
 fn scientific(text: &str) -> Option<(i128, i32)> {
     let (digits, exponent) = text.split_once('e')?;
     let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    Some((digits.replace('.', "").parse().ok()?, i32::try_from(fraction).ok()?.checked_sub(exponent.parse().ok()?)?))
+    Some((
+        digits.replace('.', "").parse().ok()?,
+        i32::try_from(fraction).ok()?.checked_sub(exponent.parse().ok()?)?,
+    ))
 }
 
 #[cfg(test)]
@@ -167,7 +183,10 @@ mod tests {
 
     #[test]
     fn decimals_become_the_nearest_float() {
-        assert_eq!(Distance::decimal("1.50e+1").unwrap(), Distance::Decimal { digits: 150, scale: 1 });
+        assert_eq!(
+            Distance::decimal("1.50e+1").unwrap(),
+            Distance::Decimal { digits: 150, scale: 1 }
+        );
         assert!(Distance::decimal("NaN").is_err());
         assert_eq!(Distance::Decimal { digits: 1, scale: 1 }.as_float("x").unwrap(), 0.1);
         assert_eq!(Distance::Decimal { digits: 25, scale: -3 }.as_float("x").unwrap(), 25_000.0);

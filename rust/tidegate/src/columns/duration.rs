@@ -16,12 +16,15 @@ const UNITS: [(&str, i128); 11] = [
     ("ns", 1),
 ];
 
-/// The nanoseconds of a duration: numbers each with a unit of w, d, h, min or m, s, ms, us, ns, with a sign before all.
+/// The nanoseconds of a duration: numbers each with a unit of w, d, h, min or m, s, ms, us, ns,
+/// with a sign before all.
 ///
 /// Months and years have no fixed length and are refused.
 pub fn parse_duration(text: &str) -> Result<i128> {
     let wrong = |why: &str| {
-        Error::argument(format!("`{text}` is no duration: {why}; write for instance \"1h30m\", \"-5s\" or \"250ms\""))
+        Error::argument(format!(
+            "`{text}` is no duration: {why}; write for instance \"1h30m\", \"-5s\" or \"250ms\""
+        ))
     };
     let trimmed = text.trim();
     let (sign, mut rest) = match trimmed.strip_prefix('-') {
@@ -33,15 +36,18 @@ pub fn parse_duration(text: &str) -> Result<i128> {
     }
     let mut total = 0_i128;
     while !rest.is_empty() {
-        let digits =
-            rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(|| wrong("a number has no unit"))?;
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(|| wrong("a number has no unit"))?;
         let (number, after) = rest.split_at(digits);
         let after = after.trim_start();
         let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let size = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
         let size = size.ok_or_else(|| match unit {
-            "mo" | "M" | "y" | "Y" | "q" => wrong("months and years have no fixed length, write days such as \"30d\""),
+            "mo" | "M" | "y" | "Y" | "q" => {
+                wrong("months and years have no fixed length, write days such as \"30d\"")
+            }
             _ => wrong("its units may be w, d, h, min, m, s, ms, us, ns"),
         })?;
         total = amount(number, size)
@@ -55,7 +61,8 @@ pub fn parse_duration(text: &str) -> Result<i128> {
 /// A decimal number times `size`, if that is whole.
 fn amount(number: &str, size: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let whole = if whole.is_empty() && !fraction.is_empty() { 0 } else { whole.parse::<i128>().ok()? };
+    let whole =
+        if whole.is_empty() && !fraction.is_empty() { 0 } else { whole.parse::<i128>().ok()? };
     let mut total = whole.checked_mul(size)?;
     let mut unit = size;
     for digit in fraction.chars() {

@@ -22,7 +22,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Checks the batches: offsets in range and rising, strings valid UTF-8, dictionary codes in range.
+    /// Checks the batches: offsets in range and rising, strings valid UTF-8, dictionary codes in
+    /// range.
     pub fn new(
         name: impl Into<Arc<str>>,
         schema: SchemaRef,
@@ -36,18 +37,26 @@ impl Table {
             .flat_map(|batch| batch.columns().iter().cloned().enumerate())
             .filter(|(_, array)| needs_validation(array.data_type()))
             .collect();
-        let valid = driver.map(columns, |(column, array)| (column, array.to_data().validate_full()))?;
+        let valid =
+            driver.map(columns, |(column, array)| (column, array.to_data().validate_full()))?;
         if let Some((column, Err(error))) = valid.into_iter().find(|(_, valid)| valid.is_err()) {
             let column = schema.field(column).name();
-            return Err(Error::data(format!("{name}: column `{column}` holds malformed Arrow data: {error}")));
+            return Err(Error::data(format!(
+                "{name}: column `{column}` holds malformed Arrow data: {error}"
+            )));
         }
         Ok(table)
     }
 
     /// A table of batches that are known to be valid.
-    pub(crate) fn of_valid(name: impl Into<Arc<str>>, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+    pub(crate) fn of_valid(
+        name: impl Into<Arc<str>>,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+    ) -> Result<Self> {
         let name = name.into();
-        let batches: Vec<RecordBatch> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        let batches: Vec<RecordBatch> =
+            batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         if rows >= MAX_ROWS {
             return Err(Error::memory(format!(
@@ -61,7 +70,12 @@ impl Table {
     /// A batch that has been checked before.
     pub(crate) fn trusted(name: impl Into<Arc<str>>, batch: RecordBatch) -> Self {
         let (schema, rows) = (batch.schema(), batch.num_rows());
-        Table { name: name.into(), schema, batches: if rows > 0 { vec![batch] } else { Vec::new() }, rows }
+        Table {
+            name: name.into(),
+            schema,
+            batches: if rows > 0 { vec![batch] } else { Vec::new() },
+            rows,
+        }
     }
 
     /// What the table is called in messages.
@@ -126,16 +140,28 @@ fn needs_validation(data_type: &DataType) -> bool {
 
 /// The number of the only column called `name`.
 pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Result<usize> {
-    let mut found = schema.fields().iter().enumerate().filter(|(_, field)| field.name() == name).map(|(at, _)| at);
+    let mut found = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| field.name() == name)
+        .map(|(at, _)| at);
     match (found.next(), found.next()) {
         (Some(column), None) => Ok(column),
-        (Some(_), Some(_)) => {
-            Err(Error::schema(format!("{table}: there is more than one column `{name}`; rename all but one")))
-        }
+        (Some(_), Some(_)) => Err(Error::schema(format!(
+            "{table}: there is more than one column `{name}`; rename all but one"
+        ))),
         (None, _) => {
-            let names: Vec<_> = schema.fields().iter().map(|field| format!("`{}`", field.name())).collect();
-            let known = if names.is_empty() { "it has no columns".into() } else { format!("it has {}", list(&names)) };
-            Err(Error::schema(format!("{table}: there is no column `{name}`, which `{role}` names; {known}")))
+            let names: Vec<_> =
+                schema.fields().iter().map(|field| format!("`{}`", field.name())).collect();
+            let known = if names.is_empty() {
+                "it has no columns".into()
+            } else {
+                format!("it has {}", list(&names))
+            };
+            Err(Error::schema(format!(
+                "{table}: there is no column `{name}`, which `{role}` names; {known}"
+            )))
         }
     }
 }
@@ -151,7 +177,10 @@ impl<'a> Names<'a> {
     pub(crate) fn new(schema: &'a Schema) -> Self {
         let mut places = HashMap::with_capacity(schema.fields().len());
         for (at, field) in schema.fields().iter().enumerate() {
-            places.entry(field.name().as_str()).and_modify(|place| *place = None).or_insert(Some(at));
+            places
+                .entry(field.name().as_str())
+                .and_modify(|place| *place = None)
+                .or_insert(Some(at));
         }
         Names { schema, places }
     }
@@ -181,6 +210,11 @@ fn list(names: &[String]) -> String {
 /// An empty table, for tests and for planning.
 impl From<&Schema> for Table {
     fn from(schema: &Schema) -> Self {
-        Table { name: "table".into(), schema: Arc::new(schema.clone()), batches: Vec::new(), rows: 0 }
+        Table {
+            name: "table".into(),
+            schema: Arc::new(schema.clone()),
+            batches: Vec::new(),
+            rows: 0,
+        }
     }
 }

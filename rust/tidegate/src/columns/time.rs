@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Date64Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt32Type, UInt64Type,
+    Date32Type, Date64Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::ScalarBuffer;
@@ -32,7 +32,9 @@ const DAY: i64 = 86_400_000_000_000;
 impl Unit {
     pub(crate) fn of(table: &str, field: &Field) -> Result<Unit> {
         match field.data_type() {
-            DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64 => Ok(Unit::Integer),
+            DataType::Int32 | DataType::Int64 | DataType::UInt32 | DataType::UInt64 => {
+                Ok(Unit::Integer)
+            }
             DataType::Date32 => Ok(Unit::Nanoseconds(DAY)),
             DataType::Date64 => Ok(Unit::Nanoseconds(1_000_000)),
             DataType::Timestamp(unit, _) => Ok(Unit::Nanoseconds(nanoseconds(*unit))),
@@ -68,20 +70,32 @@ fn nanoseconds(unit: TimeUnit) -> i64 {
 /// The finer of the units of two time columns, if they can be compared.
 pub(crate) fn common_unit(left: &Field, right: &Field) -> Result<Unit> {
     let units = (Unit::of("left", left)?, Unit::of("right", right)?);
-    let describe =
-        || format!("left `{}` is {}, right `{}` is {}", left.name(), left.data_type(), right.name(), right.data_type());
+    let describe = || {
+        format!(
+            "left `{}` is {}, right `{}` is {}",
+            left.name(),
+            left.data_type(),
+            right.name(),
+            right.data_type()
+        )
+    };
     let zoned = |field: &Field| match field.data_type() {
         DataType::Timestamp(_, zone) => zone.is_some(),
         _ => false,
     };
     if zoned(left) != zoned(right) {
         let next = "give both a zone or neither";
-        return Err(Error::schema(format!("times with and without a zone cannot be compared: {}; {next}", describe())));
+        return Err(Error::schema(format!(
+            "times with and without a zone cannot be compared: {}; {next}",
+            describe()
+        )));
     }
     match units {
         (Unit::Integer, Unit::Integer) => Ok(Unit::Integer),
         (Unit::Nanoseconds(a), Unit::Nanoseconds(b)) => Ok(Unit::Nanoseconds(a.min(b))),
-        _ => Err(Error::schema(format!("an integer and a time cannot be compared: {}", describe()))),
+        _ => {
+            Err(Error::schema(format!("an integer and a time cannot be compared: {}", describe())))
+        }
     }
 }
 
@@ -132,7 +146,8 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
     let mut filled = 0;
     for chunk in &chunks {
         let out = &mut times[filled..filled + chunk.len()];
-        widen(chunk, factor, out).map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, filled + row)))?;
+        widen(chunk, factor, out)
+            .map_or(Ok(()), |row| Err(too_long(table.name(), field, unit, filled + row)))?;
         filled += chunk.len();
     }
     Ok(Int64s::Own(times.written()))
@@ -168,11 +183,16 @@ pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
 
 fn too_long(name: &str, field: &Field, unit: Unit, row: usize) -> Error {
     let (column, unit) = (field.name(), unit.name());
-    Error::data(format!("{name}: column `{column}`, row {row}: the time does not fit 64 bits in {unit}"))
+    Error::data(format!(
+        "{name}: column `{column}`, row {row}: the time does not fit 64 bits in {unit}"
+    ))
 }
 
 fn no_nulls(name: &str, field: &Field, chunk: &dyn Array, first: usize) -> Result<()> {
-    let null = chunk.nulls().filter(|nulls| nulls.null_count() > 0).and_then(|nulls| nulls.iter().position(|ok| !ok));
+    let null = chunk
+        .nulls()
+        .filter(|nulls| nulls.null_count() > 0)
+        .and_then(|nulls| nulls.iter().position(|ok| !ok));
     null.map_or(Ok(()), |row| {
         Err(Error::data(format!(
             "{name}: column `{}`, row {}: the time is null, expected a time in every row; filter such rows out first",
@@ -187,7 +207,9 @@ pub(crate) fn as_int64(array: &dyn Array) -> Option<ScalarBuffer<i64>> {
     match array.data_type() {
         DataType::Int64 => Some(array.as_primitive::<Int64Type>().values().clone()),
         DataType::Date64 => Some(array.as_primitive::<Date64Type>().values().clone()),
-        DataType::Timestamp(TimeUnit::Second, _) => Some(array.as_primitive::<TimestampSecondType>().values().clone()),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            Some(array.as_primitive::<TimestampSecondType>().values().clone())
+        }
         DataType::Timestamp(TimeUnit::Millisecond, _) => {
             Some(array.as_primitive::<TimestampMillisecondType>().values().clone())
         }
@@ -202,15 +224,27 @@ pub(crate) fn as_int64(array: &dyn Array) -> Option<ScalarBuffer<i64>> {
 }
 
 /// The time column whose times in `unit` are `values`, if it is stored as they are.
-pub(crate) fn from_int64(field: &Field, unit: Unit, values: &ScalarBuffer<i64>) -> Option<ArrayRef> {
-    let is_int64 = matches!(field.data_type(), DataType::Int64 | DataType::Date64 | DataType::Timestamp(..));
-    let data = ArrayData::builder(field.data_type().clone()).len(values.len()).add_buffer(values.inner().clone());
+pub(crate) fn from_int64(
+    field: &Field,
+    unit: Unit,
+    values: &ScalarBuffer<i64>,
+) -> Option<ArrayRef> {
+    let is_int64 =
+        matches!(field.data_type(), DataType::Int64 | DataType::Date64 | DataType::Timestamp(..));
+    let data = ArrayData::builder(field.data_type().clone())
+        .len(values.len())
+        .add_buffer(values.inner().clone());
     (is_int64 && scale(field, unit) == 1).then(|| make_array(data.build().expect("64-bit values")))
 }
 
-/// Writes the times of a chunk times `factor`; the row of the first that does not fit, if one does not.
+/// Writes the times of a chunk times `factor`; the row of the first that does not fit, if one does
+/// not.
 fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize> {
-    fn each<T: Copy>(values: &[T], out: &mut [Slot<i64>], convert: impl Fn(T) -> Option<i64>) -> Option<usize> {
+    fn each<T: Copy>(
+        values: &[T],
+        out: &mut [Slot<i64>],
+        convert: impl Fn(T) -> Option<i64>,
+    ) -> Option<usize> {
         for (row, (&value, out)) in values.iter().zip(out).enumerate() {
             match convert(value) {
                 Some(time) => out.set(time),
@@ -220,12 +254,18 @@ fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize>
         None
     }
     match chunk.data_type() {
-        DataType::Int32 => each(chunk.as_primitive::<Int32Type>().values(), out, |v| Some(i64::from(v))),
-        DataType::UInt32 => each(chunk.as_primitive::<UInt32Type>().values(), out, |v| Some(i64::from(v))),
-        DataType::UInt64 => each(chunk.as_primitive::<UInt64Type>().values(), out, |v| i64::try_from(v).ok()),
-        DataType::Date32 => {
-            each(chunk.as_primitive::<Date32Type>().values(), out, |v| i64::from(v).checked_mul(factor))
+        DataType::Int32 => {
+            each(chunk.as_primitive::<Int32Type>().values(), out, |v| Some(i64::from(v)))
         }
+        DataType::UInt32 => {
+            each(chunk.as_primitive::<UInt32Type>().values(), out, |v| Some(i64::from(v)))
+        }
+        DataType::UInt64 => {
+            each(chunk.as_primitive::<UInt64Type>().values(), out, |v| i64::try_from(v).ok())
+        }
+        DataType::Date32 => each(chunk.as_primitive::<Date32Type>().values(), out, |v| {
+            i64::from(v).checked_mul(factor)
+        }),
         _ => {
             let values = as_int64(chunk).expect("a type that `Unit::of` accepts");
             if factor == 1 {
@@ -259,8 +299,14 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// The interval in steps of `unit`, with the caller's meaning kept exactly where an end falls between two steps.
-pub(crate) fn interval(lower: Option<Bound>, upper: Option<Bound>, closed: Closed, unit: Unit) -> Result<Interval> {
+/// The interval in steps of `unit`, with the caller's meaning kept exactly where an end falls
+/// between two steps.
+pub(crate) fn interval(
+    lower: Option<Bound>,
+    upper: Option<Bound>,
+    closed: Closed,
+    unit: Unit,
+) -> Result<Interval> {
     let low = lower.map(|bound| end("lower", bound, unit, Round::Up)).transpose()?;
     let high = upper.map(|bound| end("upper", bound, unit, Round::Down)).transpose()?;
     if let (Some(low), Some(high)) = (low, high)
@@ -273,8 +319,10 @@ pub(crate) fn interval(lower: Option<Bound>, upper: Option<Bound>, closed: Close
             high.exact.show()
         )));
     }
-    let open_below = matches!(closed, Closed::Right | Closed::Neither) && low.is_some_and(|low| low.whole);
-    let open_above = matches!(closed, Closed::Left | Closed::Neither) && high.is_some_and(|high| high.whole);
+    let open_below =
+        matches!(closed, Closed::Right | Closed::Neither) && low.is_some_and(|low| low.whole);
+    let open_above =
+        matches!(closed, Closed::Left | Closed::Neither) && high.is_some_and(|high| high.whole);
     let closed = match (open_below, open_above) {
         (false, false) => Closed::Both,
         (false, true) => Closed::Left,
@@ -284,16 +332,22 @@ pub(crate) fn interval(lower: Option<Bound>, upper: Option<Bound>, closed: Close
     Ok(Interval { lower: low.map(|low| low.steps), upper: high.map(|high| high.steps), closed })
 }
 
-/// How far rows may be out of order, in steps of `unit`; rows are whole steps, so a rest means nothing.
+/// How far rows may be out of order, in steps of `unit`; rows are whole steps, so a rest means
+/// nothing.
 pub(crate) fn lateness(lateness: Option<Bound>, unit: Unit) -> Result<i64> {
     lateness.map_or(Ok(0), |lateness| length("lateness", lateness, unit))
 }
 
-/// A length of time of at least 0, in steps of `unit`; times are whole steps, so a rest means nothing.
+/// A length of time of at least 0, in steps of `unit`; times are whole steps, so a rest means
+/// nothing.
 pub(crate) fn length(name: &str, length: Bound, unit: Unit) -> Result<i64> {
     let End { steps, exact, .. } = end(name, length, unit, Round::Down)?;
     if steps < 0 {
-        return Err(Error::argument(format!("{name} must not be negative, got {} ({})", exact.show(), unit.name())));
+        return Err(Error::argument(format!(
+            "{name} must not be negative, got {} ({})",
+            exact.show(),
+            unit.name()
+        )));
     }
     Ok(steps)
 }
@@ -322,15 +376,22 @@ struct Fraction {
 
 impl Fraction {
     fn show(self) -> String {
-        let (whole, rest) = (self.amount / i128::from(self.step), self.amount % i128::from(self.step));
-        if rest == 0 { whole.to_string() } else { format!("{:.9}", self.amount as f64 / self.step as f64) }
+        let (whole, rest) =
+            (self.amount / i128::from(self.step), self.amount % i128::from(self.step));
+        if rest == 0 {
+            whole.to_string()
+        } else {
+            format!("{:.9}", self.amount as f64 / self.step as f64)
+        }
     }
 }
 
 fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
     let (amount, step) = match (bound, unit) {
         (Bound::Steps(steps), Unit::Integer) => (steps, 1),
-        (Bound::Steps(steps), Unit::Nanoseconds(step)) => (steps.saturating_mul(i128::from(step)), step),
+        (Bound::Steps(steps), Unit::Nanoseconds(step)) => {
+            (steps.saturating_mul(i128::from(step)), step)
+        }
         (Bound::Nanoseconds(amount), Unit::Nanoseconds(step)) => (amount, step),
         (Bound::Nanoseconds(_), Unit::Integer) => {
             return Err(Error::schema(format!(
@@ -345,7 +406,10 @@ fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
     };
     let steps = i64::try_from(steps).map_err(|_| {
         let next = if matches!(name, "lower" | "upper") { "; None means no bound" } else { "" };
-        Error::argument(format!("{name} is {steps} {}, which does not fit 64 bits{next}", unit.name()))
+        Error::argument(format!(
+            "{name} is {steps} {}, which does not fit 64 bits{next}",
+            unit.name()
+        ))
     })?;
     Ok(End { steps, whole: rest == 0, exact: Fraction { amount, step } })
 }
@@ -358,20 +422,34 @@ mod tests {
 
     #[test]
     fn ends_between_steps_keep_their_meaning() {
-        let found =
-            interval(Some(Bound::Nanoseconds(-1_500)), Some(Bound::Nanoseconds(1_500)), Closed::Neither, US).unwrap();
+        let found = interval(
+            Some(Bound::Nanoseconds(-1_500)),
+            Some(Bound::Nanoseconds(1_500)),
+            Closed::Neither,
+            US,
+        )
+        .unwrap();
         assert_eq!(found, Interval { lower: Some(-1), upper: Some(1), closed: Closed::Both });
-        let found = interval(Some(Bound::Nanoseconds(-1_000)), Some(Bound::Steps(2)), Closed::Neither, US).unwrap();
+        let found =
+            interval(Some(Bound::Nanoseconds(-1_000)), Some(Bound::Steps(2)), Closed::Neither, US)
+                .unwrap();
         assert_eq!(found, Interval { lower: Some(-1), upper: Some(2), closed: Closed::Neither });
     }
 
     #[test]
     fn crossed_and_oversized_ends_are_refused() {
-        let error = interval(Some(Bound::Steps(1)), Some(Bound::Steps(0)), Closed::Both, Unit::Integer).unwrap_err();
-        assert_eq!(error.message(), "lower must not be greater than upper, but lower is 1 and upper is 0 (integer)");
-        let error = interval(Some(Bound::Steps(1 << 70)), None, Closed::Both, Unit::Integer).unwrap_err();
+        let error =
+            interval(Some(Bound::Steps(1)), Some(Bound::Steps(0)), Closed::Both, Unit::Integer)
+                .unwrap_err();
+        assert_eq!(
+            error.message(),
+            "lower must not be greater than upper, but lower is 1 and upper is 0 (integer)"
+        );
+        let error =
+            interval(Some(Bound::Steps(1 << 70)), None, Closed::Both, Unit::Integer).unwrap_err();
         assert!(error.message().contains("does not fit 64 bits"), "{error}");
-        let error = interval(Some(Bound::Nanoseconds(1)), None, Closed::Both, Unit::Integer).unwrap_err();
+        let error =
+            interval(Some(Bound::Nanoseconds(1)), None, Closed::Both, Unit::Integer).unwrap_err();
         assert!(error.is_schema());
     }
 }

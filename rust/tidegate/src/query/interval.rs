@@ -10,8 +10,8 @@ use crate::columns::time::{self, Bound, Unit};
 
 /// An interval join: which pairs of rows of two tables are wanted.
 ///
-/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts + upper` (`closed`
-/// says which ends count) and `predicate` holds.
+/// A pair `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts
+/// + upper` (`closed` says which ends count) and `predicate` holds.
 #[derive(Clone, Debug)]
 pub struct IntervalJoin {
     /// The time column of each side.
@@ -37,7 +37,8 @@ pub(crate) struct Plan {
 
 impl IntervalJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
-        let times = (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
+        let times =
+            (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
         let interval = time::interval(self.lower, self.upper, self.closed, unit)?;
         Ok(Plan { times, unit, interval, join: self.options.plan(left, right)? })
@@ -67,10 +68,19 @@ impl IntervalJoin {
 
     /// The lines of an explanation that say which pairs there are.
     pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
-        let name = |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
+        let name =
+            |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
         let Interval { lower, upper, closed } = plan.interval;
-        let open = if lower.is_some() && matches!(closed, Closed::Both | Closed::Left) { '[' } else { '(' };
-        let close = if upper.is_some() && matches!(closed, Closed::Both | Closed::Right) { ']' } else { ')' };
+        let open = if lower.is_some() && matches!(closed, Closed::Both | Closed::Left) {
+            '['
+        } else {
+            '('
+        };
+        let close = if upper.is_some() && matches!(closed, Closed::Both | Closed::Right) {
+            ']'
+        } else {
+            ')'
+        };
         let mut lines = vec![
             format!("interval_join ({:?})", self.options.how).to_lowercase(),
             format!(

@@ -1,4 +1,5 @@
-//! What is asked: which columns are read, which rows match, what the result is called. Nothing here runs.
+//! What is asked: which columns are read, which rows match, what the result is called. Nothing here
+//! runs.
 //!
 //! | file | what is in it |
 //! | --- | --- |

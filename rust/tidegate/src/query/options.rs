@@ -48,15 +48,25 @@ impl JoinOptions {
             KeyColumn::new(l, left.field(l), r, right.field(r))
         };
         let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
-        let predicate = self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
-        let shape = Shape { how: self.how, keys: &keys, suffix: &self.suffix, columns: self.columns.as_deref() };
+        let predicate =
+            self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
+        let shape = Shape {
+            how: self.how,
+            keys: &keys,
+            suffix: &self.suffix,
+            columns: self.columns.as_deref(),
+        };
         let (columns, schema) = shape.output(left, right)?;
         Ok(JoinPlan { keys, predicate, columns, schema })
     }
 
     /// The line of an explanation that names the keys.
     pub(crate) fn describe_keys(&self) -> String {
-        let keys: Vec<_> = self.by.iter().map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") }).collect();
+        let keys: Vec<_> = self
+            .by
+            .iter()
+            .map(|(l, r)| if l == r { l.clone() } else { format!("{l} = {r}") })
+            .collect();
         match keys.is_empty() {
             true => "  key        none: all rows are one group".to_owned(),
             false => format!("  key        {}", keys.join(", ")),
@@ -65,7 +75,9 @@ impl JoinOptions {
 
     /// The line of an explanation that shows the condition, if there is one.
     pub(crate) fn describe_predicate(&self) -> Option<String> {
-        self.predicate.as_ref().map(|predicate| format!("  where      {predicate}, on blocks of candidate pairs"))
+        self.predicate
+            .as_ref()
+            .map(|predicate| format!("  where      {predicate}, on blocks of candidate pairs"))
     }
 }
 
@@ -97,7 +109,8 @@ impl JoinPlan {
 
     /// Whether integers of the two sides, or keys, have to be equal.
     pub(crate) fn has_equality(&self) -> bool {
-        let terms = self.predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
+        let terms =
+            self.predicate.as_ref().map(|predicate| predicate.scan().terms()).unwrap_or_default();
         !self.keys.is_empty() || terms.iter().any(Term::is_equality)
     }
 }

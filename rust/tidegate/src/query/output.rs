@@ -29,8 +29,13 @@ pub(crate) enum OutputColumn {
 }
 
 impl Shape<'_> {
-    /// The result's columns: the left ones, then the right ones but for keys of one name, or what `columns` picks.
-    pub(crate) fn output(&self, left: &Schema, right: &Schema) -> Result<(Vec<OutputColumn>, SchemaRef)> {
+    /// The result's columns: the left ones, then the right ones but for keys of one name, or what
+    /// `columns` picks.
+    pub(crate) fn output(
+        &self,
+        left: &Schema,
+        right: &Schema,
+    ) -> Result<(Vec<OutputColumn>, SchemaRef)> {
         let mut columns = self.left_columns(left, right);
         if self.how.pairs() {
             columns.extend(self.right_columns(left, right));
@@ -48,13 +53,18 @@ impl Shape<'_> {
         if let Some(wanted) = self.columns {
             let mut seen = HashSet::with_capacity(wanted.len());
             let mut pick = |name: &String| match places.get(name) {
-                Some(_) if !seen.insert(name.clone()) => Err(Error::argument(format!("columns names `{name}` twice"))),
+                Some(_) if !seen.insert(name.clone()) => {
+                    Err(Error::argument(format!("columns names `{name}` twice")))
+                }
                 Some(&at) => Ok(columns[at].clone()),
                 None => {
-                    let mut names: Vec<_> = columns.iter().map(|(_, field)| format!("`{}`", field.name())).collect();
+                    let mut names: Vec<_> =
+                        columns.iter().map(|(_, field)| format!("`{}`", field.name())).collect();
                     names.truncate(20);
                     let names = names.join(", ");
-                    Err(Error::schema(format!("columns: the result has no column `{name}`; it has {names}")))
+                    Err(Error::schema(format!(
+                        "columns: the result has no column `{name}`; it has {names}"
+                    )))
                 }
             };
             columns = wanted.iter().map(&mut pick).collect::<Result<_>>()?;
@@ -84,7 +94,8 @@ impl Shape<'_> {
                 let same = field.data_type() == other.data_type();
                 let data_type = if same { field.data_type() } else { key.common_type() };
                 let nullable = field.is_nullable() || other.is_nullable();
-                let field = Field::clone(field).with_data_type(data_type.clone()).with_nullable(nullable);
+                let field =
+                    Field::clone(field).with_data_type(data_type.clone()).with_nullable(nullable);
                 (OutputColumn::Either(at, key.right), Arc::new(field))
             }
             _ => (OutputColumn::Left(at), nullable(field, optional)),
@@ -103,17 +114,33 @@ impl Shape<'_> {
             }
             (OutputColumn::Right(at), field)
         };
-        right.fields().iter().enumerate().filter(|(at, _)| !shared.contains(at)).map(column).collect()
+        right
+            .fields()
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !shared.contains(at))
+            .map(column)
+            .collect()
     }
 }
 
 fn nullable(field: &FieldRef, optional: bool) -> FieldRef {
-    if optional && !field.is_nullable() { Arc::new(Field::clone(field).with_nullable(true)) } else { field.clone() }
+    if optional && !field.is_nullable() {
+        Arc::new(Field::clone(field).with_nullable(true))
+    } else {
+        field.clone()
+    }
 }
 
 impl OutputColumn {
     /// What gathers the columns of a result.
-    pub(crate) fn gather(columns: &[Self], schema: &Schema, left: &Table, right: &Table, how: How) -> Gather {
+    pub(crate) fn gather(
+        columns: &[Self],
+        schema: &Schema,
+        left: &Table,
+        right: &Table,
+        how: How,
+    ) -> Gather {
         let source = |column: &OutputColumn| match *column {
             OutputColumn::Left(at) => Source::Left(Arc::new(Column::new(left, at))),
             OutputColumn::Right(at) => Source::Right(Arc::new(Column::new(right, at))),

@@ -1,7 +1,7 @@
 //! Gathers rows of many batches, given by batch and row number, into new columns.
 //!
-//! [`super::gather`] does so for tables, whose rows have one number; the rows of an incremental operator lie in batches
-//! that come and go.
+//! [`super::gather`] does so for tables, whose rows have one number; the rows of an incremental
+//! operator lie in batches that come and go.
 
 use arrow_array::{Array, ArrayRef, make_array, new_null_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
@@ -19,7 +19,11 @@ pub(crate) type Place = (u32, u32);
 pub(crate) const NO_PLACE: Place = (u32::MAX, 0);
 
 /// The values at `places` of a column of which `chunks` are the batches' parts.
-pub(crate) fn interleave(data_type: &DataType, chunks: &[ArrayRef], places: &[Place]) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn interleave(
+    data_type: &DataType,
+    chunks: &[ArrayRef],
+    places: &[Place],
+) -> Result<ArrayRef, ArrowError> {
     if let Some((chunk, first)) = neighbours(places) {
         return Ok(chunks[chunk as usize].slice(first as usize, places.len()));
     }
@@ -47,9 +51,11 @@ pub(crate) fn interleave(data_type: &DataType, chunks: &[ArrayRef], places: &[Pl
 /// The first place, if the rows are neighbours in one chunk.
 fn neighbours(places: &[Place]) -> Option<Place> {
     let (&(chunk, first), &(last_chunk, last)) = (places.first()?, places.last()?);
-    let likely =
-        chunk == last_chunk && (chunk, first) != NO_PLACE && last.wrapping_sub(first) as usize == places.len() - 1;
-    (likely && (first..).zip(places).all(|(row, &place)| place == (chunk, row))).then_some((chunk, first))
+    let likely = chunk == last_chunk
+        && (chunk, first) != NO_PLACE
+        && last.wrapping_sub(first) as usize == places.len() - 1;
+    (likely && (first..).zip(places).all(|(row, &place)| place == (chunk, row)))
+        .then_some((chunk, first))
 }
 
 fn fixed<T: ArrowNativeType + AnyBitPattern>(
@@ -57,11 +63,14 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
     chunks: &[ArrayRef],
     places: &[Place],
 ) -> Result<ArrayRef, ArrowError> {
-    let buffers: Vec<Buffer> = chunks.iter().map(|chunk| raw_values(chunk, size_of::<T>())).collect();
+    let buffers: Vec<Buffer> =
+        chunks.iter().map(|chunk| raw_values(chunk, size_of::<T>())).collect();
     let values: Vec<&[T]> = buffers.iter().map(|buffer| bytemuck::cast_slice(buffer)).collect();
     let is_missing = places.contains(&NO_PLACE);
     let found: Vec<T> = if is_missing {
-        let value = |&(chunk, row): &Place| values.get(chunk as usize).map_or_else(T::default, |of| of[row as usize]);
+        let value = |&(chunk, row): &Place| {
+            values.get(chunk as usize).map_or_else(T::default, |of| of[row as usize])
+        };
         places.iter().map(value).collect()
     } else {
         places.iter().map(|&(chunk, row)| values[chunk as usize][row as usize]).collect()
@@ -71,7 +80,8 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
         let (chunk, row) = places[at];
         chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_valid(row as usize))
     };
-    let nulls = has_nulls.then(|| NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid)));
+    let nulls =
+        has_nulls.then(|| NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid)));
     let data = ArrayDataBuilder::new(data_type.clone())
         .len(places.len())
         .add_buffer(Buffer::from_vec(found))
@@ -97,8 +107,10 @@ mod tests {
         let found = interleave(&DataType::Int32, &numbers, &places).unwrap();
         assert_eq!(*found, Int32Array::from(vec![Some(3), Some(4), None, None, Some(5)]));
 
-        let words: Vec<ArrayRef> =
-            vec![Arc::new(StringArray::from(vec!["a", "b"])), Arc::new(StringArray::from(vec!["c"]))];
+        let words: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from(vec!["a", "b"])),
+            Arc::new(StringArray::from(vec!["c"])),
+        ];
         let found = interleave(&DataType::Utf8, &words, &[(1, 0), NO_PLACE, (0, 1)]).unwrap();
         assert_eq!(*found, StringArray::from(vec![Some("c"), None, Some("b")]));
     }

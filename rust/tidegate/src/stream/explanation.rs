@@ -27,7 +27,8 @@ impl Explanation {
     }
 }
 
-/// What a join of rows as they come does. The first lines say which pairs there are, the result has so many columns.
+/// What a join of rows as they come does. The first lines say which pairs there are, the result has
+/// so many columns.
 pub(super) fn explain(
     mut lines: Vec<String>,
     method: &Method<'_>,
@@ -36,7 +37,8 @@ pub(super) fn explain(
 ) -> Explanation {
     let Method { algorithm, index, threads, row_bytes } = method;
     let row_bytes = ROW_BYTES + row_bytes;
-    let order = if options.ordered { "a pair at the place of its later row" } else { "in any order" };
+    let order =
+        if options.ordered { "a pair at the place of its later row" } else { "in any order" };
     let pinned = if options.pin { ", each on a processor of its own" } else { "" };
     lines.extend([
         format!("  sources    {} left, {} right", options.sources.0, options.sources.1),

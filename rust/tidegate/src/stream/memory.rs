@@ -6,13 +6,15 @@
 //!                    0                    1/5           2/5                             limit
 //! ```
 //!
-//! A fifth of the limit is divided evenly among the sources. A source can always hold its share, whatever the others hold,
-//! so that the source for which all others wait can go on. A row counts for its source from its push until nothing needs
-//! it. The state of an aggregation is of no source; another fifth is its share.
+//! A fifth of the limit is divided evenly among the sources. A source can always hold its share,
+//! whatever the others hold, so that the source for which all others wait can go on. A row counts
+//! for its source from its push until nothing needs it. The state of an aggregation is of no
+//! source; another fifth is its share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The sources together have such a part of the limit as their shares, and so has a state that is of no source.
+/// The sources together have such a part of the limit as their shares, and so has a state that is
+/// of no source.
 const SHARED: usize = 5;
 
 /// Who holds memory.
@@ -136,7 +138,8 @@ impl Memory {
         Ok(self.grant(&mut accounts, Holder::Source(source), bytes))
     }
 
-    /// Takes `bytes` for what an operator of the same query held before: the shares of others do not matter.
+    /// Takes `bytes` for what an operator of the same query held before: the shares of others do
+    /// not matter.
     pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refused> {
         let mut accounts = self.lock();
         let limit = accounts.limit.unwrap_or(usize::MAX);
@@ -164,7 +167,8 @@ impl Memory {
         let is_open = &mut accounts.sources[usize::from(source)].1;
         let was_open = std::mem::replace(is_open, false);
         accounts.open -= usize::from(was_open);
-        accounts.reserved = accounts.reserved - before + accounts.reserved_for(Holder::Source(source));
+        accounts.reserved =
+            accounts.reserved - before + accounts.reserved_for(Holder::Source(source));
     }
 }
 
@@ -172,7 +176,8 @@ impl Accounts {
     fn set_limit(&mut self, limit: Option<usize>) {
         self.limit = limit;
         let sources = (0..self.sources.len()).map(|source| Holder::Source(source as u16));
-        self.reserved = sources.chain([Holder::State]).map(|holder| self.reserved_for(holder)).sum();
+        self.reserved =
+            sources.chain([Holder::State]).map(|holder| self.reserved_for(holder)).sum();
     }
 
     fn held_by(&self, holder: Holder) -> usize {
@@ -195,7 +200,9 @@ impl Accounts {
     fn share(&self, holder: Holder) -> usize {
         let limit = self.limit.unwrap_or(0);
         match holder {
-            Holder::Source(source) if self.sources[usize::from(source)].1 => limit / SHARED / self.sources.len(),
+            Holder::Source(source) if self.sources[usize::from(source)].1 => {
+                limit / SHARED / self.sources.len()
+            }
             Holder::State if self.has_state => limit / SHARED,
             _ => 0,
         }
@@ -242,7 +249,11 @@ impl Refused {
                  rows at a time, or set memory_limit to {enough} or more"
             );
         }
-        let shares = if *left == 0 { String::new() } else { format!(", of which {left} are left to others") };
+        let shares = if *left == 0 {
+            String::new()
+        } else {
+            format!(", of which {left} are left to others")
+        };
         format!(
             "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close or advance the sources \
              that hold rows back, fetch late rows, or raise the limit{shares}"
@@ -305,16 +316,25 @@ mod tests {
 
     #[test]
     fn a_request_that_never_fits_tells_the_limit_that_would_do() {
-        for (sources, has_state) in [(1, false), (1, true), (2, false), (2, true), (7, true), (65_536, false)] {
+        for (sources, has_state) in
+            [(1, false), (1, true), (2, false), (2, true), (7, true), (65_536, false)]
+        {
             let memory = Memory::new(Some(1_000), sources, has_state);
             let refused = memory.charge(0, 10_007).unwrap_err();
             assert!(refused.asked > refused.most, "{refused:?}");
-            assert!(refused.say("3 rows").contains(&format!("set memory_limit to {} or more", refused.enough)));
+            assert!(
+                refused
+                    .say("3 rows")
+                    .contains(&format!("set memory_limit to {} or more", refused.enough))
+            );
             memory.set_limit(Some(refused.enough));
             drop(memory.charge(0, 10_007).unwrap());
             // Less is not enough, but for what the shares lose when they are rounded down.
             memory.set_limit(refused.enough.checked_sub(8 + 2 * sources));
-            assert!(memory.charge(0, 10_007).is_err() || memory.limit().is_none(), "{sources} {has_state}");
+            assert!(
+                memory.charge(0, 10_007).is_err() || memory.limit().is_none(),
+                "{sources} {has_state}"
+            );
         }
     }
 
@@ -335,7 +355,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever sources take and give back, each can have its share, and no more than the limit is held.
+        /// Whatever sources take and give back, each can have its share, and no more than the limit
+        /// is held.
         #[test]
         fn every_source_can_always_have_its_share(
             limit in 8_usize..200,

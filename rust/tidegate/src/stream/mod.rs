@@ -6,8 +6,9 @@
 //! source 2 ── push ──▶ reorder ──▶ └──────┘
 //! ```
 //!
-//! Sources may be fed by threads of their own. All other work is done by whoever polls, with the operator's threads: a
-//! poll hands out what is final because of the pushes before it, whatever threads there are.
+//! Sources may be fed by threads of their own. All other work is done by whoever polls, with the
+//! operator's threads: a poll hands out what is final because of the pushes before it, whatever
+//! threads there are.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,4 +1,5 @@
-//! What polls and snapshots of all incremental operators share: work in steps, which can rest between any two.
+//! What polls and snapshots of all incremental operators share: work in steps, which can rest
+//! between any two.
 
 use std::collections::VecDeque;
 
@@ -42,8 +43,8 @@ impl Step {
     }
 }
 
-/// An operator that sources feed. Whoever polls does its work, step by step. It is whole between any two steps, so that
-/// work which was to rest goes on where it was.
+/// An operator that sources feed. Whoever polls does its work, step by step. It is whole between
+/// any two steps, so that work which was to rest goes on where it was.
 pub trait Operator {
     /// The threads of the operator.
     fn driver(&self) -> Driver;
@@ -54,13 +55,15 @@ pub trait Operator {
     /// The number of rows that were handed out.
     fn rows_out(&mut self) -> &mut u64;
 
-    /// Late rows that were not forgotten, by source and position, a batch for each push that had any.
+    /// Late rows that were not forgotten, by source and position, a batch for each push that had
+    /// any.
     fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
     /// Forgets the first so many batches of late rows.
     fn forget_late(&mut self, batches: usize);
 
-    /// Whether the next step may take longer than a caller should wait who has other things to notice.
+    /// Whether the next step may take longer than a caller should wait who has other things to
+    /// notice.
     fn is_long(&mut self) -> bool;
 
     /// Lets the steps that follow rest where they can, once `pause` is requested.
@@ -94,8 +97,8 @@ pub trait Operator {
         }
     }
 
-    /// As [`poll`](Self::poll), where that is a matter of milliseconds; `None` if there is [work](Self::work) to be done
-    /// first.
+    /// As [`poll`](Self::poll), where that is a matter of milliseconds; `None` if there is
+    /// [work](Self::work) to be done first.
     fn poll_shortly(&mut self) -> Result<Option<Polled>> {
         self.pause_by(&Stop::default());
         if let Some(polled) = self.take() {
@@ -108,8 +111,8 @@ pub trait Operator {
         Ok(self.take().or_else(|| step.found()))
     }
 
-    /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns what a poll would find,
-    /// unless there is a batch, which a poll hands out, or more work.
+    /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
+    /// what a poll would find, unless there is a batch, which a poll hands out, or more work.
     fn work(&mut self, pause: &Stop) -> Result<Option<Polled>> {
         self.pause_by(pause);
         while self.ready().is_empty() && !pause.is_requested() {
@@ -121,8 +124,8 @@ pub trait Operator {
         Ok(None)
     }
 
-    /// Does all that is to be done now, and keeps the results for later polls. When `pause` is requested this fails, and a
-    /// later call goes on.
+    /// Does all that is to be done now, and keeps the results for later polls. When `pause` is
+    /// requested this fails, and a later call goes on.
     fn catch_up(&mut self, pause: &Stop) -> Result<()> {
         self.pause_by(pause);
         while let Step::Went = self.step()? {

@@ -11,9 +11,11 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
     let wanted = std::env::var("TARGET").unwrap_or_default();
     let names: Vec<_> = TARGETS.iter().map(|(name, _)| *name).collect();
     let found = TARGETS.iter().find(|(name, _)| *name == wanted);
-    found.unwrap_or_else(|| panic!("TARGET: expected one of {}, got `{wanted}`", names.join(", "))).1
+    found
+        .unwrap_or_else(|| panic!("TARGET: expected one of {}, got `{wanted}`", names.join(", ")))
+        .1
 });
 
-// libFuzzer's hook ends the process at any panic, also at one that tidegate makes an error of. Those are looked at by the
-// targets, and one that nobody catches ends the process anyway.
+// libFuzzer's hook ends the process at any panic, also at one that tidegate makes an error of.
+// Those are looked at by the targets, and one that nobody catches ends the process anyway.
 fuzz_target!(init: drop(std::panic::take_hook()), |data: &[u8]| TARGET(data));

@@ -1,4 +1,5 @@
-//! The designs of the multiway aggregation paper: who merges the rows, and who updates what they fall in.
+//! The designs of the multiway aggregation paper: who merges the rows, and who updates what they
+//! fall in.
 //!
 //! ```text
 //!           add            merge                    update                         output
@@ -9,15 +10,17 @@
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
 //! ```
 //!
-//! They are here to be compared: a row at a time goes through what threads share. Each epoch, rows go into winsets, and
-//! what has come of these goes to where all designs keep it.
+//! They are here to be compared: a row at a time goes through what threads share. Each epoch, rows
+//! go into winsets, and what has come of these goes to where all designs keep it.
 //!
-//! Departures from Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming multiway
-//! aggregation through concurrent algorithmic designs and new abstract data types", section 5:
+//! Departures from Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data
+//! streaming multiway aggregation through concurrent algorithmic designs and new abstract data
+//! types", section 5:
 //!
-//! - A winset is that of a slice, not of a window: windows are made of slices, as in all of tidegate.
-//! - A window has a part for each source, so that floats are added in an order that follows from the data. Hence WiML is
-//!   right for functions that depend on the order of rows, too.
+//! - A winset is that of a slice, not of a window: windows are made of slices, as in all of
+//!   tidegate.
+//! - A window has a part for each source, so that floats are added in an order that follows from
+//!   the data. Hence WiML is right for functions that depend on the order of rows, too.
 //! - The T-Gate is its successor, ScaleGate.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -64,11 +67,19 @@ impl Part {
 
     /// Replaces the state of a function.
     #[inline]
-    fn update(&self, function: usize, change: impl FnOnce([u64; STATE_WORDS]) -> [u64; STATE_WORDS]) {
+    fn update(
+        &self,
+        function: usize,
+        change: impl FnOnce([u64; STATE_WORDS]) -> [u64; STATE_WORDS],
+    ) {
         let words = &self.0[function * STATE_WORDS..][..STATE_WORDS];
         // Relaxed: one thread updates a part, and whoever reads it got it from that thread.
-        let new = change(std::array::from_fn(|at| words[at].load(Ordering::Relaxed).cast_unsigned()));
-        words.iter().zip(new).for_each(|(word, new)| word.store(new.cast_signed(), Ordering::Relaxed));
+        let new =
+            change(std::array::from_fn(|at| words[at].load(Ordering::Relaxed).cast_unsigned()));
+        words
+            .iter()
+            .zip(new)
+            .for_each(|(word, new)| word.store(new.cast_signed(), Ordering::Relaxed));
     }
 
     fn words(&self) -> impl Iterator<Item = u64> {
@@ -97,7 +108,8 @@ impl Window {
     }
 }
 
-/// The partials of one source in a slice: their keys, and the states of all functions, one after the other.
+/// The partials of one source in a slice: their keys, and the states of all functions, one after
+/// the other.
 pub(super) type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 
 /// The partials of each source, by slice.
@@ -106,8 +118,8 @@ pub(super) type Partials = Vec<Vec<SlicePartials>>;
 /// What a function adds to a state for each row.
 pub(super) struct Adder<'a> {
     kind: &'a dyn Kind,
-    /// The source that has the rows of all others in merged order, and where they are; it alone counts for functions that
-    /// need this order, and it does not for the others.
+    /// The source that has the rows of all others in merged order, and where they are; it alone
+    /// counts for functions that need this order, and it does not for the others.
     merged: Option<(usize, &'a [Place])>,
 }
 
@@ -198,14 +210,24 @@ impl Winsets {
 }
 
 /// Takes the rows of an epoch through a design; `open` are partials that they go on with.
-pub(super) fn run(design: Design, epoch: &Epoch<'_>, open: &Partials, driver: &Driver) -> Result<Partials, Stopped> {
+pub(super) fn run(
+    design: Design,
+    epoch: &Epoch<'_>,
+    open: &Partials,
+    driver: &Driver,
+) -> Result<Partials, Stopped> {
     match design {
         Design::Slices => unreachable!("this design has no winsets"),
         Design::MultiQueue => Ok(updated(epoch, open, queued::<Locked>(epoch, driver)?)),
         Design::LockFreeMultiQueue => Ok(updated(epoch, open, queued::<End>(epoch, driver)?)),
         Design::MergedSingleConsumer => {
             let mut reader = merged(epoch, driver)?;
-            let rows = || reader.next_ready().ready().map(|row| (usize::from(row.id.source()), *row.payload as usize));
+            let rows = || {
+                reader
+                    .next_ready()
+                    .ready()
+                    .map(|row| (usize::from(row.id.source()), *row.payload as usize))
+            };
             Ok(updated(epoch, open, std::iter::from_fn(rows)))
         }
         Design::MergedMultipleConsumer => by_key(epoch, open, &merged(epoch, driver)?, driver),
@@ -214,7 +236,11 @@ pub(super) fn run(design: Design, epoch: &Epoch<'_>, open: &Partials, driver: &D
 }
 
 /// Updates the winsets of rows that come in merged order, each as its source and its number there.
-fn updated(epoch: &Epoch<'_>, open: &Partials, rows: impl Iterator<Item = (usize, usize)>) -> Partials {
+fn updated(
+    epoch: &Epoch<'_>,
+    open: &Partials,
+    rows: impl Iterator<Item = (usize, usize)>,
+) -> Partials {
     let (mut winsets, sources) = (Winsets::default(), epoch.rows.len());
     epoch.seed(open, |slice, key, fill| fill(winsets.window(slice, key, sources)));
     for (source, row) in rows {
@@ -233,14 +259,22 @@ trait Queue: Send + Sized {
     fn pop(&mut self);
 }
 
-/// The rows of all sources in merged order: each source puts its own into a queue, from which the first of all are taken.
-fn queued<Q: Queue>(epoch: &Epoch<'_>, driver: &Driver) -> Result<impl Iterator<Item = (usize, usize)>, Stopped> {
+/// The rows of all sources in merged order: each source puts its own into a queue, from which the
+/// first of all are taken.
+fn queued<Q: Queue>(
+    epoch: &Epoch<'_>,
+    driver: &Driver,
+) -> Result<impl Iterator<Item = (usize, usize)>, Stopped> {
     let (inputs, mut outputs): (Vec<Q>, Vec<Q>) = epoch.rows.iter().map(|_| Q::ends()).unzip();
-    driver.map(inputs.into_iter().zip(epoch.rows).collect(), |(mut input, rows): (Q, &Stream<'_>)| {
-        rows.ts.iter().zip(0..).for_each(|(&ts, row)| input.push((ts, row)));
-    })?;
+    driver.map(
+        inputs.into_iter().zip(epoch.rows).collect(),
+        |(mut input, rows): (Q, &Stream<'_>)| {
+            rows.ts.iter().zip(0..).for_each(|(&ts, row)| input.push((ts, row)));
+        },
+    )?;
     Ok(std::iter::from_fn(move || {
-        let firsts = outputs.iter().enumerate().filter_map(|(source, queue)| Some((queue.first()?, source)));
+        let firsts =
+            outputs.iter().enumerate().filter_map(|(source, queue)| Some((queue.first()?, source)));
         let ((_, row), source) = firsts.min_by_key(|&((ts, _), source)| (ts, source))?;
         outputs[source].pop();
         Some((source, row))
@@ -275,9 +309,10 @@ impl Queue for Locked {
     }
 }
 
-/// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of Michael and Scott,
-/// "Simple, fast, and practical non-blocking and blocking concurrent queue algorithms" (1996), with one thread at each end.
-/// The end stands at the row that was put or taken last.
+/// A list that one thread lengthens and one shortens, neither waiting for the other: the queue of
+/// Michael and Scott, "Simple, fast, and practical non-blocking and blocking concurrent queue
+/// algorithms" (1996), with one thread at each end. The end stands at the row that was put or taken
+/// last.
 struct End(Arc<Link>);
 
 #[derive(Default)]
@@ -318,12 +353,16 @@ impl Queue for End {
 
 /// A reader of all rows in merged order, each source having put its own in.
 fn merged(epoch: &Epoch<'_>, driver: &Driver) -> Result<Reader<u32>, Stopped> {
-    let (sources, mut readers) = ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
-    driver.map(sources.into_iter().zip(epoch.rows).collect(), |(mut source, rows): (Source<u32>, &Stream<'_>)| {
-        for (&ts, row) in rows.ts.iter().zip(0..) {
-            source.push(ts, row).expect("rows are in order, and nothing limits the gate");
-        }
-    })?;
+    let (sources, mut readers) =
+        ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
+    driver.map(
+        sources.into_iter().zip(epoch.rows).collect(),
+        |(mut source, rows): (Source<u32>, &Stream<'_>)| {
+            for (&ts, row) in rows.ts.iter().zip(0..) {
+                source.push(ts, row).expect("rows are in order, and nothing limits the gate");
+            }
+        },
+    )?;
     Ok(readers.pop().expect("there is one"))
 }
 
@@ -349,8 +388,13 @@ fn taken(mut reader: HiveReader<Window, New<'_>>, sources: usize) -> Partials {
     winsets.partials(sources)
 }
 
-/// Updates the windows of rows of one thread, of which none is of an earlier slice than the one before it.
-fn update_all(epoch: &Epoch<'_>, writer: &mut Writer<'_>, rows: impl Iterator<Item = (usize, usize)>) {
+/// Updates the windows of rows of one thread, of which none is of an earlier slice than the one
+/// before it.
+fn update_all(
+    epoch: &Epoch<'_>,
+    writer: &mut Writer<'_>,
+    rows: impl Iterator<Item = (usize, usize)>,
+) {
     let mut last = Slice::MIN;
     for (source, row) in rows {
         let Some((slice, key)) = epoch.place(source, row) else { continue };
@@ -363,7 +407,12 @@ fn update_all(epoch: &Epoch<'_>, writer: &mut Writer<'_>, rows: impl Iterator<It
 }
 
 /// Each thread updates the windows of some keys.
-fn by_key(epoch: &Epoch<'_>, open: &Partials, reader: &Reader<u32>, driver: &Driver) -> Result<Partials, Stopped> {
+fn by_key(
+    epoch: &Epoch<'_>,
+    open: &Partials,
+    reader: &Reader<u32>,
+    driver: &Driver,
+) -> Result<Partials, Stopped> {
     let threads = driver.threads();
     let (writers, windows) = hive(epoch, open, threads);
     let hash = |row: &Row<'_, u32>| {
@@ -371,9 +420,16 @@ fn by_key(epoch: &Epoch<'_>, open: &Partials, reader: &Reader<u32>, driver: &Dri
         let key = keys.map_or(0, |keys| keys[*row.payload as usize]);
         u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     };
-    let work = writers.into_iter().enumerate().map(|(part, writer)| (reader.fork().keyed(part, threads, hash), writer));
+    let work = writers
+        .into_iter()
+        .enumerate()
+        .map(|(part, writer)| (reader.fork().keyed(part, threads, hash), writer));
     driver.map(work.collect(), |(mut rows, mut writer)| {
-        let next = || rows.next_ready().ready().map(|row| (usize::from(row.id.source()), *row.payload as usize));
+        let next = || {
+            rows.next_ready()
+                .ready()
+                .map(|row| (usize::from(row.id.source()), *row.payload as usize))
+        };
         update_all(epoch, &mut writer, std::iter::from_fn(next));
     })?;
     Ok(taken(windows, epoch.rows.len()))

@@ -21,7 +21,8 @@ use super::{Bounds, Kept};
 /// Independent work.
 pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// How many closed slices are one thread's work at a time, at least: fewer are not worth handing over.
+/// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
+/// over.
 const TASK_SLICES: usize = 8;
 
 /// The states of one function, whichever it is.
@@ -38,7 +39,8 @@ pub(in super::super) trait Lane: Send + Sync {
     /// The results of the next windows, page by page.
     fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn>;
 
-    /// Puts the partials of each source, and the cells of each slice that is kept, into another order: where each was.
+    /// Puts the partials of each source, and the cells of each slice that is kept, into another
+    /// order: where each was.
     fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]);
 
     /// Calls `visit` with the row of every partial and cell that has chosen one.
@@ -47,13 +49,15 @@ pub(in super::super) trait Lane: Send + Sync {
     /// As [`rows`](Self::rows), for some partials of a source, in their order.
     fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
 
-    /// As [`rows`](Self::rows), for the halves of windows, which may have rows that no cell has any more.
+    /// As [`rows`](Self::rows), for the halves of windows, which may have rows that no cell has any
+    /// more.
     fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Calls `visit` with the value of every partial and cell that has chosen one.
     fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// As [`values`](Self::values), for the halves of windows, which may have values that no cell has any more.
+    /// As [`values`](Self::values), for the halves of windows, which may have values that no cell
+    /// has any more.
     fn values_of_halves(&mut self, visit: &mut dyn FnMut(&mut i64));
 
     /// Makes partials, of no rows, up to those that each source has.
@@ -75,8 +79,14 @@ pub(in super::super) trait Lane: Send + Sync {
     /// Appends the states of all partials, source by source, then those of all cells.
     fn save(&self, words: &mut Vec<u64>);
 
-    /// Takes back what [`save`](Self::save) gave, of so many partials a source, and so many cells a slice.
-    fn restore(&mut self, partials: &[usize], cells: &[usize], words: &mut dyn Iterator<Item = u64>);
+    /// Takes back what [`save`](Self::save) gave, of so many partials a source, and so many cells a
+    /// slice.
+    fn restore(
+        &mut self,
+        partials: &[usize],
+        cells: &[usize],
+        words: &mut dyn Iterator<Item = u64>,
+    );
 
     /// Whether rows within bounds can have brought about a state of these words.
     fn is_state(&self, words: [u64; STATE_WORDS], bounds: &Bounds) -> bool;
@@ -94,7 +104,11 @@ pub(in super::super) struct States<F: Function> {
 
 impl<F: Stored> States<F> {
     pub(in super::super) fn new(sources: usize) -> Self {
-        States { open: vec![vec![F::EMPTY]; sources], cells: VecDeque::new(), halves: Halves::default() }
+        States {
+            open: vec![vec![F::EMPTY]; sources],
+            cells: VecDeque::new(),
+            halves: Halves::default(),
+        }
     }
 
     /// Adds the rows of an epoch to the partials of each source.
@@ -106,11 +120,18 @@ impl<F: Stored> States<F> {
     where
         V: Iterator<Item = F::Input> + Send + 'a,
     {
-        let sources = self.open.iter_mut().zip(open).zip(rows).filter(|((_, open), _)| !open.partial_of.is_empty());
+        let sources = self
+            .open
+            .iter_mut()
+            .zip(open)
+            .zip(rows)
+            .filter(|((_, open), _)| !open.partial_of.is_empty());
         sources.map(|((states, open), (values, mask))| -> Task<'a> {
             Box::new(move || {
                 states.resize(open.keys.len(), F::EMPTY);
-                each(&mask, 0, &open.partial_of, values, |partial, value| F::add(&mut states[partial], value));
+                each(&mask, 0, &open.partial_of, values, |partial, value| {
+                    F::add(&mut states[partial], value)
+                });
             })
         })
     }
@@ -145,14 +166,17 @@ impl<F: Stored> Lane for States<F> {
             let rest = slices.split_off(slices.len().min(TASK_SLICES));
             let taken = std::mem::replace(&mut slices, rest);
             tasks.push(Box::new(move || {
-                taken.into_iter().for_each(|(cells, closing)| *cells = combined::<F>(closing, open));
+                taken
+                    .into_iter()
+                    .for_each(|(cells, closing)| *cells = combined::<F>(closing, open));
             }));
         }
         tasks
     }
 
     fn forget(&mut self, partials: &[usize]) {
-        for (states, &count) in self.open.iter_mut().zip(partials).filter(|(_, count)| **count > 0) {
+        for (states, &count) in self.open.iter_mut().zip(partials).filter(|(_, count)| **count > 0)
+        {
             states.drain(1..=count);
         }
     }
@@ -169,11 +193,16 @@ impl<F: Stored> Lane for States<F> {
             for step in &steps.steps {
                 if let Some(block) = &step.block {
                     halves.begin(keys);
-                    block.clone().rev().for_each(|slice| halves.prepend(&cells[slice], &kept[slice].keys));
+                    block
+                        .clone()
+                        .rev()
+                        .for_each(|slice| halves.prepend(&cells[slice], &kept[slice].keys));
                 }
                 halves.make_room(keys);
                 step.leave.clone().for_each(|slice| halves.leave(&kept[slice].keys));
-                step.enter.clone().for_each(|slice| halves.append(&cells[slice], &kept[slice].keys));
+                step.enter
+                    .clone()
+                    .for_each(|slice| halves.append(&cells[slice], &kept[slice].keys));
                 let here = &steps.keys[done..done + step.rows];
                 halves.write(here, done, &mut values, &mut missing);
                 done += step.rows;
@@ -222,14 +251,18 @@ impl<F: Stored> Lane for States<F> {
     }
 
     fn make_room(&mut self, open: &[Open]) {
-        self.open.iter_mut().zip(open).for_each(|(states, open)| states.resize(open.keys.len(), F::EMPTY));
+        self.open
+            .iter_mut()
+            .zip(open)
+            .for_each(|(states, open)| states.resize(open.keys.len(), F::EMPTY));
     }
 
     fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn {
         let mut values = Pages::<F::Output>::unwritten(partials.len());
         let mut missing = Vec::new();
         for (row, (value, &partial)) in values.iter_mut().zip(partials).enumerate() {
-            let found = F::finish(std::mem::replace(&mut self.open[source][partial as usize], F::EMPTY));
+            let found =
+                F::finish(std::mem::replace(&mut self.open[source][partial as usize], F::EMPTY));
             missing.extend(found.is_none().then_some(row));
             value.set(found.unwrap_or_default());
         }
@@ -258,21 +291,30 @@ impl<F: Stored> Lane for States<F> {
     }
 
     fn save(&self, words: &mut Vec<u64>) {
-        let states = self.open.iter().flat_map(|states| &states[1..]).chain(self.cells.iter().flatten());
+        let states =
+            self.open.iter().flat_map(|states| &states[1..]).chain(self.cells.iter().flatten());
         states.for_each(|&state| words.extend(F::to_words(state)));
     }
 
-    fn restore(&mut self, partials: &[usize], cells: &[usize], words: &mut dyn Iterator<Item = u64>) {
-        let mut state = || F::of_words(std::array::from_fn(|_| words.next().expect("all words are there")));
+    fn restore(
+        &mut self,
+        partials: &[usize],
+        cells: &[usize],
+        words: &mut dyn Iterator<Item = u64>,
+    ) {
+        let mut state =
+            || F::of_words(std::array::from_fn(|_| words.next().expect("all words are there")));
         for (states, &count) in self.open.iter_mut().zip(partials) {
             states.extend((0..count).map(|_| state()));
         }
-        self.cells.extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
+        self.cells
+            .extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
     }
 
     fn is_state(&self, words: [u64; STATE_WORDS], bounds: &Bounds) -> bool {
         let state = F::of_words(words);
-        F::to_words(state) == words && (words == F::to_words(F::EMPTY) || F::is_sound(state, bounds))
+        F::to_words(state) == words
+            && (words == F::to_words(F::EMPTY) || F::is_sound(state, bounds))
     }
 
     fn as_any(&mut self) -> &mut dyn Any {

@@ -6,21 +6,25 @@
 //!             └ may get more rows        ┘   └ later windows have      ┘
 //! ```
 //!
-//! What is done, and in which order floats are added, is what [`super::aggregate`] does of whole tables; only that states
-//! are kept from one epoch to the next. So the results have the same bits, wherever epochs are cut.
+//! What is done, and in which order floats are added, is what [`super::aggregate`] does of whole
+//! tables; only that states are kept from one epoch to the next. So the results have the same bits,
+//! wherever epochs are cut.
 //!
-//! 1. *Open* (`open.rs`): the partial of each row, by source, slice and key. Sources are numbered side by side.
-//! 2. *Add* (`lane.rs`): rows are added to the states of partials: each function and source is a thread's work.
-//! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its cells.
+//! 1. *Open* (`open.rs`): the partial of each row, by source, slice and key. Sources are numbered
+//!    side by side.
+//! 2. *Add* (`lane.rs`): rows are added to the states of partials: each function and source is a
+//!    thread's work.
+//! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its
+//!    cells.
 //! 4. *Slide* (`plan.rs`): cells enter and leave the halves of windows, function by function.
 //!
-//! That is the design of tidegate; those of the multiway aggregation paper (`designs.rs`) can stand in for the first two
-//! steps.
+//! That is the design of tidegate; those of the multiway aggregation paper (`designs.rs`) can stand
+//! in for the first two steps.
 //!
 //! # Trade-offs
 //!
-//! Beside a state for each partial and for each cell of two windows' slices, there are 4 bytes for each source and key. A
-//! source that is alone is numbered by one thread.
+//! Beside a state for each partial and for each cell of two windows' slices, there are 4 bytes for
+//! each source and key. A source that is alone is numbered by one thread.
 
 mod designs;
 mod lane;
@@ -67,9 +71,9 @@ pub struct KeyOrder<'a> {
 
 /// Windows of rows that come, whichever windows.
 pub trait OnlineWindows: fmt::Debug + Send {
-    /// Adds the rows of an epoch: of each source those that follow its last ones, and none is before a row of an earlier
-    /// epoch in merged order. Keys are less than `keys`; row `n` of source `s` is called `first_rows[s] + n` by the
-    /// functions that choose one.
+    /// Adds the rows of an epoch: of each source those that follow its last ones, and none is
+    /// before a row of an earlier epoch in merged order. Keys are less than `keys`; row `n` of
+    /// source `s` is called `first_rows[s] + n` by the functions that choose one.
     fn add(
         &mut self,
         rows: &[Stream<'_>],
@@ -85,25 +89,32 @@ pub trait OnlineWindows: fmt::Debug + Send {
     /// No row comes any more.
     fn finish(&mut self, driver: &Driver) -> Result<(), Stopped>;
 
-    /// The results of the next windows that are complete, some `pages` pages at most; nothing once all have been made.
-    fn pages(&mut self, pages: usize, order: KeyOrder<'_>, driver: &Driver) -> Result<Vec<Page>, Stopped>;
+    /// The results of the next windows that are complete, some `pages` pages at most; nothing once
+    /// all have been made.
+    fn pages(
+        &mut self,
+        pages: usize,
+        order: KeyOrder<'_>,
+        driver: &Driver,
+    ) -> Result<Vec<Page>, Stopped>;
 
     /// Whether each key is one of the state's.
     fn is_used(&self) -> Vec<bool>;
 
-    /// Puts the states of a slice into the order of keys, so that what is saved follows from the data alone.
+    /// Puts the states of a slice into the order of keys, so that what is saved follows from the
+    /// data alone.
     fn arrange(&mut self, order: KeyOrder<'_>);
 
-    /// Calls `visit` with every row that has been chosen, in the order of states; it may change the row. One row may have
-    /// been chosen often.
+    /// Calls `visit` with every row that has been chosen, in the order of states; it may change the
+    /// row. One row may have been chosen often.
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// Changes the rows that halves of windows have, as those of the cells that they are of were changed: `new` tells the
-    /// new row of a former one, or none for a row that no cell has.
+    /// Changes the rows that halves of windows have, as those of the cells that they are of were
+    /// changed: `new` tells the new row of a former one, or none for a row that no cell has.
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>);
 
-    /// Calls `visit` with every value that an aggregate, the smallest or the largest, has chosen; it may change the value,
-    /// if it changes equal ones alike and keeps their order.
+    /// Calls `visit` with every value that an aggregate, the smallest or the largest, has chosen;
+    /// it may change the value, if it changes equal ones alike and keeps their order.
     fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64));
 
     /// As [`follow_rows`](Self::follow_rows), for the values of an aggregate.
@@ -121,16 +132,16 @@ pub trait OnlineWindows: fmt::Debug + Send {
     /// The state, of whatever is closed all windows that are complete having been made.
     fn save(&self) -> Saved;
 
-    /// Goes on from a state; this one must be new. Whether the state is one of this query's, after rows within `bounds`;
-    /// if not, this one is of no use any more.
+    /// Goes on from a state; this one must be new. Whether the state is one of this query's, after
+    /// rows within `bounds`; if not, this one is of no use any more.
     #[must_use]
     fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool;
 }
 
 /// Windows of time of rows that come.
 ///
-/// Where a function needs the rows of several sources in merged order, there is one source more, which has them all; to
-/// the other functions, its rows are nothing.
+/// Where a function needs the rows of several sources in merged order, there is one source more,
+/// which has them all; to the other functions, its rows are nothing.
 pub struct OnlineAggregate {
     windows: Windows,
     design: Design,
@@ -149,8 +160,14 @@ pub struct OnlineAggregate {
 }
 
 impl OnlineAggregate {
-    /// Windows of rows of so many sources. Of `aggregates`, only what they compute counts, not of which rows.
-    pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>], design: Design) -> Self {
+    /// Windows of rows of so many sources. Of `aggregates`, only what they compute counts, not of
+    /// which rows.
+    pub fn new(
+        windows: Windows,
+        sources: usize,
+        aggregates: &[Aggregate<'_>],
+        design: Design,
+    ) -> Self {
         let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, &[], &[])).collect();
         let needs_order = sources > 1 && kinds.iter().any(|kind| kind.needs_order());
         let all = sources + usize::from(needs_order);
@@ -185,7 +202,12 @@ impl OnlineAggregate {
                 None => kind.add(&mut **lane, &self.open, &mut tasks),
                 Some(places) if kind.needs_order() => {
                     lane.make_room(&self.open);
-                    tasks.push(kind.add_in_order(&mut **lane, sources, &self.open[sources], places));
+                    tasks.push(kind.add_in_order(
+                        &mut **lane,
+                        sources,
+                        &self.open[sources],
+                        places,
+                    ));
                 }
                 Some(_) => {
                     lane.make_room(&self.open);
@@ -206,7 +228,8 @@ impl OnlineAggregate {
         driver: &Driver,
     ) -> Result<(), Stopped> {
         let partials = {
-            let adders = kinds.iter().map(|kind| Adder::new(&**kind, self.sources, merged)).collect();
+            let adders =
+                kinds.iter().map(|kind| Adder::new(&**kind, self.sources, merged)).collect();
             let empty = self.lanes.iter().flat_map(|lane| lane.empty()).collect();
             let epoch = Epoch { rows, windows: &self.windows, adders, empty };
             designs::run(design, &epoch, &self.partials(), driver)?
@@ -224,8 +247,9 @@ impl OnlineAggregate {
     fn partials(&self) -> Partials {
         let source = |(source, open): (usize, &Open)| {
             let slice = |run: &super::cells::Run| {
-                let state =
-                    |partial: usize| self.lanes.iter().flat_map(move |lane| lane.words(source, partial)).collect();
+                let state = |partial: usize| {
+                    self.lanes.iter().flat_map(move |lane| lane.words(source, partial)).collect()
+                };
                 let key = |partial: usize| (open.keys[partial], state(partial));
                 (run.slice, run.partials.clone().map(key).collect())
             };
@@ -237,7 +261,8 @@ impl OnlineAggregate {
     /// Makes cells of the slices before `upto`.
     fn close(&mut self, upto: Slice, driver: &Driver) -> Result<(), Stopped> {
         self.closed = upto.max(self.closed);
-        let closed = self.open.iter().flat_map(|open| open.runs.iter().take_while(|run| run.slice < upto));
+        let closed =
+            self.open.iter().flat_map(|open| open.runs.iter().take_while(|run| run.slice < upto));
         let mut runs: Vec<_> = closed.cloned().collect();
         if runs.is_empty() {
             return Ok(());
@@ -254,9 +279,11 @@ impl OnlineAggregate {
             spare().push(slots);
             closing
         })?;
-        let tasks: Vec<Task<'_>> = self.lanes.iter_mut().flat_map(|lane| lane.close(&closing)).collect();
+        let tasks: Vec<Task<'_>> =
+            self.lanes.iter_mut().flat_map(|lane| lane.close(&closing)).collect();
         driver.map(tasks, |task| task())?;
-        self.kept.extend(closing.into_iter().map(|Closing { slice, keys, .. }| Kept { slice, keys }));
+        self.kept
+            .extend(closing.into_iter().map(|Closing { slice, keys, .. }| Kept { slice, keys }));
         let forgotten: Vec<usize> = self.open.iter_mut().map(|open| open.forget(upto)).collect();
         self.lanes.iter_mut().for_each(|lane| lane.forget(&forgotten));
         Ok(())
@@ -278,8 +305,10 @@ impl OnlineWindows for OnlineAggregate {
         driver: &Driver,
     ) -> Result<(), Stopped> {
         self.keys = keys.max(self.keys);
-        let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
-        let merged = (self.open.len() > self.sources).then(|| Merged::new(rows, driver)).transpose()?;
+        let kinds: Vec<_> =
+            aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
+        let merged =
+            (self.open.len() > self.sources).then(|| Merged::new(rows, driver)).transpose()?;
         let (places, mut every) = (merged.as_ref().map(|merged| &merged.places[..]), rows.to_vec());
         every.extend(merged.as_ref().map(Merged::stream));
         match self.design {
@@ -300,14 +329,23 @@ impl OnlineWindows for OnlineAggregate {
         self.close(Slice::MAX, driver)
     }
 
-    fn pages(&mut self, pages: usize, order: KeyOrder<'_>, driver: &Driver) -> Result<Vec<Page>, Stopped> {
+    fn pages(
+        &mut self,
+        pages: usize,
+        order: KeyOrder<'_>,
+        driver: &Driver,
+    ) -> Result<Vec<Page>, Stopped> {
         let Self { windows, kept, closed, position, .. } = self;
-        let next = || Some(position.steps(kept, *closed, windows, order.keys)).filter(|steps| !steps.steps.is_empty());
+        let next = || {
+            Some(position.steps(kept, *closed, windows, order.keys))
+                .filter(|steps| !steps.steps.is_empty())
+        };
         let planned: Vec<Steps> = std::iter::from_fn(next).take(pages).collect();
         let (kept, keys) = (&self.kept, self.keys);
         let lanes = if planned.is_empty() { Vec::new() } else { self.lanes.iter_mut().collect() };
         let driver = driver.fit(planned.iter().map(|steps| steps.keys.len()).sum());
-        let columns = driver.map(lanes, |lane: &mut Box<dyn Lane>| lane.write(&planned, kept, keys))?;
+        let columns =
+            driver.map(lanes, |lane: &mut Box<dyn Lane>| lane.write(&planned, kept, keys))?;
         let dropped = self.position.drop_slices(&self.kept);
         self.kept.drain(..dropped);
         self.lanes.iter_mut().for_each(|lane| lane.drop_slices(dropped));
@@ -316,7 +354,10 @@ impl OnlineWindows for OnlineAggregate {
             rows: keys.len(),
             windows,
             keys: ranks(&keys, order.ranks),
-            columns: columns.iter_mut().map(|pages| pages.next().expect("a column a page")).collect(),
+            columns: columns
+                .iter_mut()
+                .map(|pages| pages.next().expect("a column a page"))
+                .collect(),
         };
         Ok(planned.into_iter().map(page).collect())
     }
@@ -324,15 +365,21 @@ impl OnlineWindows for OnlineAggregate {
     fn is_used(&self) -> Vec<bool> {
         let mut used = vec![false; self.keys];
         let open = self.open.iter().flat_map(|open| &open.keys[1..]);
-        open.chain(self.kept.iter().flat_map(|kept| &kept.keys)).for_each(|&key| used[key as usize] = true);
+        open.chain(self.kept.iter().flat_map(|kept| &kept.keys))
+            .for_each(|&key| used[key as usize] = true);
         used
     }
 
     fn arrange(&mut self, order: KeyOrder<'_>) {
         let open = self.open.iter_mut().map(|open| open.arrange(order.ranks)).collect::<Vec<_>>();
-        let kept = self.kept.iter_mut().map(|kept| arrange(&mut kept.keys, order.ranks)).collect::<Vec<_>>();
+        let kept = self
+            .kept
+            .iter_mut()
+            .map(|kept| arrange(&mut kept.keys, order.ranks))
+            .collect::<Vec<_>>();
         self.lanes.iter_mut().for_each(|lane| lane.arrange(&open, &kept));
-        // What the halves of windows remember of slices is in the former order: the next window begins with new ones.
+        // What the halves of windows remember of slices is in the former order: the next window
+        // begins with new ones.
         self.position = Position::new(self.position.next);
     }
 

@@ -26,7 +26,13 @@ impl Default for Open {
 
 impl Open {
     /// Finds the partials of the rows of an epoch. Keys are less than `keys`.
-    pub(super) fn number(&mut self, source: usize, rows: Stream<'_>, windows: &Windows, keys: usize) {
+    pub(super) fn number(
+        &mut self,
+        source: usize,
+        rows: Stream<'_>,
+        windows: &Windows,
+        keys: usize,
+    ) {
         self.slots.resize(keys.max(self.slots.len()), NOWHERE);
         self.partial_of.resize(rows.ts.len(), NOWHERE);
         let Open { slots, keys: known, runs, partial_of } = self;
@@ -98,21 +104,29 @@ pub(in super::super) struct Closing {
     pub(super) runs: Vec<Run>,
     /// The key of each cell.
     pub(super) keys: Vec<u32>,
-    /// The cell of each partial, run after run; `None` where there is one run, of which the cells are the partials.
+    /// The cell of each partial, run after run; `None` where there is one run, of which the cells
+    /// are the partials.
     pub(super) cell_of: Option<Vec<u32>>,
 }
 
-/// Finds the cells of a slice from the partials of its runs. `slots` are those of all keys, and are left as they were.
+/// Finds the cells of a slice from the partials of its runs. `slots` are those of all keys, and are
+/// left as they were.
 pub(super) fn close(runs: &[Run], open: &[Open], slots: &mut Vec<u32>) -> Closing {
     let keys_of = |run: &Run| &open[run.source].keys[run.partials.clone()];
     let slice = runs[0].slice;
     if let [run] = runs {
-        return Closing { slice, runs: vec![run.clone()], keys: keys_of(run).to_vec(), cell_of: None };
+        return Closing {
+            slice,
+            runs: vec![run.clone()],
+            keys: keys_of(run).to_vec(),
+            cell_of: None,
+        };
     }
     let most = runs.iter().map(|run| open[run.source].slots.len()).max().unwrap_or(0);
     slots.resize(most.max(slots.len()), NOWHERE);
     // Cells are numbered from 1 on, since a slot of 0 is none.
-    let (mut keys, mut cell_of) = (vec![0], vec![0; runs.iter().map(|run| run.partials.len()).sum()]);
+    let (mut keys, mut cell_of) =
+        (vec![0], vec![0; runs.iter().map(|run| run.partials.len()).sum()]);
     let mut out = &mut cell_of[..];
     for run in runs {
         let (here, rest) = std::mem::take(&mut out).split_at_mut(run.partials.len());

@@ -9,13 +9,15 @@ use super::super::Window;
 use super::super::windows::{Slice, Windows};
 use super::Kept;
 
-/// About how many result rows a page has: enough that making it weighs little, few enough that it comes soon.
+/// About how many result rows a page has: enough that making it weighs little, few enough that it
+/// comes soon.
 const PAGE_ROWS: usize = 1 << 16;
 
 /// What happens from one window to the next, in slices that are kept.
 #[derive(Debug)]
 pub(in super::super) struct Step {
-    /// The first block, if the window begins in another than the one before it; the second one is empty then.
+    /// The first block, if the window begins in another than the one before it; the second one is
+    /// empty then.
     pub(super) block: Option<Range<usize>>,
     /// The slices that leave the first block, and those that enter the second.
     pub(super) leave: Range<usize>,
@@ -40,7 +42,8 @@ pub(super) struct Position {
     pub(super) next: Slice,
     /// Where the second block begins, if there is a first.
     border: Option<Slice>,
-    /// Slices that are kept: of these, those before `left` are not in the last window, those from `entered` on not yet.
+    /// Slices that are kept: of these, those before `left` are not in the last window, those from
+    /// `entered` on not yet.
     left: usize,
     entered: usize,
     /// By key: in how many slices of the last window it has rows.
@@ -52,9 +55,19 @@ impl Position {
         Position { next, border: None, left: 0, entered: 0, present: Vec::new() }
     }
 
-    /// The next windows of slices before `closed`, a page at most. `order` has the keys in the order of results.
-    pub(super) fn steps(&mut self, kept: &VecDeque<Kept>, closed: Slice, windows: &Windows, order: &[u32]) -> Steps {
-        self.present.resize(order.iter().max().map_or(0, |&key| key as usize + 1).max(self.present.len()), 0);
+    /// The next windows of slices before `closed`, a page at most. `order` has the keys in the
+    /// order of results.
+    pub(super) fn steps(
+        &mut self,
+        kept: &VecDeque<Kept>,
+        closed: Slice,
+        windows: &Windows,
+        order: &[u32],
+    ) -> Steps {
+        self.present.resize(
+            order.iter().max().map_or(0, |&key| key as usize + 1).max(self.present.len()),
+            0,
+        );
         let mut steps = Steps::default();
         while steps.keys.len() < PAGE_ROWS
             && let Some(step) = self.step(kept, closed, windows, order, &mut steps)
@@ -73,23 +86,35 @@ impl Position {
         steps: &mut Steps,
     ) -> Option<Step> {
         let (length, stride) = (windows.length(), windows.stride());
-        let before =
-            |from: usize, slice: Slice| from + kept.range(from..).take_while(|kept| kept.slice < slice).count();
+        let before = |from: usize, slice: Slice| {
+            from + kept.range(from..).take_while(|kept| kept.slice < slice).count()
+        };
         // 1. The next window, or the first after it that has rows.
         let left = before(self.left, self.next);
         let first = kept.get(left)?.slice;
-        let start = self.next.max((first.saturating_sub(length).saturating_add(stride)).div_euclid(stride) * stride);
+        let start = self
+            .next
+            .max((first.saturating_sub(length).saturating_add(stride)).div_euclid(stride) * stride);
         let end = start.saturating_add(length);
         if end > closed {
             return None;
         }
         // 2. Its slices: some of the first block, and some of the second.
-        let mut step =
-            Step { block: None, leave: self.left..left, enter: self.entered..before(self.entered, end), rows: 0 };
+        let mut step = Step {
+            block: None,
+            leave: self.left..left,
+            enter: self.entered..before(self.entered, end),
+            rows: 0,
+        };
         if self.border.is_none_or(|border| start >= border) {
             let border = (start.div_euclid(length).saturating_add(1)).saturating_mul(length);
             let split = before(left, border);
-            step = Step { block: Some(left..split), leave: left..left, enter: split..before(split, end), rows: 0 };
+            step = Step {
+                block: Some(left..split),
+                leave: left..left,
+                enter: split..before(split, end),
+                rows: 0,
+            };
             self.border = Some(border);
         }
         // 3. Its keys.

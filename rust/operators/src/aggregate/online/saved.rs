@@ -15,7 +15,8 @@ pub struct Bounds {
     pub next: Option<i64>,
 }
 
-/// The state of [`OnlineWindows`](super::OnlineWindows), from which another of the same query goes on.
+/// The state of [`OnlineWindows`](super::OnlineWindows), from which another of the same query goes
+/// on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
     /// No row of a slice before it can come, and windows that begin before it have been made.
@@ -26,7 +27,8 @@ pub struct Saved {
     pub open: Vec<Option<(i64, Vec<u32>)>>,
     /// The slices that are kept, and the keys of their cells.
     pub kept: Vec<(i64, Vec<u32>)>,
-    /// Sessions that go on, in the order in which they began: their first and last times, and their keys.
+    /// Sessions that go on, in the order in which they began: their first and last times, and their
+    /// keys.
     pub sessions: Vec<(i64, i64, u32)>,
     /// The states of all partials and cells, or sessions, of one function after the other.
     pub words: Vec<u64>,
@@ -59,16 +61,19 @@ impl OnlineAggregate {
         }
     }
 
-    /// Whether a state may be one of these windows: slices in order, those that are closed before those that are not and
-    /// before all rows that come, keys once in each, and states that rows can have brought about.
+    /// Whether a state may be one of these windows: slices in order, those that are closed before
+    /// those that are not and before all rows that come, keys once in each, and states that rows
+    /// can have brought about.
     pub(super) fn is_sound(&self, saved: &Saved, bounds: &Bounds) -> bool {
         let next = bounds.next.map(|ts| self.windows.slice_of(ts));
-        let is_slice = |(slice, keys): &(i64, Vec<u32>)| self.windows.has(*slice) && are_distinct(keys);
+        let is_slice =
+            |(slice, keys): &(i64, Vec<u32>)| self.windows.has(*slice) && are_distinct(keys);
         let open = || saved.open.iter().flatten();
         saved.kept.iter().chain(open()).all(is_slice)
             && saved.kept.is_sorted_by(|(a, _), (b, _)| a < b)
             && saved.kept.last().is_none_or(|(last, _)| *last < saved.closed)
-            && open().all(|(slice, _)| *slice >= saved.closed && next.is_none_or(|next| *slice <= next))
+            && open()
+                .all(|(slice, _)| *slice >= saved.closed && next.is_none_or(|next| *slice <= next))
             && next.is_none_or(|next| saved.closed <= next)
             && saved.next.rem_euclid(self.windows.stride()) == 0
             && are_states(&self.lanes, &saved.words, bounds)
@@ -76,11 +81,15 @@ impl OnlineAggregate {
 
     pub(super) fn go_on(&mut self, saved: Saved) -> bool {
         let count = |(_, keys): &(i64, Vec<u32>)| keys.len();
-        let partials: Vec<usize> = saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
+        let partials: Vec<usize> =
+            saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
         let cells: Vec<usize> = saved.kept.iter().map(count).collect();
         let states = partials.iter().chain(&cells).sum::<usize>();
         let expected = states * self.lanes.len() * STATE_WORDS;
-        if partials.len() != self.open.len() || !saved.sessions.is_empty() || saved.words.len() != expected {
+        if partials.len() != self.open.len()
+            || !saved.sessions.is_empty()
+            || saved.words.len() != expected
+        {
             return false;
         }
         self.closed = saved.closed;
@@ -109,11 +118,14 @@ fn are_distinct(keys: &[u32]) -> bool {
     !keys.is_empty() && sorted.is_sorted_by(|a, b| a < b)
 }
 
-/// Whether rows within bounds can have brought about the states of these functions, as many of each.
+/// Whether rows within bounds can have brought about the states of these functions, as many of
+/// each.
 pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &Bounds) -> bool {
     if lanes.is_empty() || !words.len().is_multiple_of(lanes.len() * STATE_WORDS) {
         return words.is_empty();
     }
     let mut of_lanes = words.chunks((words.len() / lanes.len()).max(1)).zip(lanes);
-    of_lanes.all(|(words, lane)| words.as_chunks::<STATE_WORDS>().0.iter().all(|words| lane.is_state(*words, bounds)))
+    of_lanes.all(|(words, lane)| {
+        words.as_chunks::<STATE_WORDS>().0.iter().all(|words| lane.is_state(*words, bounds))
+    })
 }

@@ -1,13 +1,15 @@
 //! Sessions of rows that come epoch by epoch.
 //!
-//! An epoch's rows go in merged order, as [`super::super::sessions`] has them, into the sessions of their keys; then each
-//! function adds them. A session is over once no row can extend it, and then its result is made. Rows of results are in
-//! the order of the sessions' ends, then keys, for one that begins early may last for ever.
+//! An epoch's rows go in merged order, as [`super::super::sessions`] has them, into the sessions of
+//! their keys; then each function adds them. A session is over once no row can extend it, and then
+//! its result is made. Rows of results are in the order of the sessions' ends, then keys, for one
+//! that begins early may last for ever.
 //!
 //! # Trade-offs
 //!
-//! A session that goes on has a state of each function. Finding the sessions of rows is one thread's work; functions are
-//! shared out. A session costs O(log sessions) each time that it has lasted for another gap, to be found when it is over.
+//! A session that goes on has a state of each function. Finding the sessions of rows is one
+//! thread's work; functions are shared out. A session costs O(log sessions) each time that it has
+//! lasted for another gap, to be found when it is over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -55,7 +57,8 @@ pub struct OnlineSessions {
 }
 
 impl OnlineSessions {
-    /// Sessions that end `gap` after their last row. Of `aggregates`, only what they compute counts, not of which rows.
+    /// Sessions that end `gap` after their last row. Of `aggregates`, only what they compute
+    /// counts, not of which rows.
     pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
         assert!(gap > 0, "a session lasts longer than its last row");
         OnlineSessions {
@@ -78,7 +81,8 @@ impl OnlineSessions {
             let key = rows.keys.map_or(0, |keys| keys[row]);
             let known = self.of_key[key as usize];
             // Later rows are not earlier.
-            let session = if known != NONE && ts.abs_diff(self.sessions[known as usize].last) < self.gap.unsigned_abs()
+            let session = if known != NONE
+                && ts.abs_diff(self.sessions[known as usize].last) < self.gap.unsigned_abs()
             {
                 self.sessions[known as usize].last = ts;
                 known
@@ -136,11 +140,17 @@ impl OnlineSessions {
     }
 
     /// The results of sessions that are over.
-    fn page(&mut self, over: &[(i64, u32)], order: KeyOrder<'_>, driver: &Driver) -> Result<Page, Stopped> {
+    fn page(
+        &mut self,
+        over: &[(i64, u32)],
+        order: KeyOrder<'_>,
+        driver: &Driver,
+    ) -> Result<Page, Stopped> {
         let places: Vec<u32> = over.iter().map(|&(_, place)| place).collect();
         let lanes = self.lanes.iter_mut().collect();
         let columns = driver.map(lanes, |lane: &mut Box<dyn Lane>| lane.take(0, &places))?;
-        let (mut windows, mut keys) = (Vec::with_capacity(over.len()), Vec::with_capacity(over.len()));
+        let (mut windows, mut keys) =
+            (Vec::with_capacity(over.len()), Vec::with_capacity(over.len()));
         for &(end, place) in over {
             let session = std::mem::take(&mut self.sessions[place as usize]);
             windows.push(Window { start: session.start, end, rows: 1 });
@@ -163,9 +173,12 @@ impl OnlineWindows for OnlineSessions {
         self.of_key.resize(keys.max(self.of_key.len()), NONE);
         let merged = Merged::new(rows, driver)?;
         self.find(merged.stream());
-        let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
+        let kinds: Vec<_> =
+            aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
         let tasks = self.lanes.iter_mut().zip(&kinds);
-        let tasks = tasks.map(|(lane, kind)| kind.add_in_order(&mut **lane, 0, &self.open, &merged.places)).collect();
+        let tasks = tasks
+            .map(|(lane, kind)| kind.add_in_order(&mut **lane, 0, &self.open, &merged.places))
+            .collect();
         driver.map(tasks, |task: super::Task<'_>| task())?;
         if let Some(&last) = merged.stream().ts.last() {
             self.close(last);
@@ -183,7 +196,12 @@ impl OnlineWindows for OnlineSessions {
         Ok(())
     }
 
-    fn pages(&mut self, pages: usize, order: KeyOrder<'_>, driver: &Driver) -> Result<Vec<Page>, Stopped> {
+    fn pages(
+        &mut self,
+        pages: usize,
+        order: KeyOrder<'_>,
+        driver: &Driver,
+    ) -> Result<Vec<Page>, Stopped> {
         let key = |place: u32| order.ranks[self.sessions[place as usize].key as usize];
         self.over.sort_unstable_by_key(|&(end, place)| (end, key(place)));
         let rest = self.over.split_off(self.over.len().min(pages * PAGE_ROWS));
@@ -232,14 +250,17 @@ impl OnlineWindows for OnlineSessions {
         for lane in &self.lanes {
             kept.iter().for_each(|&(place, _)| words.extend(lane.words(0, place as usize)));
         }
-        let sessions = kept.iter().map(|(_, session)| (session.start, session.last, session.key)).collect();
+        let sessions =
+            kept.iter().map(|(_, session)| (session.start, session.last, session.key)).collect();
         Saved { sessions, words, ..Saved::default() }
     }
 
     fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool {
         let states = saved.sessions.len() * self.lanes.len() * STATE_WORDS;
         let is_session = |&(start, last, _): &(i64, i64, u32)| {
-            start <= last && last.checked_add(self.gap).is_some() && bounds.next.is_none_or(|next| last <= next)
+            start <= last
+                && last.checked_add(self.gap).is_some()
+                && bounds.next.is_none_or(|next| last <= next)
         };
         let keys: HashSet<u32> = saved.sessions.iter().map(|&(.., key)| key).collect();
         let is_sound = saved.sessions.iter().all(is_session)

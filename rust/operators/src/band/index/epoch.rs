@@ -16,22 +16,32 @@ pub(super) struct Epoch {
     ranks: Vec<u32>,
     /// The number of the first row of each side.
     first: [u64; 2],
-    /// What the rows of each side look for in the indexed column. A row that can match nothing asks for no numbers.
+    /// What the rows of each side look for in the indexed column. A row that can match nothing asks
+    /// for no numbers.
     probes: [Vec<Probe>; 2],
     /// The codes that the rows of each side match in the other columns, by column.
     further: [Vec<Vec<(i64, i64)>>; 2],
 }
 
 impl Epoch {
-    /// Begins with rows whose first ones have these numbers. Their probes are [pushed](Self::push) row by row.
-    pub(super) fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, first: [u64; 2], bands: [&[Bands<'_>]; 2]) {
+    /// Begins with rows whose first ones have these numbers. Their probes are [pushed](Self::push)
+    /// row by row.
+    pub(super) fn begin(
+        &mut self,
+        ts: Vec<i64>,
+        sides: Vec<Side>,
+        first: [u64; 2],
+        bands: [&[Bands<'_>]; 2],
+    ) {
         self.ranks.clear();
         self.ranks.reserve(ts.len());
         (self.ts, self.sides, self.first) = (ts, sides, first);
         for ((probes, further), bands) in self.probes.iter_mut().zip(&mut self.further).zip(bands) {
             probes.clear();
             further.clear();
-            let ranges = |band: &Bands<'_>| band.low.iter().copied().zip(band.high.iter().copied()).collect();
+            let ranges = |band: &Bands<'_>| {
+                band.low.iter().copied().zip(band.high.iter().copied()).collect()
+            };
             further.extend(bands.iter().skip(1).map(ranges));
         }
     }
@@ -56,7 +66,9 @@ impl Epoch {
     /// How many rows of each side are before a row.
     #[inline]
     pub(super) fn before(&self, row: usize) -> [usize; 2] {
-        let Some(&rank) = self.ranks.get(row) else { return [0, 1].map(|side: usize| self.probes[side].len()) };
+        let Some(&rank) = self.ranks.get(row) else {
+            return [0, 1].map(|side: usize| self.probes[side].len());
+        };
         let (own, other) = (rank as usize, row - rank as usize);
         if self.sides[row] == Side::Left { [own, other] } else { [other, own] }
     }

@@ -12,7 +12,8 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, Side};
 
-/// Rows that are looked for together: the first ones, before it is known how many matches they have, and at most.
+/// Rows that are looked for together: the first ones, before it is known how many matches they
+/// have, and at most.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
@@ -80,8 +81,8 @@ impl Candidates {
 }
 
 impl<I: WindowIndex> IndexJoin<I> {
-    /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches that should be taken at
-    /// once, or as come before a pause.
+    /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches
+    /// that should be taken at once, or as come before a pause.
     pub(super) fn look<E>(
         &self,
         rows: Range<usize>,
@@ -92,16 +93,19 @@ impl<I: WindowIndex> IndexJoin<I> {
         found.ends.reserve(rows.len());
         let mut together = FIRST_ROWS;
         let mut candidates = [Candidates::default(), Candidates::default()];
-        while found.rows.end < rows.end && found.numbers.len() < MOST_MATCHES && !driver.is_paused() {
+        while found.rows.end < rows.end && found.numbers.len() < MOST_MATCHES && !driver.is_paused()
+        {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
             found.rows.end = some.end;
             let before = found.numbers.len();
-            // 1. The rows of each side probe the other's index together, and other bands are looked at.
+            // 1. The rows of each side probe the other's index together, and other bands are looked
+            //    at.
             let (from, to) = (self.epoch.before(some.start), self.epoch.before(some.end));
             let mut compared = 0;
             for (side, candidates) in SIDES.into_iter().zip(&mut candidates) {
                 let ranks = from[side as usize]..to[side as usize];
-                candidates.find(&self.indexes[self.other(side)], self.epoch.probes(side, ranks.clone()));
+                candidates
+                    .find(&self.indexes[self.other(side)], self.epoch.probes(side, ranks.clone()));
                 compared += candidates.numbers.len();
                 if self.epoch.has_further() {
                     candidates.retain(|nth, other| self.agrees(side, ranks.start + nth, other));
@@ -110,7 +114,13 @@ impl<I: WindowIndex> IndexJoin<I> {
             found.comparisons += compared as u64;
             // 2. What is left is brought into order.
             let (epoch, ordered) = (&self.epoch, self.ordered);
-            wide(Merge { epoch, rows: some.clone(), candidates: &mut candidates, ordered, found: &mut found });
+            wide(Merge {
+                epoch,
+                rows: some.clone(),
+                candidates: &mut candidates,
+                ordered,
+                found: &mut found,
+            });
             // 3. Then it goes through the condition.
             if let Some(filter) = filter {
                 found.filter(&self.epoch, before, some.clone(), filter)?;
@@ -121,14 +131,24 @@ impl<I: WindowIndex> IndexJoin<I> {
         Ok(found)
     }
 
-    /// Brings the candidates of rows into order, and drops those that fail another band or the condition.
-    pub(super) fn refine<E>(&self, candidates: Found, filter: Option<&Filter<'_, E>>) -> Result<Found, E> {
-        let mut found =
-            Found { rows: candidates.rows.clone(), comparisons: candidates.comparisons, ..Found::default() };
+    /// Brings the candidates of rows into order, and drops those that fail another band or the
+    /// condition.
+    pub(super) fn refine<E>(
+        &self,
+        candidates: Found,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Found, E> {
+        let mut found = Found {
+            rows: candidates.rows.clone(),
+            comparisons: candidates.comparisons,
+            ..Found::default()
+        };
         for (row, numbers) in candidates.matches(candidates.rows.clone()) {
             let (side, rank) = (self.epoch.sides[row], self.epoch.rank(row));
             let from = found.numbers.len();
-            found.numbers.extend(numbers.iter().copied().filter(|&other| self.agrees(side, rank, other)));
+            found
+                .numbers
+                .extend(numbers.iter().copied().filter(|&other| self.agrees(side, rank, other)));
             if self.ordered {
                 sort(&mut found.numbers[from..], self.epoch.probe(row).from);
             }
@@ -140,7 +160,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         Ok(found)
     }
 
-    /// Whether a row of the epoch and an earlier one are within the bands of the columns that are not indexed.
+    /// Whether a row of the epoch and an earlier one are within the bands of the columns that are
+    /// not indexed.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
         let log: &Log = &self.logs[self.other(side)];
@@ -149,8 +170,8 @@ impl<I: WindowIndex> IndexJoin<I> {
     }
 }
 
-/// Appends the candidates of rows of both sides in the order of the rows, and those of each in the order in which they came,
-/// if that is wanted.
+/// Appends the candidates of rows of both sides in the order of the rows, and those of each in the
+/// order in which they came, if that is wanted.
 struct Merge<'a> {
     epoch: &'a Epoch,
     rows: Range<usize>,
@@ -167,7 +188,8 @@ impl Work for Merge<'_> {
         let Merge { epoch, rows, candidates, ordered, found } = self;
         let mut at = found.numbers.len();
         let all = candidates.iter().map(|candidates| candidates.numbers.len()).sum::<usize>();
-        // What follows a row's candidates is read and written, too: how many these are cannot be predicted.
+        // What follows a row's candidates is read and written, too: how many these are cannot be
+        // predicted.
         found.numbers.resize(at + all + SHORT, 0);
         candidates.iter_mut().for_each(|candidates| candidates.numbers.extend([0; SHORT]));
         let (mut next, mut begin) = ([0; 2], [0; 2]);
@@ -177,7 +199,8 @@ impl Work for Merge<'_> {
             let (from, end) = (begin[side], ends[next[side]] as usize);
             let (count, first) = (end - from, epoch.probe(row).from);
             if count <= SHORT {
-                let mut ages: [u32; SHORT] = numbers[from..from + SHORT].try_into().expect("as many numbers");
+                let mut ages: [u32; SHORT] =
+                    numbers[from..from + SHORT].try_into().expect("as many numbers");
                 if ordered {
                     ages = ages.map(|number| number.wrapping_sub(first));
                     sort_short(&mut ages, count);
@@ -199,14 +222,21 @@ impl Work for Merge<'_> {
     }
 }
 
-/// Brings a row's matches, of which `first` is the oldest there can be, into the order in which they came.
+/// Brings a row's matches, of which `first` is the oldest there can be, into the order in which
+/// they came.
 fn sort(numbers: &mut [u32], first: u32) {
     numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
 }
 
 impl Found {
     /// Drops the matches of the last rows that the condition does not keep.
-    fn filter<E>(&mut self, epoch: &Epoch, first: usize, rows: Range<usize>, filter: &Filter<'_, E>) -> Result<(), E> {
+    fn filter<E>(
+        &mut self,
+        epoch: &Epoch,
+        first: usize,
+        rows: Range<usize>,
+        filter: &Filter<'_, E>,
+    ) -> Result<(), E> {
         // 1. The pairs, whole.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for (row, earlier) in self.matches(rows.clone()) {

@@ -7,13 +7,14 @@ use tidegate_structures::index::Entry;
 use super::Bands;
 use crate::rows::{Matched, Side, Window, drop_front};
 
-/// Rows by number, counted from the first of the side ever. A row's *place* is its distance from [`Log::first`], the oldest
-/// row still here.
+/// Rows by number, counted from the first of the side ever. A row's *place* is its distance from
+/// [`Log::first`], the oldest row still here.
 #[derive(Debug)]
 pub(super) struct Log {
     side: Side,
     first: u64,
-    /// How many of the values below stand for rows that have been let go of. They are moved out when they are many.
+    /// How many of the values below stand for rows that have been let go of. They are moved out
+    /// when they are many.
     gone: usize,
     ts: Vec<i64>,
     /// Whether a row can match anything by its values.
@@ -30,7 +31,16 @@ impl Log {
     pub(super) fn new(side: Side, columns: usize, is_outer: bool) -> Self {
         let codes = vec![Vec::new(); columns];
         let matched = is_outer.then(Vec::new);
-        Log { side, first: 0, gone: 0, ts: Vec::new(), joins: Vec::new(), codes, matched, settled: 0 }
+        Log {
+            side,
+            first: 0,
+            gone: 0,
+            ts: Vec::new(),
+            joins: Vec::new(),
+            codes,
+            matched,
+            settled: 0,
+        }
     }
 
     /// The number of the oldest row.
@@ -127,7 +137,8 @@ impl Log {
         (self.matched.as_ref().map_or(&[], |matched| &matched[self.gone..]), self.settled)
     }
 
-    /// The last time at which a row of the other side may match a row; `None` if that is never or not yet known.
+    /// The last time at which a row of the other side may match a row; `None` if that is never or
+    /// not yet known.
     fn last_matchable(&self, window: &Window, number: u64) -> Option<i64> {
         match window {
             Window::Time { .. } => {
@@ -185,7 +196,11 @@ impl Matched for Log {
                 return None;
             }
             if self.matched.as_ref().is_some_and(|matched| !matched[self.gone + self.settled]) {
-                return Some((last.unwrap_or(i64::MAX), self.ts[self.gone + self.settled], self.settled as u32));
+                return Some((
+                    last.unwrap_or(i64::MAX),
+                    self.ts[self.gone + self.settled],
+                    self.settled as u32,
+                ));
             }
             self.settled += 1;
         }

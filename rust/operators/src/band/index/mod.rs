@@ -7,27 +7,31 @@
 //!                 └▶ probe R's index for rows of S ─┘
 //! ```
 //!
-//! The three steps of a window join for each row: look for it in the other side's window, remove what has left its own,
-//! insert it. They are done for many rows at a time, inserting first: a row that came later than the one that looks, or
-//! has left its window, is told by its number. So each row has, as the paper's parallel join records it, the numbers of
-//! the first and the last row of the other side that it may match; probes of many rows can wait for memory together, and
-//! threads take pieces of the rows without any lock. The join of the paper's section 4, in which threads
+//! The three steps of a window join for each row: look for it in the other side's window, remove
+//! what has left its own, insert it. They are done for many rows at a time, inserting first: a row
+//! that came later than the one that looks, or has left its window, is told by its number. So each
+//! row has, as the paper's parallel join records it, the numbers of the first and the last row of
+//! the other side that it may match; probes of many rows can wait for memory together, and threads
+//! take pieces of the rows without any lock. The join of the paper's section 4, in which threads
 //! take tasks from a queue and share PIM-Trees, is [`IndexJoin::by_tasks`].
 //!
-//! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the range of codes of the
-//! other side's rows that it matches, for every column with a band. The first column is indexed; the others are compared.
+//! Values are codes: 64-bit integers with the values' order. Each row brings its own code and the
+//! range of codes of the other side's rows that it matches, for every column with a band. The first
+//! column is indexed; the others are compared.
 //!
 //! # Trade-offs
 //!
-//! A row costs its time, its codes and a place in an index: 40 to 60 bytes. The matches of a row are sorted by number,
-//! since an index gives them by value.
+//! A row costs its time, its codes and a place in an index: 40 to 60 bytes. The matches of a row
+//! are sorted by number, since an index gives them by value.
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`online_join`](crate::interval::online); conditions without a band on any column by
-//! [`handshake`](crate::papers::handshake), which compares with whole windows.
+//! Pairs with equal keys are found by [`online_join`](crate::interval::online); conditions without
+//! a band on any column by [`handshake`](crate::papers::handshake), which compares with whole
+//! windows.
 //!
-//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), sections 2 and 4.
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
+//! sections 2 and 4.
 
 mod epoch;
 mod find;
@@ -64,8 +68,9 @@ const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 /// Pairs of which a thread makes the results by itself, about.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
-/// A column with a band, of some rows of one side: for each row its code, and the least and the greatest code of the other
-/// side's rows that it matches. A row without a value has a least code above the greatest.
+/// A column with a band, of some rows of one side: for each row its code, and the least and the
+/// greatest code of the other side's rows that it matches. A row without a value has a least code
+/// above the greatest.
 #[derive(Clone, Copy, Debug)]
 pub struct Bands<'a> {
     /// Codes.
@@ -76,17 +81,21 @@ pub struct Bands<'a> {
     pub high: &'a [i64],
 }
 
-/// The column of which a sample of rows of both sides says that an index on it gives the fewest candidates, and how many
-/// times fewer than `current` does. Without rows of both sides it is that one.
+/// The column of which a sample of rows of both sides says that an index on it gives the fewest
+/// candidates, and how many times fewer than `current` does. Without rows of both sides it is that
+/// one.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
         let (left, right) = (left[column], right[column]);
-        let ranges = selectivity::sample(left.codes.len()).map(|row| (left.low[row], left.high[row]));
-        let valued = selectivity::sample(right.codes.len()).filter(|&row| right.low[row] <= right.high[row]);
+        let ranges =
+            selectivity::sample(left.codes.len()).map(|row| (left.low[row], left.high[row]));
+        let valued =
+            selectivity::sample(right.codes.len()).filter(|&row| right.low[row] <= right.high[row]);
         selectivity::pairs(ranges, valued.map(|row| right.codes[row]).collect()) as f64
     };
     let of_current = pairs(current);
-    let others = (0..left.len()).filter(|&column| column != current).map(|column| (column, pairs(column)));
+    let others =
+        (0..left.len()).filter(|&column| column != current).map(|column| (column, pairs(column)));
     let best = others.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|&(_, pairs)| pairs < of_current);
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
@@ -114,7 +123,8 @@ pub struct IndexJoin<I> {
     /// As many, or none if threads take tasks, which have their own.
     indexes: Vec<I>,
     tasks: Option<TaskJoin>,
-    /// The oldest row of each side that a row of the epoch may match, and the oldest that is in the index.
+    /// The oldest row of each side that a row of the epoch may match, and the oldest that is in the
+    /// index.
     edges: Vec<Edge>,
     indexed: Vec<u64>,
     epoch: Epoch,
@@ -129,22 +139,36 @@ pub struct IndexJoin<I> {
 
 impl<I> fmt::Debug for IndexJoin<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IndexJoin").field("window", &self.window).field("how", &self.how).finish_non_exhaustive()
+        f.debug_struct("IndexJoin")
+            .field("window", &self.window)
+            .field("how", &self.how)
+            .finish_non_exhaustive()
     }
 }
 
 impl<I: WindowIndex> IndexJoin<I> {
-    /// A join of two streams, without rows, with bands on so many columns. Unless it is `ordered`, the pairs of a row come
-    /// in any order.
-    pub fn new(window: Window, how: How, columns: usize, ordered: bool, index: impl Fn() -> I) -> Self {
+    /// A join of two streams, without rows, with bands on so many columns. Unless it is `ordered`,
+    /// the pairs of a row come in any order.
+    pub fn new(
+        window: Window,
+        how: How,
+        columns: usize,
+        ordered: bool,
+        index: impl Fn() -> I,
+    ) -> Self {
         let left = Log::new(Side::Left, columns, how.keeps_left() || !how.pairs());
         let right = Log::new(Side::Right, columns, how.keeps_right());
         Self::with_logs(window, how, columns, ordered, vec![left, right], index)
     }
 
-    /// A join of a stream with itself: each row with the earlier ones in its window, which is the left one. In its results
-    /// left rows are the later ones.
-    pub fn of_one_stream(window: Window, columns: usize, ordered: bool, index: impl Fn() -> I) -> Self {
+    /// A join of a stream with itself: each row with the earlier ones in its window, which is the
+    /// left one. In its results left rows are the later ones.
+    pub fn of_one_stream(
+        window: Window,
+        columns: usize,
+        ordered: bool,
+        index: impl Fn() -> I,
+    ) -> Self {
         let log = Log::new(Side::Left, columns, false);
         Self::with_logs(window, How::Inner, columns, ordered, vec![log], index)
     }
@@ -176,8 +200,9 @@ impl<I: WindowIndex> IndexJoin<I> {
         }
     }
 
-    /// The same join by tasks that threads take from a queue, and PIM-Trees that they share, as published; instead of rows
-    /// that enter the indexes ahead, and pieces of them that threads look for.
+    /// The same join by tasks that threads take from a queue, and PIM-Trees that they share, as
+    /// published; instead of rows that enter the indexes ahead, and pieces of them that threads
+    /// look for.
     pub fn by_tasks(mut self, options: TaskOptions) -> Self {
         self.tasks = Some(TaskJoin::new(self.logs.len(), options));
         self.indexes.clear();
@@ -221,8 +246,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         of_tasks + self.indexes.iter().map(I::merges).sum::<u64>()
     }
 
-    /// Exchanges the indexed column with another one, for the rows that are here and all that come: their bands are given
-    /// in that order from now on.
+    /// Exchanges the indexed column with another one, for the rows that are here and all that come:
+    /// their bands are given in that order from now on.
     pub fn index_by(&mut self, column: usize) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         for (at, log) in self.logs.iter_mut().enumerate() {
@@ -245,15 +270,18 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// Bytes held beside the rows themselves.
     pub fn memory(&self) -> usize {
         let of_tasks = self.tasks.as_ref().map_or(0, TaskJoin::memory);
-        of_tasks + self.logs.iter().map(Log::memory).sum::<usize>() + self.indexes.iter().map(I::memory).sum::<usize>()
+        of_tasks
+            + self.logs.iter().map(Log::memory).sum::<usize>()
+            + self.indexes.iter().map(I::memory).sum::<usize>()
     }
 
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
-    /// for each side the columns of its rows, the indexed one first.
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// the side of each, and for each side the columns of its rows, the indexed one first.
     ///
     /// # Panics
     ///
-    /// When the results of the former epoch have not all been taken, or columns differ in number or length.
+    /// When the results of the former epoch have not all been taken, or columns differ in number or
+    /// length.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         (self.next, self.entered) = (0, 0);
@@ -269,7 +297,9 @@ impl<I: WindowIndex> IndexJoin<I> {
             let (ts, side) = (self.epoch.ts[row], self.epoch.sides[row]);
             let (own, other) = (side as usize, self.other(side));
             let (number, upto) = (numbers[own], numbers[other]);
-            let from = self.edges[other].advance(self.window, SIDES[other], &self.logs[other], upto, ts) as u32;
+            let from =
+                self.edges[other].advance(self.window, SIDES[other], &self.logs[other], upto, ts)
+                    as u32;
             let to = if self.logs[own].joins(number as u32) { upto as u32 } else { from };
             let (band, nth) = (&bands[own][0], (number - first[own]) as usize);
             self.epoch.push(side, Probe { low: band.low[nth], high: band.high[nth], from, to });
@@ -283,26 +313,39 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// A row of the epoch as tasks see it.
     fn task_row(&self, row: usize) -> TaskRow {
-        let (side, number, probe) = (self.epoch.sides[row], self.epoch.number(row), *self.epoch.probe(row));
+        let (side, number, probe) =
+            (self.epoch.sides[row], self.epoch.number(row), *self.epoch.probe(row));
         let log = &self.logs[side as usize];
         let key = log.joins(number).then(|| log.code(0, number));
         TaskRow { side: side as usize, other: self.other(side), number, key, probe }
     }
 
-    /// Finds the results of as many rows of the epoch as the threads come to, which may be none if the driver is to pause.
-    /// After an error the join is of no more use.
-    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
+    /// Finds the results of as many rows of the epoch as the threads come to, which may be none if
+    /// the driver is to pause. After an error the join is of no more use.
+    pub fn advance<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Progress, Failed<E>> {
         let from = self.next;
         match self.tasks.is_some() {
             true => self.run_tasks(driver, filter)?,
             false => self.look_ahead(driver, filter)?,
         }
         let is_outer = self.logs.iter().any(Matched::is_outer);
-        Ok(if is_outer { Progress::Results(self.collect(from)) } else { Progress::Pieces(self.pieces()) })
+        Ok(if is_outer {
+            Progress::Results(self.collect(from))
+        } else {
+            Progress::Pieces(self.pieces())
+        })
     }
 
     /// Finds the matches of rows that enter the indexes ahead, until that are many.
-    fn look_ahead<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<(), Failed<E>> {
+    fn look_ahead<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<(), Failed<E>> {
         self.found.clear();
         let mut matches = 0;
         while matches < find::MOST_MATCHES && !self.is_done() && !driver.is_paused() {
@@ -310,14 +353,19 @@ impl<I: WindowIndex> IndexJoin<I> {
             if self.next == self.entered {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
                 let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
-                self.enter(driver, self.epoch_rows().min(self.entered + ahead)).map_err(Failed::Stopped)?;
+                self.enter(driver, self.epoch_rows().min(self.entered + ahead))
+                    .map_err(Failed::Stopped)?;
             }
             // 2. They look for others, in pieces that no number of threads shows in.
-            let pieces: Vec<Range<usize>> =
-                (self.next..self.entered).step_by(PIECE).map(|from| from..self.entered.min(from + PIECE)).collect();
-            let looked =
-                driver.map(pieces, |rows| (rows.end, self.look(rows, filter, driver))).map_err(Failed::Stopped)?;
-            // 3. Results are taken up to the first row that was not looked for, since its piece has matches enough.
+            let pieces: Vec<Range<usize>> = (self.next..self.entered)
+                .step_by(PIECE)
+                .map(|from| from..self.entered.min(from + PIECE))
+                .collect();
+            let looked = driver
+                .map(pieces, |rows| (rows.end, self.look(rows, filter, driver)))
+                .map_err(Failed::Stopped)?;
+            // 3. Results are taken up to the first row that was not looked for, since its piece has
+            //    matches enough.
             for (end, found) in looked {
                 let found = found.map_err(Failed::Filter)?;
                 self.comparisons += found.comparisons;
@@ -354,14 +402,19 @@ impl<I: WindowIndex> IndexJoin<I> {
     }
 
     /// Finds the matches of rows by tasks.
-    fn run_tasks<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<(), Failed<E>> {
+    fn run_tasks<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<(), Failed<E>> {
         let tasks = self.tasks.as_mut().expect("the join goes by tasks");
         tasks.limit(find::MOST_MATCHES);
         let workers = (0..driver.threads()).map(|_| tasks.worker());
         let turns = workers.map(|mut worker| move || worker.step()).collect();
         driver.take_turns(turns).map_err(Failed::Stopped)?;
         let candidates = tasks.take();
-        let refined = driver.map(candidates, |found| self.refine(found, filter)).map_err(Failed::Stopped)?;
+        let refined =
+            driver.map(candidates, |found| self.refine(found, filter)).map_err(Failed::Stopped)?;
         self.found = refined.into_iter().collect::<Result<_, E>>().map_err(Failed::Filter)?;
         self.comparisons += self.found.iter().map(|found| found.comparisons).sum::<u64>();
         self.next = self.found.last().map_or(self.next, |found| found.rows.end);
@@ -374,7 +427,9 @@ impl<I: WindowIndex> IndexJoin<I> {
         let (epoch, logs, rows) = (&self.epoch, &self.logs, upto - self.entered);
         let insert = |(side, index): (usize, &mut I)| {
             let first = epoch.first(side);
-            index.insert_all(&logs[side].entries(first + from[side] as u64..first + to[side] as u64));
+            index.insert_all(
+                &logs[side].entries(first + from[side] as u64..first + to[side] as u64),
+            );
         };
         let sides: Vec<(usize, &mut I)> = self.indexes.iter_mut().enumerate().collect();
         if rows < PIECE {
@@ -405,14 +460,14 @@ impl<I: WindowIndex> IndexJoin<I> {
         self.indexed[side] = number.max(from);
     }
 
-    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
-    /// settled whether they come out without one.
+    /// Which kept rows of a side have had a match, by place, where that matters; and of how many
+    /// from the first on it is settled whether they come out without one.
     pub fn matched(&self, side: Side) -> (&[bool], usize) {
         self.logs[side as usize].matched()
     }
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time. Places are counted anew
-    /// from here on.
+    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
+    /// Places are counted anew from here on.
     pub fn purge(&mut self, now: Option<i64>) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         for (at, side) in (0..self.logs.len()).zip(SIDES) {
@@ -435,7 +490,10 @@ impl<I: WindowIndex> IndexJoin<I> {
     ///
     /// When this join has rows already, or columns differ in number or length.
     pub fn restore(&mut self, sides: &[Kept<'_>]) {
-        assert!(sides.len() == self.logs.len() && self.logs.iter().all(|log| log.end() == 0), "a join without rows");
+        assert!(
+            sides.len() == self.logs.len() && self.logs.iter().all(|log| log.end() == 0),
+            "a join without rows"
+        );
         for (at, (log, kept)) in self.logs.iter_mut().zip(sides).enumerate() {
             log.extend(kept.ts.iter().copied(), kept.bands);
             log.restore(kept.matched, kept.settled);

@@ -21,7 +21,8 @@ impl<I: WindowIndex> IndexJoin<I> {
             "advance has named the piece"
         );
         let pairs = found().map(|found| found.numbers.len()).sum::<usize>();
-        let (mut left, mut right) = (memory::filled(pairs + SHORT, 0), memory::filled(pairs + SHORT, 0));
+        let (mut left, mut right) =
+            (memory::filled(pairs + SHORT, 0), memory::filled(pairs + SHORT, 0));
         let mut done = 0;
         for found in found() {
             self.pair(found, &mut left[done..], &mut right[done..]);
@@ -32,7 +33,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         Results { left, right }
     }
 
-    /// Writes the places of the left and right rows of pairs; behind them there is room for a few more.
+    /// Writes the places of the left and right rows of pairs; behind them there is room for a few
+    /// more.
     fn pair(&self, found: &Found, left: &mut [u32], right: &mut [u32]) {
         let firsts = [0, 1].map(|side| self.logs.get(side).map_or(0, |log| log.first() as u32));
         let mut begin = 0;
@@ -41,11 +43,18 @@ impl<I: WindowIndex> IndexJoin<I> {
             let side = self.epoch.sides[row];
             let place = self.epoch.number(row).wrapping_sub(firsts[side as usize]);
             let first = firsts[self.other(side)];
-            let (own, other) = if side == Side::Left { (&mut *left, &mut *right) } else { (&mut *right, &mut *left) };
+            let (own, other) = if side == Side::Left {
+                (&mut *left, &mut *right)
+            } else {
+                (&mut *right, &mut *left)
+            };
             // As many as there may be are written always: how many there are cannot be predicted.
-            if let (true, Some(few)) = (end - begin <= SHORT, found.numbers[begin..].first_chunk::<SHORT>()) {
+            if let (true, Some(few)) =
+                (end - begin <= SHORT, found.numbers[begin..].first_chunk::<SHORT>())
+            {
                 own[begin..begin + SHORT].copy_from_slice(&[place; SHORT]);
-                other[begin..begin + SHORT].copy_from_slice(&few.map(|number| number.wrapping_sub(first)));
+                other[begin..begin + SHORT]
+                    .copy_from_slice(&few.map(|number| number.wrapping_sub(first)));
             } else {
                 own[begin..end].fill(place);
                 let out = other[begin..end].iter_mut().zip(&found.numbers[begin..end]);
@@ -55,7 +64,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         }
     }
 
-    /// The results of the rows that were looked for last, where it matters which rows have had a match.
+    /// The results of the rows that were looked for last, where it matters which rows have had a
+    /// match.
     pub(super) fn collect(&mut self, from: usize) -> Results {
         let mut results = Results::default();
         let firsts: Vec<u32> = self.logs.iter().map(|log| log.first() as u32).collect();
@@ -73,14 +83,17 @@ impl<I: WindowIndex> IndexJoin<I> {
                 results.add_unmatched(sides, window, *how, Some(epoch.ts[row]));
             }
             places.clear();
-            places.extend(matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])));
+            places.extend(
+                matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])),
+            );
             let place = epoch.number(row).wrapping_sub(firsts[side as usize]);
             results.add(sides, *how, side, place, &places);
         }
         results
     }
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
+    /// the end of time.
     pub fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();

@@ -1,4 +1,5 @@
-//! The join against a loop over all pairs. What this cannot catch: races, since threads share nothing but what they read.
+//! The join against a loop over all pairs. What this cannot catch: races, since threads share
+//! nothing but what they read.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -26,10 +27,13 @@ fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
     })
 }
 
-/// Whether the window lets an earlier row, the `nth` of its side, match one at `ts` before which its side had `came` rows.
+/// Whether the window lets an earlier row, the `nth` of its side, match one at `ts` before which
+/// its side had `came` rows.
 fn meets(window: Window, side: Side, (nth, earlier): (usize, i64), came: usize, ts: i64) -> bool {
     match window {
-        Window::Time { .. } => i128::from(ts) - i128::from(earlier) <= i128::from(window.length(side)),
+        Window::Time { .. } => {
+            i128::from(ts) - i128::from(earlier) <= i128::from(window.length(side))
+        }
         Window::Rows { .. } => (came - nth) as u64 <= window.length(side),
     }
 }
@@ -57,7 +61,9 @@ fn oracle(
     let number = |at: usize| before[at][rows[at].1 as usize];
     let mut matched = vec![false; rows.len()];
     for (later, row) in rows.iter().enumerate() {
-        for (earlier, other) in rows[..later].iter().enumerate().filter(|(_, other)| other.1 != row.1) {
+        for (earlier, other) in
+            rows[..later].iter().enumerate().filter(|(_, other)| other.1 != row.1)
+        {
             let came = before[later][other.1 as usize];
             let (l, r) = if row.1 == Side::Left { (later, earlier) } else { (earlier, later) };
             if meets(window, other.1, (number(earlier), other.0), came, row.0)
@@ -82,7 +88,11 @@ fn oracle(
                 successor.map(|(_, row)| row.0).nth(number(at) + length as usize)
             }
         };
-        let row = if side == Side::Left { (number(at) as u32, NO_ROW) } else { (NO_ROW, number(at) as u32) };
+        let row = if side == Side::Left {
+            (number(at) as u32, NO_ROW)
+        } else {
+            (NO_ROW, number(at) as u32)
+        };
         if wanted {
             found.push(((last.unwrap_or(i64::MAX), 1, at, 0), row));
         }
@@ -110,9 +120,12 @@ impl Columns {
         for (_, side, values) in rows {
             for ((column, value), &(below, above)) in columns.0.iter_mut().zip(values).zip(within) {
                 // A right row looks for left ones the other way round.
-                let (below, above) = if *side == Side::Left { (below, above) } else { (-above, -below) };
+                let (below, above) =
+                    if *side == Side::Left { (below, above) } else { (-above, -below) };
                 let (code, low, high) = match value {
-                    Some(value) => (*value, value.saturating_add(below), value.saturating_add(above)),
+                    Some(value) => {
+                        (*value, value.saturating_add(below), value.saturating_add(above))
+                    }
                     None => (7, 1, 0),
                 };
                 let overflows = value.is_some_and(|value| {
@@ -120,7 +133,10 @@ impl Columns {
                         || i128::from(value) + i128::from(below) > i128::from(i64::MAX)
                 });
                 let (low, high) = if overflows { (1, 0) } else { (low, high) };
-                column.iter_mut().zip([code, low, high]).for_each(|(values, value)| values.push(value));
+                column
+                    .iter_mut()
+                    .zip([code, low, high])
+                    .for_each(|(values, value)| values.push(value));
             }
         }
         columns
@@ -168,24 +184,32 @@ fn epoch(
     let mut add = |join: &Join, results: Results| {
         let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
         found.extend(
-            results.left.iter().zip(right).map(|(&l, r)| (number(join, Side::Left, l), number(join, right_side, r))),
+            results
+                .left
+                .iter()
+                .zip(right)
+                .map(|(&l, r)| (number(join, Side::Left, l), number(join, right_side, r))),
         );
     };
-    let of_sides = NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), within));
+    let of_sides =
+        NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), within));
     let bands = [of_sides[0].bands(columns), of_sides[1].bands(columns)];
     let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
     join.begin(ts, sides, [&bands[0], &bands[1]]);
     while !join.is_done() {
         let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, ()> {
             let keep = keep.expect("there is a filter");
-            let moved =
-                |numbers: &[u32], side: usize| numbers.iter().map(|&n| n + base[side] as u32).collect::<Vec<_>>();
+            let moved = |numbers: &[u32], side: usize| {
+                numbers.iter().map(|&n| n + base[side] as u32).collect::<Vec<_>>()
+            };
             Ok(moved(left, 0).into_iter().zip(moved(right, 1)).map(|(l, r)| keep(l, r)).collect())
         };
         let filter: Option<&Filter<'_, ()>> = if keep.is_some() { Some(&filter) } else { None };
         match join.advance(driver, filter).unwrap() {
             Progress::Results(results) => add(join, results),
-            Progress::Pieces(pieces) => pieces.into_iter().for_each(|rows| add(join, join.assemble(rows))),
+            Progress::Pieces(pieces) => {
+                pieces.into_iter().for_each(|rows| add(join, join.assemble(rows)))
+            }
         }
     }
     let now = rows.last().map(|row| row.0);
@@ -234,17 +258,39 @@ fn run(
     let results = join.unmatched(None);
     let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
     let number = |side: Side, place| {
-        if place == NO_ROW { NO_ROW } else { (base[side as usize] + join.first(side)) as u32 + place }
+        if place == NO_ROW {
+            NO_ROW
+        } else {
+            (base[side as usize] + join.first(side)) as u32 + place
+        }
     };
-    found.extend(results.left.iter().zip(right).map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))));
+    found.extend(
+        results
+            .left
+            .iter()
+            .zip(right)
+            .map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))),
+    );
     join.purge(None);
-    assert_eq!((join.rows(Side::Left), join.rows(Side::Right)), (0, 0), "nothing is kept at the end");
+    assert_eq!(
+        (join.rows(Side::Left), join.rows(Side::Right)),
+        (0, 0),
+        "nothing is kept at the end"
+    );
     assert!(join.indexes.iter().all(|index| index.is_empty()));
     found
 }
 
-/// Another join with what `join` has kept of the rows that came; `base` becomes the numbers of its first rows.
-fn restored(join: &Join, came: &[Row], within: &Within, columns: usize, mut other: Join, base: &mut [u64; 2]) -> Join {
+/// Another join with what `join` has kept of the rows that came; `base` becomes the numbers of its
+/// first rows.
+fn restored(
+    join: &Join,
+    came: &[Row],
+    within: &Within,
+    columns: usize,
+    mut other: Join,
+    base: &mut [u64; 2],
+) -> Join {
     let of_side = |side: Side| -> Vec<Row> {
         let rows: Vec<Row> = came.iter().filter(|row| row.1 == side).copied().collect();
         rows[rows.len() - join.rows(side)..].to_vec()
@@ -268,15 +314,30 @@ const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi,
 
 fn kinds() -> impl Strategy<Value = IndexKind> {
     use IndexKind::*;
-    prop::sample::select(vec![Buckets, Buckets, PimTree, ImTree, BPlusTree, BChain, IbChain, RoundRobin(3)])
+    prop::sample::select(vec![
+        Buckets,
+        Buckets,
+        PimTree,
+        ImTree,
+        BPlusTree,
+        BChain,
+        IbChain,
+        RoundRobin(3),
+    ])
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
-    let value = || prop::option::weighted(0.95, prop_oneof![-20_i64..20, Just(0), Just(i64::MIN), Just(i64::MAX)]);
+    let value = || {
+        prop::option::weighted(
+            0.95,
+            prop_oneof![-20_i64..20, Just(0), Just(i64::MIN), Just(i64::MAX)],
+        )
+    };
     let row = (0_i64..60, any::<bool>(), value(), value());
     prop::collection::vec(row, 0..250).prop_map(|rows| {
         let side = |left| if left { Side::Left } else { Side::Right };
-        let mut rows: Vec<Row> = rows.into_iter().map(|(ts, left, x, y)| (ts, side(left), [x, y])).collect();
+        let mut rows: Vec<Row> =
+            rows.into_iter().map(|(ts, left, x, y)| (ts, side(left), [x, y])).collect();
         // Merged order: left sources come first.
         rows.sort_by_key(|&(ts, side, _)| (ts, side as usize));
         rows
@@ -298,13 +359,25 @@ fn within() -> impl Strategy<Value = Within> {
 
 fn manner() -> impl Strategy<Value = Manner> {
     let epochs = prop::collection::vec(1_usize..80, 1..8);
-    let tasks =
-        (1_usize..9, prop_oneof![Just(1e-9), Just(0.5)], any::<bool>()).prop_map(|(rows, merge_ratio, is_blocking)| {
-            TaskOptions { rows, merge_ratio, insertion_depth: None, is_blocking }
-        });
+    let tasks = (1_usize..9, prop_oneof![Just(1e-9), Just(0.5)], any::<bool>()).prop_map(
+        |(rows, merge_ratio, is_blocking)| TaskOptions {
+            rows,
+            merge_ratio,
+            insertion_depth: None,
+            is_blocking,
+        },
+    );
     let after = || 1_usize..9;
-    (epochs, kinds(), prop::option::weighted(0.3, tasks), 1_usize..4, any::<bool>(), after(), after()).prop_map(
-        |(epochs, kind, tasks, threads, ordered, restores, exchanges)| Manner {
+    (
+        epochs,
+        kinds(),
+        prop::option::weighted(0.3, tasks),
+        1_usize..4,
+        any::<bool>(),
+        after(),
+        after(),
+    )
+        .prop_map(|(epochs, kind, tasks, threads, ordered, restores, exchanges)| Manner {
             epochs,
             kind,
             tasks,
@@ -312,8 +385,7 @@ fn manner() -> impl Strategy<Value = Manner> {
             ordered,
             restores,
             exchanges,
-        },
-    )
+        })
 }
 
 proptest! {
@@ -387,13 +459,16 @@ fn matches_without_number_come_a_piece_at_a_time() {
     for kind in [IndexKind::Buckets, IndexKind::PimTree, IndexKind::BPlusTree] {
         let mut join: Join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
         let driver = Driver::new(2, Stop::default());
-        let columns = NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), &[(0, 0); 2]));
+        let columns =
+            NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), &[(0, 0); 2]));
         let bands = [columns[0].bands(1), columns[1].bands(1)];
         let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
         join.begin(ts, sides, [&bands[0], &bands[1]]);
         let (mut pairs, mut most) = (0, 0);
         while !join.is_done() {
-            let Progress::Pieces(pieces) = join.advance::<()>(&driver, None).unwrap() else { unreachable!() };
+            let Progress::Pieces(pieces) = join.advance::<()>(&driver, None).unwrap() else {
+                unreachable!()
+            };
             for rows in pieces {
                 let found = join.assemble(rows).left.len();
                 pairs += found;

@@ -18,9 +18,17 @@ impl Window {
 pub(super) struct Edge(pub(super) u64);
 
 impl Edge {
-    /// Moves up to the oldest row of `log` that a row at `now` may match when the side's next row is `next`.
+    /// Moves up to the oldest row of `log` that a row at `now` may match when the side's next row
+    /// is `next`.
     #[inline]
-    pub(super) fn advance(&mut self, window: Window, side: Side, log: &Log, next: u64, now: i64) -> u64 {
+    pub(super) fn advance(
+        &mut self,
+        window: Window,
+        side: Side,
+        log: &Log,
+        next: u64,
+        now: i64,
+    ) -> u64 {
         let length = window.length(side);
         match window {
             Window::Rows { .. } => self.0 = self.0.max(next.saturating_sub(length)),

@@ -2,15 +2,17 @@
 //!
 //! - **KP**: each key is at home on one replica.
 //! - **DP**: each key is on all replicas. All look at each row, one stores it.
-//! - **HP**: each key is on as many replicas as its frequency needs (Algorithm 1). The first rows calibrate it; from
-//!   then on frequencies are measured anew with every [`MEASURED_ROWS`] rows, older ones fading, and keys follow. One row
-//!   in [`SAMPLED`] stands for the others.
-//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`]; then HP. But only where
-//!   pairs are filtered: others are found faster than those of several replicas are put in order.
+//! - **HP**: each key is on as many replicas as its frequency needs (Algorithm 1). The first rows
+//!   calibrate it; from then on frequencies are measured anew with every [`MEASURED_ROWS`] rows,
+//!   older ones fading, and keys follow. One row in [`SAMPLED`] stands for the others.
+//! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`];
+//!   then HP. But only where pairs are filtered: others are found faster than those of several
+//!   replicas are put in order.
 //!
-//! Mappings change between two epochs only, when no replica is at work. A replica that is taken off a key keeps the rows
-//! it has stored and is asked for their matches until they are purged; it stores no new ones. So each stored row is on
-//! one replica all its life, and each later row is shown to every replica that has rows of its key.
+//! Mappings change between two epochs only, when no replica is at work. A replica that is taken off
+//! a key keeps the rows it has stored and is asked for their matches until they are purged; it
+//! stores no new ones. So each stored row is on one replica all its life, and each later row is
+//! shown to every replica that has rows of its key.
 
 use std::collections::HashMap;
 
@@ -35,8 +37,8 @@ const THRESHOLD: f64 = 1.2;
 /// Rows between two looks at the frequencies: a few milliseconds of work.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// So many rows of a side that follow each other are stored by one replica of their key: what a row matches is mostly found
-/// by one replica, and need not be put in order.
+/// So many rows of a side that follow each other are stored by one replica of their key: what a row
+/// matches is mostly found by one replica, and need not be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// One row in so many is counted.
@@ -48,7 +50,8 @@ const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 14 };
 /// Rows of a key that fade into fewer are forgotten.
 const LEAST_FREQUENCY: f32 = 0.5;
 
-/// From here on a row's route is no replica, but a place among the splits: the key is not on its home replica alone.
+/// From here on a row's route is no replica, but a place among the splits: the key is not on its
+/// home replica alone.
 const SPLIT: u16 = 1 << 15;
 
 /// In place of a replica in a row's route: the row has no key.
@@ -161,7 +164,9 @@ impl Assignment {
             replicas,
             divisor: Divisor::new(replicas),
             splits: match parallelism {
-                Parallelism::Data => vec![Split { active: (0..replicas as u16).collect(), draining: Vec::new() }],
+                Parallelism::Data => {
+                    vec![Split { active: (0..replicas as u16).collect(), draining: Vec::new() }]
+                }
                 _ => Vec::new(),
             },
             free: Vec::new(),
@@ -235,13 +240,20 @@ impl Assignment {
     #[inline]
     fn part(&self, route: u16, key: u32, me: u16) -> Option<Part> {
         let split = &self.splits[usize::from(route - SPLIT)];
-        let place = split.active.iter().position(|&replica| replica == me).map(|place| place as u32);
+        let place =
+            split.active.iter().position(|&replica| replica == me).map(|place| place as u32);
         let home = self.home_of(key, me).map(|home| home as u32);
         let is_here = place.is_some() || split.draining.contains(&me);
-        is_here.then_some(Part { home, split: u32::from(route - SPLIT), place, degree: split.active.len() as u32 })
+        is_here.then_some(Part {
+            home,
+            split: u32::from(route - SPLIT),
+            place,
+            degree: split.active.len() as u32,
+        })
     }
 
-    /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none without a key.
+    /// Whether the row that goes by `route` is looked at by several replicas, or by which one; none
+    /// without a key.
     #[inline]
     pub(super) fn looks(route: u16) -> Looks {
         match route {
@@ -251,8 +263,9 @@ impl Assignment {
         }
     }
 
-    /// Takes note of an epoch that is done: its keys, the comparisons of each replica so far, and whether pairs are
-    /// filtered. `holds` tells whether a replica still has rows of the split key at a place that it does not serve any more.
+    /// Takes note of an epoch that is done: its keys, the comparisons of each replica so far, and
+    /// whether pairs are filtered. `holds` tells whether a replica still has rows of the split key
+    /// at a place that it does not serve any more.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],
@@ -276,7 +289,8 @@ impl Assignment {
             return;
         }
         self.rows = 0;
-        let made: Vec<u64> = comparisons.iter().zip(&self.comparisons).map(|(now, before)| now - before).collect();
+        let made: Vec<u64> =
+            comparisons.iter().zip(&self.comparisons).map(|(now, before)| now - before).collect();
         let total = made.iter().sum::<u64>();
         if total > WORTH_SPLITTING {
             self.comparisons.copy_from_slice(comparisons);
@@ -300,11 +314,13 @@ impl Assignment {
     fn count(&mut self, keys: &[u32]) {
         let passed = (self.rows % SAMPLED as u64) as usize;
         let sampled = keys.iter().skip((SAMPLED - passed) % SAMPLED).step_by(SAMPLED);
-        sampled.filter(|&&key| key != NO_KEY).for_each(|&key| *self.frequencies.entry(key).or_insert(0.0) += 1.0);
+        sampled
+            .filter(|&&key| key != NO_KEY)
+            .for_each(|&key| *self.frequencies.entry(key).or_insert(0.0) += 1.0);
     }
 
-    /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among its replicas, so
-    /// lines 4 to 10 are given.
+    /// Algorithm 1 from line 11 on, for mappings that are in use already: a key's home stays among
+    /// its replicas, so lines 4 to 10 are given.
     fn assign(&mut self, holds: impl Fn(u16, usize) -> bool) {
         let total: f32 = self.frequencies.values().sum();
         if total <= 0.0 {
@@ -321,7 +337,8 @@ impl Assignment {
             }
         }
         keys.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let mut assigned: Vec<Vec<u16>> = keys.iter().map(|&(key, _)| vec![self.home(key)]).collect();
+        let mut assigned: Vec<Vec<u16>> =
+            keys.iter().map(|&(key, _)| vec![self.home(key)]).collect();
         let balanced = |loads: &[f32]| {
             let most = loads.iter().copied().fold(0.0, f32::max);
             f64::from(most) <= THRESHOLD * f64::from(total) / loads.len() as f64
@@ -329,7 +346,8 @@ impl Assignment {
         while !balanced(&loads) && assigned.iter().any(|replicas| replicas.len() < self.replicas) {
             for (&(_, frequency), replicas) in keys.iter().zip(&mut assigned) {
                 let free = (0..self.replicas as u16).filter(|replica| !replicas.contains(replica));
-                let least = free.min_by(|&a, &b| loads[usize::from(a)].total_cmp(&loads[usize::from(b)]));
+                let least =
+                    free.min_by(|&a, &b| loads[usize::from(a)].total_cmp(&loads[usize::from(b)]));
                 let Some(least) = least else { continue };
                 let degree = replicas.len() as f32;
                 for &replica in replicas.iter() {
@@ -342,7 +360,11 @@ impl Assignment {
                 }
             }
         }
-        let wanted = keys.into_iter().map(|(key, _)| key).zip(assigned).filter(|(_, replicas)| replicas.len() > 1);
+        let wanted = keys
+            .into_iter()
+            .map(|(key, _)| key)
+            .zip(assigned)
+            .filter(|(_, replicas)| replicas.len() > 1);
         self.change(wanted.collect(), holds);
     }
 
@@ -353,11 +375,16 @@ impl Assignment {
             let home = self.home(key);
             let place = usize::from(self.routes[key as usize] - SPLIT);
             let split = &mut self.splits[place];
-            let before = std::mem::replace(&mut split.active, wanted.remove(&key).unwrap_or_else(|| vec![home]));
+            let before = std::mem::replace(
+                &mut split.active,
+                wanted.remove(&key).unwrap_or_else(|| vec![home]),
+            );
             split.draining.extend(before);
             split.draining.sort_unstable();
             split.draining.dedup();
-            split.draining.retain(|&replica| !split.active.contains(&replica) && holds(replica, place));
+            split
+                .draining
+                .retain(|&replica| !split.active.contains(&replica) && holds(replica, place));
             let is_split = split.active.len() > 1 || !split.draining.is_empty();
             if is_split { self.split_keys.push(key) } else { self.unite(key) }
         }
@@ -416,7 +443,11 @@ mod tests {
         for by in (1..70).chain([255, 256, 511, 512]) {
             let divisor = Divisor::new(by);
             for key in (0..1000).chain([1 << 20, (1 << 31) - 1, 1 << 31, u32::MAX - 1, u32::MAX]) {
-                assert_eq!(divisor.divide(key), (key / by as u32, (key % by as u32) as u16), "{key} / {by}");
+                assert_eq!(
+                    divisor.divide(key),
+                    (key / by as u32, (key % by as u32) as u16),
+                    "{key} / {by}"
+                );
             }
         }
     }

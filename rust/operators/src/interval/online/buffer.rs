@@ -1,10 +1,13 @@
-//! The stored rows of keys: for each key and side the numbers of its rows, neighbours in merged order.
+//! The stored rows of keys: for each key and side the numbers of its rows, neighbours in merged
+//! order.
 //!
-//! All buffers of a replica lie in one array of cells, each in a block of its own. Rows enter at a buffer's end. Rows
-//! that are too old are passed over when its front is looked at, so that nothing is done for them one by one. A full
-//! block is left for one that fits what is still of use, or its rows move to its start.
+//! All buffers of a replica lie in one array of cells, each in a block of its own. Rows enter at a
+//! buffer's end. Rows that are too old are passed over when its front is looked at, so that nothing
+//! is done for them one by one. A full block is left for one that fits what is still of use, or its
+//! rows move to its start.
 
-/// So many numbers are read or written at once, whether all of them are wanted or not: most rows have no more matches.
+/// So many numbers are read or written at once, whether all of them are wanted or not: most rows
+/// have no more matches.
 pub(super) const LANES: usize = 8;
 
 /// Free cells that a full block leaves behind it, at least.
@@ -36,8 +39,8 @@ impl Buffer {
     }
 }
 
-/// The blocks of all buffers. The low bits of a row's number stand for it; two that are compared are of rows less than
-/// 2^31 apart.
+/// The blocks of all buffers. The low bits of a row's number stand for it; two that are compared
+/// are of rows less than 2^31 apart.
 #[derive(Debug)]
 pub(super) struct Cells {
     /// As many more than blocks have as are read at once.
@@ -83,15 +86,17 @@ impl Cells {
         self.numbers[from..from + LANES].try_into().expect("so many lanes")
     }
 
-    /// How many of a buffer's rows from `from` on came before the row `number`. Without a branch on what they are, which
-    /// nothing could predict.
+    /// How many of a buffer's rows from `from` on came before the row `number`. Without a branch on
+    /// what they are, which nothing could predict.
     #[inline(always)]
     fn count_before(&self, mut from: u32, end: u32, number: u32) -> u32 {
         let start = from;
         loop {
             let left = (end - from).cast_signed();
             let lanes = (0..LANES as i32).zip(self.lanes(from));
-            let before = lanes.map(|(lane, &row)| u32::from(is_before(row, number) & (lane < left))).sum::<u32>();
+            let before = lanes
+                .map(|(lane, &row)| u32::from(is_before(row, number) & (lane < left)))
+                .sum::<u32>();
             from += before;
             if before < LANES as u32 {
                 return from - start;
@@ -115,8 +120,8 @@ impl Cells {
         buffer.end += 1;
     }
 
-    /// Makes room in a full block or takes another one. A later call is as many rows away as a quarter of those that are
-    /// copied now.
+    /// Makes room in a full block or takes another one. A later call is as many rows away as a
+    /// quarter of those that are copied now.
     #[inline(never)]
     fn make_room(&mut self, buffer: &mut Buffer, oldest: u32) {
         self.drop_before(buffer, oldest);
@@ -167,7 +172,8 @@ impl Cells {
         self.idle > WORTH_PACKING.max(self.numbers.len() / 4)
     }
 
-    /// Moves all buffers into as few cells as they need, without rows before the `oldest` of each side.
+    /// Moves all buffers into as few cells as they need, without rows before the `oldest` of each
+    /// side.
     pub(super) fn pack<'a>(&mut self, buffers: impl Iterator<Item = (&'a mut Buffer, u32)>) {
         let mut packed = Cells::default();
         for (buffer, oldest) in buffers {
@@ -178,8 +184,10 @@ impl Cells {
                 let class = class_with_room(rows);
                 let start = packed.take(class);
                 let end = start + rows as u32;
-                packed.numbers[start as usize..end as usize].copy_from_slice(&self.numbers[from..from + rows]);
-                *buffer = Buffer { begin: start, end, start, limit: start + size_of_class(class) as u32 };
+                packed.numbers[start as usize..end as usize]
+                    .copy_from_slice(&self.numbers[from..from + rows]);
+                *buffer =
+                    Buffer { begin: start, end, start, limit: start + size_of_class(class) as u32 };
             }
         }
         *self = packed;
@@ -196,7 +204,8 @@ impl Cells {
         let (from, at) = (buffer.begin as usize, found.len);
         found.numbers[at..at + LANES].copy_from_slice(self.lanes(buffer.begin));
         if rows > LANES {
-            found.numbers[at + LANES..at + rows].copy_from_slice(&self.numbers[from + LANES..from + rows]);
+            found.numbers[at + LANES..at + rows]
+                .copy_from_slice(&self.numbers[from + LANES..from + rows]);
         }
         found.len += rows;
     }

@@ -21,7 +21,8 @@ impl Epoch {
         self.ts.len()
     }
 
-    /// Takes in the keys of both sides' rows, of which the first have these numbers, and each key's route.
+    /// Takes in the keys of both sides' rows, of which the first have these numbers, and each key's
+    /// route.
     pub(super) fn interleave(
         &mut self,
         sides: &[Side],

@@ -10,8 +10,8 @@ const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
 /// Times that are compared at once.
 const LANES: usize = 4;
 
-/// Rows by number. The number of a row counts the rows of its side from the first ever; [`Log::first`] is that of the
-/// oldest row still here, and a row's *place* its distance from that.
+/// Rows by number. The number of a row counts the rows of its side from the first ever;
+/// [`Log::first`] is that of the oldest row still here, and a row's *place* its distance from that.
 #[derive(Debug)]
 pub(super) struct Log {
     side: Side,
@@ -159,32 +159,44 @@ impl Log {
         }
     }
 
-    /// Takes in rows that were kept before, with which of them have had a match, and how many have been settled.
+    /// Takes in rows that were kept before, with which of them have had a match, and how many have
+    /// been settled.
     pub(super) fn restore(&mut self, ts: &[i64], keys: &[u32], matched: &[bool], settled: usize) {
-        assert!(self.len == 0 && ts.len() == keys.len(), "a log without rows takes in rows with their keys");
+        assert!(
+            self.len == 0 && ts.len() == keys.len(),
+            "a log without rows takes in rows with their keys"
+        );
         self.extend(ts, keys);
         if self.is_outer {
-            matched.iter().take(self.len).enumerate().filter(|(_, matched)| **matched).for_each(|(place, _)| {
-                self.set_matched(place as u32);
-            });
+            matched.iter().take(self.len).enumerate().filter(|(_, matched)| **matched).for_each(
+                |(place, _)| {
+                    self.set_matched(place as u32);
+                },
+            );
             self.settled = settled.min(self.len);
         }
     }
 
     /// Which rows have had a match, by place, where it matters; and how many have been settled.
     pub(super) fn matched(&self) -> (Vec<bool>, usize) {
-        (self.chunks.iter().flat_map(|chunk| &chunk.matched).copied().skip(self.gone).collect(), self.settled)
+        (
+            self.chunks.iter().flat_map(|chunk| &chunk.matched).copied().skip(self.gone).collect(),
+            self.settled,
+        )
     }
 
     /// Drops rows that no row at `now` or later can match, and gives each one's key to `gone`.
     pub(super) fn purge(&mut self, reach: &Reach, now: Option<i64>, mut gone: impl FnMut(u32)) {
         let is_needed = self.is_outer || reach.is_stored(self.side);
         let most = if self.is_outer { self.settled } else { self.len };
-        let over = |ts: i64| now.is_none_or(|now| reach.last_matchable(self.side, ts).is_some_and(|last| last < now));
+        let over = |ts: i64| {
+            now.is_none_or(|now| reach.last_matchable(self.side, ts).is_some_and(|last| last < now))
+        };
         let mut left = most;
         while let Some(chunk) = self.chunks.front() {
             let ts = &chunk.ts[self.gone..];
-            let rows = if is_needed { ts.partition_point(|&ts| over(ts)) } else { ts.len() }.min(left);
+            let rows =
+                if is_needed { ts.partition_point(|&ts| over(ts)) } else { ts.len() }.min(left);
             let keys = &chunk.keys[self.gone..self.gone + rows];
             keys.iter().copied().filter(|&key| key != NO_KEY).for_each(&mut gone);
             left -= rows;
@@ -205,9 +217,12 @@ impl Log {
     pub(super) fn memory(&self) -> usize {
         let of_chunk = |chunk: &Chunk| {
             let Chunk { ts, keys, matched } = chunk;
-            ts.capacity() * size_of::<i64>() + keys.capacity() * size_of::<u32>() + matched.capacity()
+            ts.capacity() * size_of::<i64>()
+                + keys.capacity() * size_of::<u32>()
+                + matched.capacity()
         };
-        self.chunks.capacity() * size_of::<Chunk>() + self.chunks.iter().map(of_chunk).sum::<usize>()
+        self.chunks.capacity() * size_of::<Chunk>()
+            + self.chunks.iter().map(of_chunk).sum::<usize>()
     }
 }
 

@@ -1,9 +1,10 @@
 //! The online interval join: rows in merged order in, pairs out as soon as they are final (PPOIJ).
 //!
-//! Rows come in epochs. The replicas of the operator, one a thread, each look at the rows of an epoch whose keys they
-//! have: a row finds its matches among the earlier rows of the other side in its key's buffer, where they are
-//! neighbours, and then waits in its own side's buffer for later ones. What the replicas have found is put together in
-//! the order of the epoch's rows, so that neither their number nor the assignment of keys shows in the result.
+//! Rows come in epochs. The replicas of the operator, one a thread, each look at the rows of an
+//! epoch whose keys they have: a row finds its matches among the earlier rows of the other side in
+//! its key's buffer, where they are neighbours, and then waits in its own side's buffer for later
+//! ones. What the replicas have found is put together in the order of the epoch's rows, so that
+//! neither their number nor the assignment of keys shows in the result.
 //!
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐
@@ -11,8 +12,8 @@
 //!              └─ replica 1: buffers of its keys ─▶ pairs ─┘        + rows whose time is over unmatched
 //! ```
 //!
-//! Rows are numbered by side. A result names rows by their distance from the oldest row of their side that is kept,
-//! [`OnlineJoin::first`]; rows are let go of in [`OnlineJoin::purge`] only.
+//! Rows are numbered by side. A result names rows by their distance from the oldest row of their
+//! side that is kept, [`OnlineJoin::first`]; rows are let go of in [`OnlineJoin::purge`] only.
 //!
 //! # Files
 //!
@@ -45,19 +46,20 @@ use replica::{Cursor, Matches, Replica, Shared};
 use crate::driver::Driver;
 use crate::rows::{Failed, Filter, How, Interval, Matched, NO_KEY, Progress, Reach, Results, Side};
 
-/// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of work for one.
+/// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of
+/// work for one.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
-/// Rows of an epoch whose results are made together: enough that little is done for a piece as such, and few enough that
-/// threads share an epoch out, two of them even a small one.
+/// Rows of an epoch whose results are made together: enough that little is done for a piece as
+/// such, and few enough that threads share an epoch out, two of them even a small one.
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
 
 /// Pairs that a replica finds before it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Rows of a side after which buffers are freed of all that were let go of: the low bits of any two numbers there are
-/// those of rows less than 2^31 apart, as long as fewer than 2^30 rows are kept.
+/// Rows of a side after which buffers are freed of all that were let go of: the low bits of any two
+/// numbers there are those of rows less than 2^31 apart, as long as fewer than 2^30 rows are kept.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// The rows of one side that a join has kept.
@@ -94,13 +96,23 @@ pub struct OnlineJoin {
 
 impl fmt::Debug for OnlineJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnlineJoin").field("how", &self.how).field("epoch", &self.epoch.len()).finish_non_exhaustive()
+        f.debug_struct("OnlineJoin")
+            .field("how", &self.how)
+            .field("epoch", &self.epoch.len())
+            .finish_non_exhaustive()
     }
 }
 
 impl OnlineJoin {
-    /// A join without rows, of `replicas` replicas. Unless it is `ordered`, the pairs of an epoch come in any order.
-    pub fn new(interval: &Interval, how: How, parallelism: Parallelism, replicas: usize, ordered: bool) -> Self {
+    /// A join without rows, of `replicas` replicas. Unless it is `ordered`, the pairs of an epoch
+    /// come in any order.
+    pub fn new(
+        interval: &Interval,
+        how: How,
+        parallelism: Parallelism,
+        replicas: usize,
+        ordered: bool,
+    ) -> Self {
         let keeps_left = how.keeps_left() || !how.pairs();
         OnlineJoin {
             reach: Reach::new(interval),
@@ -150,18 +162,25 @@ impl OnlineJoin {
     /// Bytes held beside the rows themselves.
     pub fn memory(&self) -> usize {
         let of_replicas: usize = self.replicas.iter().map(Replica::memory).sum();
-        of_replicas + self.logs.iter().map(Log::memory).sum::<usize>() + self.rows_of_key.capacity() * size_of::<u32>()
+        of_replicas
+            + self.logs.iter().map(Log::memory).sum::<usize>()
+            + self.rows_of_key.capacity() * size_of::<u32>()
     }
 
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
-    /// the keys of each side's rows.
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// the side of each, and the keys of each side's rows.
     ///
     /// # Panics
     ///
-    /// When the results of the former epoch have not all been taken, or there is not a key for each row.
+    /// When the results of the former epoch have not all been taken, or there is not a key for each
+    /// row.
     pub fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
-        assert_eq!((ts.len(), ts.len()), (sides.len(), keys[0].len() + keys[1].len()), "a side and a key a row");
+        assert_eq!(
+            (ts.len(), ts.len()),
+            (sides.len(), keys[0].len() + keys[1].len()),
+            "a side and a key a row"
+        );
         self.next = 0;
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
         let OnlineJoin { logs, rows_of_key, times, epoch, assignment, .. } = self;
@@ -180,13 +199,27 @@ impl OnlineJoin {
         (self.epoch.ts, self.epoch.sides) = (ts, sides);
     }
 
-    /// Finds the results of as many rows of the epoch as the replicas come to, which may be none if the driver is to pause.
-    pub fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Progress, Failed<E>> {
+    /// Finds the results of as many rows of the epoch as the replicas come to, which may be none if
+    /// the driver is to pause.
+    pub fn advance<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Progress, Failed<E>> {
         // 1. The replicas look at rows.
         let (rows, from) = (self.epoch.len(), self.next);
-        let shared = Shared { epoch: &self.epoch, assignment: &self.assignment, reach: &self.reach, logs: &self.logs };
-        let behind: Vec<(usize, &mut Replica)> =
-            self.replicas.iter_mut().enumerate().filter(|(_, replica)| replica.next() < rows).collect();
+        let shared = Shared {
+            epoch: &self.epoch,
+            assignment: &self.assignment,
+            reach: &self.reach,
+            logs: &self.logs,
+        };
+        let behind: Vec<(usize, &mut Replica)> = self
+            .replicas
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, replica)| replica.next() < rows)
+            .collect();
         let run = |(me, replica): (usize, &mut Replica)| {
             replica.drop_before(from);
             replica.run(me as u16, &shared, MOST_PAIRS, filter, driver)
@@ -201,8 +234,11 @@ impl OnlineJoin {
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
         self.next = upto;
         let is_outer = self.logs.iter().any(Matched::is_outer);
-        let progress =
-            if is_outer { Progress::Results(self.collect(from..upto)) } else { Progress::Pieces(pieces(from..upto)) };
+        let progress = if is_outer {
+            Progress::Results(self.collect(from..upto))
+        } else {
+            Progress::Pieces(pieces(from..upto))
+        };
         if self.is_done() {
             let (comparisons, oldest) = (self.comparisons(), self.oldest());
             let replicas = &self.replicas;
@@ -219,7 +255,9 @@ impl OnlineJoin {
 
     /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
     pub fn assemble(&self, rows: Range<usize>) -> Results {
-        let pair = |row: usize| self.replicas.iter().map(|replica| replica.cursor(row).pair()).sum::<usize>();
+        let pair = |row: usize| {
+            self.replicas.iter().map(|replica| replica.cursor(row).pair()).sum::<usize>()
+        };
         let mut pairs = Pairs::new(pair(rows.end) - pair(rows.start));
         let firsts = self.oldest();
         for_each_row(&self.replicas, &self.epoch, self.ordered, firsts, rows, |row, matches| {
@@ -246,15 +284,17 @@ impl OnlineJoin {
                 results.add_unmatched(logs, &self.reach, self.how, Some(epoch.ts[row]));
             }
             places.clear();
-            places.extend(matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])));
+            places.extend(
+                matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])),
+            );
             let place = epoch.numbers[row].wrapping_sub(firsts[side as usize]);
             results.add(logs, self.how, side, place, &places);
         });
         results
     }
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time.
-    /// Nothing before `now` may be left to put together.
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
+    /// the end of time. Nothing before `now` may be left to put together.
     pub fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
@@ -262,14 +302,14 @@ impl OnlineJoin {
         results
     }
 
-    /// Which kept rows of a side have had a match, by place, where that matters; and of how many from the first on it is
-    /// settled whether they come out without one.
+    /// Which kept rows of a side have had a match, by place, where that matters; and of how many
+    /// from the first on it is settled whether they come out without one.
     pub fn matched(&self, side: Side) -> (Vec<bool>, usize) {
         self.logs[side as usize].matched()
     }
 
-    /// Takes in the rows that a join of the same kind has kept: for each side their times, their keys, and what
-    /// [`matched`](Self::matched) said of them.
+    /// Takes in the rows that a join of the same kind has kept: for each side their times, their
+    /// keys, and what [`matched`](Self::matched) said of them.
     ///
     /// # Panics
     ///
@@ -286,8 +326,9 @@ impl OnlineJoin {
         }
     }
 
-    /// Lets go of rows that no row at `now` or later can match, and names the keys that have no rows left: their numbers
-    /// may be given to other keys. `None` stands for the end of time. Places are counted anew from here on.
+    /// Lets go of rows that no row at `now` or later can match, and names the keys that have no
+    /// rows left: their numbers may be given to other keys. `None` stands for the end of time.
+    /// Places are counted anew from here on.
     pub fn purge(&mut self, now: Option<i64>) -> Vec<u32> {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut silent = Vec::new();
@@ -326,8 +367,8 @@ impl OnlineJoin {
     }
 }
 
-/// Writes the times of each side, of which there are so many, to `times`. Without a branch on the side, which nothing could
-/// predict: the other's times are written over.
+/// Writes the times of each side, of which there are so many, to `times`. Without a branch on the
+/// side, which nothing could predict: the other's times are written over.
 fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
@@ -359,8 +400,9 @@ fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
 }
 
-/// Gives the rows of the epoch that replicas have looked at, each with the numbers of its matches, earliest first. Unless
-/// it is `ordered`, a row comes once for each replica, and rows in any order.
+/// Gives the rows of the epoch that replicas have looked at, each with the numbers of its matches,
+/// earliest first. Unless it is `ordered`, a row comes once for each replica, and rows in any
+/// order.
 fn for_each_row(
     replicas: &[Replica],
     epoch: &Epoch,
@@ -369,7 +411,8 @@ fn for_each_row(
     rows: Range<usize>,
     mut each: impl FnMut(usize, Matches<'_>),
 ) {
-    let mut cursors: Vec<Cursor<'_>> = replicas.iter().map(|replica| replica.cursor(rows.start)).collect();
+    let mut cursors: Vec<Cursor<'_>> =
+        replicas.iter().map(|replica| replica.cursor(rows.start)).collect();
     if !ordered {
         for cursor in &mut cursors {
             while let Some((row, matches)) = cursor.next(rows.end) {
@@ -385,7 +428,8 @@ fn for_each_row(
             Looks::One(replica) => each(row, cursors[replica].take(row)),
             Looks::Several => {
                 let looked = cursors.iter_mut().filter(|cursor| cursor.peek() == Some(row));
-                let mut found = looked.map(|cursor| cursor.take(row)).filter(|matches| matches.len() > 0);
+                let mut found =
+                    looked.map(|cursor| cursor.take(row)).filter(|matches| matches.len() > 0);
                 let Some(matches) = found.next() else { continue };
                 let Some(others) = found.next() else {
                     each(row, matches);
@@ -395,7 +439,9 @@ fn for_each_row(
                 merged.clear();
                 merged.extend_from_slice(matches.numbers());
                 let first = firsts[epoch.sides[row].other() as usize];
-                std::iter::once(others).chain(found).for_each(|others| merge(&mut merged, others.numbers(), first));
+                std::iter::once(others)
+                    .chain(found)
+                    .for_each(|others| merge(&mut merged, others.numbers(), first));
                 let len = merged.len();
                 merged.resize(len + LANES, 0);
                 each(row, Matches::new(&merged, len));

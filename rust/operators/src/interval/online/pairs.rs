@@ -16,10 +16,14 @@ pub(super) struct Pairs {
 
 impl Pairs {
     pub(super) fn new(pairs: usize) -> Self {
-        Pairs { places: [memory::filled(pairs + LANES, 0), memory::filled(pairs + LANES, 0)], len: 0 }
+        Pairs {
+            places: [memory::filled(pairs + LANES, 0), memory::filled(pairs + LANES, 0)],
+            len: 0,
+        }
     }
 
-    /// Adds the pairs of the row at `place` with the rows that match it, of which the one with number `first` has place 0.
+    /// Adds the pairs of the row at `place` with the rows that match it, of which the one with
+    /// number `first` has place 0.
     #[inline]
     pub(super) fn add(&mut self, side: Side, place: u32, matches: Matches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());
@@ -30,7 +34,9 @@ impl Pairs {
         if matches.len() > LANES {
             self.places[side as usize][from..to].fill(place);
             let others = self.places[side.other() as usize][from..to].iter_mut();
-            others.zip(matches.numbers()).for_each(|(other, number)| *other = number.wrapping_sub(first));
+            others
+                .zip(matches.numbers())
+                .for_each(|(other, number)| *other = number.wrapping_sub(first));
         }
         self.len = to;
     }

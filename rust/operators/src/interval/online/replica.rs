@@ -23,7 +23,8 @@ struct KeyState([Buffer; 2]);
 pub(super) struct Replica {
     /// The keys that are at home here, by their place among these.
     home: Vec<KeyState>,
-    /// Split keys at home elsewhere, of which this replica has a part, by their place among the splits.
+    /// Split keys at home elsewhere, of which this replica has a part, by their place among the
+    /// splits.
     shared: Vec<KeyState>,
     /// The rows in these buffers.
     cells: Cells,
@@ -92,7 +93,8 @@ impl Replica {
     /// Picks the rows of the epoch to look at here.
     fn pick(&mut self, me: u16, routes: &[u16]) {
         self.is_new = false;
-        // Without a branch on the route, which nothing could predict: others' rows are written over.
+        // Without a branch on the route, which nothing could predict: others' rows are written
+        // over.
         self.mine.resize(routes.len() + 1, 0);
         let mut at = 0;
         for (row, &route) in routes.iter().enumerate() {
@@ -102,8 +104,8 @@ impl Replica {
         self.mine.truncate(at);
     }
 
-    /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found, or the driver is to pause
-    /// while a filter drops most of them.
+    /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found, or
+    /// the driver is to pause while a filter drops most of them.
     pub(super) fn run<E>(
         &mut self,
         me: u16,
@@ -129,7 +131,8 @@ impl Replica {
             self.pick(me, &epoch.routes);
         }
         let first = logs.each_ref().map(|log| log.first() as u32);
-        let mark = |side: Side, number: [u64; 2]| logs[side.other() as usize].mark(number[side as usize]);
+        let mark =
+            |side: Side, number: [u64; 2]| logs[side.other() as usize].mark(number[side as usize]);
         let mut oldest = SIDES.map(|side| mark(side, self.oldest));
         let mut reached = SIDES.map(|side| mark(side, self.reached));
         let is_stored = [reach.is_stored(Side::Left), reach.is_stored(Side::Right)];
@@ -139,9 +142,13 @@ impl Replica {
         while self.looked_at < self.mine.len() && self.pairs.len() < most {
             let row = self.mine[self.looked_at] as usize;
             self.looked_at += 1;
-            let (ts, side, key, number) = (epoch.ts[row], epoch.sides[row], epoch.keys[row], epoch.numbers[row]);
+            let (ts, side, key, number) =
+                (epoch.ts[row], epoch.sides[row], epoch.keys[row], epoch.numbers[row]);
             let share = assignment.share(epoch.routes[row], key, me);
-            let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, number) else { continue };
+            let Some((state, stores)) = buffers(&mut self.home, &mut self.shared, share, number)
+            else {
+                continue;
+            };
             // 1. Rows that are too old for this one are for later ones, too.
             let others = &mut state.0[side.other() as usize];
             self.cells.drop_before(others, oldest[side as usize].pass(reach.first(side, ts)));
@@ -168,7 +175,8 @@ impl Replica {
                 }
             }
         }
-        (self.oldest, self.reached) = (oldest.map(|mark| mark.number()), reached.map(|mark| mark.number()));
+        (self.oldest, self.reached) =
+            (oldest.map(|mark| mark.number()), reached.map(|mark| mark.number()));
         self.next = self.mine.get(self.looked_at).map_or(epoch.len(), |&row| row as usize);
         match filter {
             Some(filter) => self.filter(epoch, filter, unfiltered_rows, unfiltered),
@@ -177,7 +185,13 @@ impl Replica {
     }
 
     /// Drops the candidates that the filter does not keep, of the rows from `first_row` on.
-    fn filter<E>(&mut self, epoch: &Epoch, filter: &Filter<'_, E>, first_row: usize, first: usize) -> Result<(), E> {
+    fn filter<E>(
+        &mut self,
+        epoch: &Epoch,
+        filter: &Filter<'_, E>,
+        first_row: usize,
+        first: usize,
+    ) -> Result<(), E> {
         // 1. The pairs, whole.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let mut begin = first;
@@ -225,8 +239,8 @@ impl Replica {
         self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
-    /// The rows looked at here from the epoch's row `from` on: where they begin among all, and where the first one's
-    /// pairs do.
+    /// The rows looked at here from the epoch's row `from` on: where they begin among all, and
+    /// where the first one's pairs do.
     pub(super) fn cursor(&self, from: usize) -> Cursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
         let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
@@ -245,27 +259,37 @@ impl Replica {
     }
 
     /// Stores the rows of the logs, where none were stored before.
-    pub(super) fn restore(&mut self, me: u16, logs: &[Log; 2], assignment: &Assignment, reach: &Reach) {
+    pub(super) fn restore(
+        &mut self,
+        me: u16,
+        logs: &[Log; 2],
+        assignment: &Assignment,
+        reach: &Reach,
+    ) {
         for side in SIDES.into_iter().filter(|&side| reach.is_stored(side)) {
             let log = &logs[side as usize];
             for (place, key) in log.keys().enumerate() {
                 let number = (log.first() as u32).wrapping_add(place as u32);
                 let share = assignment.share(assignment.route(key), key, me);
-                if let Some((state, true)) = buffers(&mut self.home, &mut self.shared, share, number) {
+                if let Some((state, true)) =
+                    buffers(&mut self.home, &mut self.shared, share, number)
+                {
                     self.cells.push(&mut state.0[side as usize], number, log.first() as u32);
                 }
             }
         }
     }
 
-    /// Gives memory back that a burst has taken; rows before the `oldest` of each side are of no use any more.
+    /// Gives memory back that a burst has taken; rows before the `oldest` of each side are of no
+    /// use any more.
     pub(super) fn tidy(&mut self, oldest: [u32; 2]) {
         if self.cells.is_sparse() {
             self.pack(oldest);
         }
     }
 
-    /// Forgets all rows before the `oldest` of each side, which is not needed but for the numbers to stay comparable.
+    /// Forgets all rows before the `oldest` of each side, which is not needed but for the numbers
+    /// to stay comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
         self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
@@ -278,7 +302,8 @@ impl Replica {
         self.cells = Cells::default();
     }
 
-    /// Whether the replica holds rows of a split key that is at home elsewhere, from the `oldest` of their side on.
+    /// Whether the replica holds rows of a split key that is at home elsewhere, from the `oldest`
+    /// of their side on.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);
@@ -289,12 +314,13 @@ impl Replica {
 
     /// Bytes of the buffers.
     pub(super) fn memory(&self) -> usize {
-        self.cells.memory() + (self.home.capacity() + self.shared.capacity()) * size_of::<KeyState>()
+        self.cells.memory()
+            + (self.home.capacity() + self.shared.capacity()) * size_of::<KeyState>()
     }
 }
 
-/// The buffers of a key that a replica has a share in, made if there are none, and whether it stores the row of that
-/// number.
+/// The buffers of a key that a replica has a share in, made if there are none, and whether it
+/// stores the row of that number.
 #[inline]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,

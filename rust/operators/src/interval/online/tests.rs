@@ -1,5 +1,5 @@
-//! The join against a loop over all pairs. What this cannot catch: races, since replicas share nothing but what they
-//! read; those are the driver's to exclude.
+//! The join against a loop over all pairs. What this cannot catch: races, since replicas share
+//! nothing but what they read; those are the driver's to exclude.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -13,7 +13,12 @@ type Row = (i64, Side, Option<u32>);
 type Place = (i64, u8, usize, usize);
 
 /// Result rows in the contract's order, as numbers of left and right rows.
-fn oracle(rows: &[Row], interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -> bool) -> Vec<(u32, u32)> {
+fn oracle(
+    rows: &[Row],
+    interval: &Interval,
+    how: How,
+    keep: &dyn Fn(u32, u32) -> bool,
+) -> Vec<(u32, u32)> {
     let reach = Reach::new(interval);
     let side = |wanted: Side| -> Vec<(i64, Option<u32>, usize)> {
         let of_side = rows.iter().enumerate().filter(|(_, row)| row.1 == wanted);
@@ -24,7 +29,8 @@ fn oracle(rows: &[Row], interval: &Interval, how: How, keep: &dyn Fn(u32, u32) -
     let (mut left_matched, mut right_matched) = (vec![false; left.len()], vec![false; right.len()]);
     for (l, &(l_ts, l_key, l_at)) in left.iter().enumerate() {
         for (r, &(r_ts, r_key, r_at)) in right.iter().enumerate() {
-            let inside = interval.at(l_ts).is_some_and(|(first, last)| (first..=last).contains(&r_ts));
+            let inside =
+                interval.at(l_ts).is_some_and(|(first, last)| (first..=last).contains(&r_ts));
             if inside && l_key.is_some() && l_key == r_key && keep(l as u32, r as u32) {
                 (left_matched[l], right_matched[r]) = (true, true);
                 let (later, earlier) = (l_at.max(r_at), l_at.min(r_at));
@@ -70,8 +76,12 @@ struct Manner {
 }
 
 fn begin(join: &mut OnlineJoin, driver: &Driver, rows: &[Row]) {
-    let keys = [Side::Left, Side::Right]
-        .map(|side| rows.iter().filter(|row| row.1 == side).map(|row| row.2.unwrap_or(NO_KEY)).collect::<Vec<u32>>());
+    let keys = [Side::Left, Side::Right].map(|side| {
+        rows.iter()
+            .filter(|row| row.1 == side)
+            .map(|row| row.2.unwrap_or(NO_KEY))
+            .collect::<Vec<u32>>()
+    });
     let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
     join.begin(driver, ts, sides, [&keys[0], &keys[1]]);
 }
@@ -83,13 +93,21 @@ fn run(
     manner: &Manner,
     keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
 ) -> Vec<(u32, u32)> {
-    let mut join = OnlineJoin::new(interval, how, manner.parallelism, manner.replicas, manner.ordered);
+    let mut join =
+        OnlineJoin::new(interval, how, manner.parallelism, manner.replicas, manner.ordered);
     let driver = Driver::new(manner.threads, Stop::default());
     let mut found = Vec::new();
     let mut add = |join: &OnlineJoin, results: Results| {
-        let number = |side, place| if place == NO_ROW { NO_ROW } else { join.first(side) as u32 + place };
+        let number =
+            |side, place| if place == NO_ROW { NO_ROW } else { join.first(side) as u32 + place };
         let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
-        found.extend(results.left.iter().zip(right).map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))));
+        found.extend(
+            results
+                .left
+                .iter()
+                .zip(right)
+                .map(|(&l, r)| (number(Side::Left, l), number(Side::Right, r))),
+        );
     };
     let mut rest = rows;
     for &len in manner.epochs.iter().cycle() {
@@ -120,19 +138,29 @@ fn run(
     let results = join.unmatched(None);
     add(&join, results);
     join.purge(None);
-    assert_eq!((join.rows(Side::Left), join.rows(Side::Right)), (0, 0), "nothing is kept at the end");
+    assert_eq!(
+        (join.rows(Side::Left), join.rows(Side::Right)),
+        (0, 0),
+        "nothing is kept at the end"
+    );
     assert!(join.rows_of_key.iter().all(|&rows| rows == 0));
     found
 }
 
 const HOWS: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
-const PATTERNS: [Parallelism; 4] = [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
+const PATTERNS: [Parallelism; 4] =
+    [Parallelism::Auto, Parallelism::Key, Parallelism::Data, Parallelism::Hybrid];
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
-    let row = (0_i64..60, any::<bool>(), prop::option::weighted(0.95, prop_oneof![Just(0_u32), 0_u32..6]));
+    let row = (
+        0_i64..60,
+        any::<bool>(),
+        prop::option::weighted(0.95, prop_oneof![Just(0_u32), 0_u32..6]),
+    );
     prop::collection::vec(row, 0..250).prop_map(|rows| {
         let side = |left| if left { Side::Left } else { Side::Right };
-        let mut rows: Vec<Row> = rows.into_iter().map(|(ts, left, key)| (ts, side(left), key)).collect();
+        let mut rows: Vec<Row> =
+            rows.into_iter().map(|(ts, left, key)| (ts, side(left), key)).collect();
         // Merged order: left sources come first.
         rows.sort_by_key(|&(ts, side, _)| (ts, side as usize));
         rows
@@ -140,13 +168,17 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 fn interval() -> impl Strategy<Value = Interval> {
-    let closed = prop_oneof![Just(Closed::Both), Just(Closed::Left), Just(Closed::Right), Just(Closed::Neither)];
-    (prop::option::weighted(0.9, -12_i64..12), prop::option::weighted(0.9, 0_i64..15), closed).prop_map(
-        |(lower, width, closed)| {
+    let closed = prop_oneof![
+        Just(Closed::Both),
+        Just(Closed::Left),
+        Just(Closed::Right),
+        Just(Closed::Neither)
+    ];
+    (prop::option::weighted(0.9, -12_i64..12), prop::option::weighted(0.9, 0_i64..15), closed)
+        .prop_map(|(lower, width, closed)| {
             let upper = width.map(|width| lower.unwrap_or(-3) + width);
             Interval { lower, upper, closed }
-        },
-    )
+        })
 }
 
 proptest! {
@@ -179,7 +211,9 @@ proptest! {
 
 #[test]
 fn a_hot_key_is_split_and_comparisons_even_out() {
-    let rows: Vec<Row> = (0..4000).map(|n| (n, if n % 2 == 0 { Side::Left } else { Side::Right }, Some(0))).collect();
+    let rows: Vec<Row> = (0..4000)
+        .map(|n| (n, if n % 2 == 0 { Side::Left } else { Side::Right }, Some(0)))
+        .collect();
     let interval = Interval { lower: Some(-50), upper: Some(50), closed: Closed::Both };
     let load_factor = |parallelism| {
         let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4, true);

@@ -1,7 +1,8 @@
 //! A predicate for numbers: a row takes a range of each of the other side's columns.
 //!
-//! Bands, comparisons and equalities are such ranges; `operators::predicate` makes ranges of conditions. They are tested by
-//! the kernels of `structures::scan`, several new rows against each tile of a window.
+//! Bands, comparisons and equalities are such ranges; `operators::predicate` makes ranges of
+//! conditions. They are tested by the kernels of `structures::scan`, several new rows against each
+//! tile of a window.
 
 use std::ops::Range;
 
@@ -29,7 +30,8 @@ pub struct Numbers<T> {
 pub struct Column<T> {
     /// The numbers, as unsigned integers of their order.
     pub values: Vec<T>,
-    /// The numbers of the other side that each row takes. A row takes another exactly when that one takes it.
+    /// The numbers of the other side that each row takes. A row takes another exactly when that one
+    /// takes it.
     pub takes: Vec<Span<T>>,
 }
 
@@ -44,7 +46,11 @@ impl<T: Lane + Into<u64>> Numbers<T> {
             columns.iter().all(|column| [column.values.len(), column.takes.len()] == [rows; 2]),
             "a value for each row"
         );
-        let keys = if keyed { columns[0].values.iter().map(|&value| key(value.into())).collect() } else { Vec::new() };
+        let keys = if keyed {
+            columns[0].values.iter().map(|&value| key(value.into())).collect()
+        } else {
+            Vec::new()
+        };
         Numbers { rows, columns, keys }
     }
 }
@@ -83,7 +89,8 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for Numbers<T> {
     }
 
     fn row_bytes(&self) -> usize {
-        self.columns.len() * (size_of::<T>() + size_of::<Span<T>>()) + if self.keys.is_empty() { 0 } else { 8 }
+        self.columns.len() * (size_of::<T>() + size_of::<Span<T>>())
+            + if self.keys.is_empty() { 0 } else { 8 }
     }
 }
 
@@ -95,7 +102,8 @@ pub struct Bands<T> {
 }
 
 impl<T> Bands<T> {
-    /// A predicate that compares all rows, or looks them up by the first column. For a hash table, that is an equality.
+    /// A predicate that compares all rows, or looks them up by the first column. For a hash table,
+    /// that is an equality.
     pub fn new(lookup: Option<Kind>) -> Self {
         Bands { lookup, of: std::marker::PhantomData }
     }
@@ -114,9 +122,13 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Predicate for Bands<T> {
         pairs: &mut Vec<Pair>,
     ) {
         if left_rows.len() < right_rows.len() {
-            compare(left, left_rows, right, right_rows, |left, right| pairs.push(Pair { left, right }));
+            compare(left, left_rows, right, right_rows, |left, right| {
+                pairs.push(Pair { left, right })
+            });
         } else {
-            compare(right, right_rows, left, left_rows, |right, left| pairs.push(Pair { left, right }));
+            compare(right, right_rows, left, left_rows, |right, left| {
+                pairs.push(Pair { left, right })
+            });
         }
     }
 
@@ -140,7 +152,8 @@ fn compare<T: Lane>(
             compare_some::<T, TOGETHER>(new, row, window, part.clone(), &mut each);
             row += TOGETHER;
         }
-        (row..new_rows.end).for_each(|row| compare_some::<T, 1>(new, row, window, part.clone(), &mut each));
+        (row..new_rows.end)
+            .for_each(|row| compare_some::<T, 1>(new, row, window, part.clone(), &mut each));
     }
 }
 
@@ -163,7 +176,9 @@ fn compare_some<T: Lane, const N: usize>(
     }
     for (row, found) in (first..).zip(found) {
         let rest = || new.columns.iter().zip(&window.columns).skip(2);
-        let takes = |place: &u32| rest().all(|(new, window)| window.values[*place as usize].within(new.takes[row]));
+        let takes = |place: &u32| {
+            rest().all(|(new, window)| window.values[*place as usize].within(new.takes[row]))
+        };
         found.into_iter().filter(takes).for_each(|place| each(row as u32, place));
     }
 }
@@ -201,7 +216,10 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<Numbers<T>, Numbers<T>> for B
     fn retain(&self, left: &Numbers<T>, right: &Numbers<T>, pairs: &mut Vec<Pair>) {
         pairs.retain(|pair| {
             let (l, r) = (pair.left as usize, pair.right as usize);
-            left.columns.iter().zip(&right.columns).all(|(left, right)| right.values[r].within(left.takes[l]))
+            left.columns
+                .iter()
+                .zip(&right.columns)
+                .all(|(left, right)| right.values[r].within(left.takes[l]))
         });
     }
 }
@@ -215,7 +233,10 @@ mod tests {
         let column = |nth: usize| {
             let value = |row: usize| 100 + ((row + seed) * (7 + 4 * nth) * (row + 3) % 40) as u32;
             let values: Vec<u32> = (0..rows).map(value).collect();
-            let takes = values.iter().map(|value| Span { low: value - within, width: 2 * within }).collect();
+            let takes = values
+                .iter()
+                .map(|value| Span { low: value - within, width: 2 * within })
+                .collect();
             Column { values, takes }
         };
         Numbers::new(rows, (0..columns).map(column).collect(), columns > 0)
@@ -224,9 +245,13 @@ mod tests {
     #[test]
     fn oracle_all_pairs_one_by_one() {
         for (columns, within) in [(0, 0), (1, 0), (1, 5), (2, 6), (3, 12)] {
-            let (left, right) = (numbers(23, columns, within, 0), numbers(5000, columns, within, 11));
+            let (left, right) =
+                (numbers(23, columns, within, 0), numbers(5000, columns, within, 11));
             let matches = |l: usize, r: usize| {
-                left.columns.iter().zip(&right.columns).all(|(a, b)| a.values[l].abs_diff(b.values[r]) <= within)
+                left.columns
+                    .iter()
+                    .zip(&right.columns)
+                    .all(|(a, b)| a.values[l].abs_diff(b.values[r]) <= within)
             };
             for (l, r) in [(0..23, 0..5000), (3..10, 17..4801), (0..23, 4..9), (2..2, 0..9)] {
                 let all = l.clone().flat_map(|l| r.clone().map(move |r| (l, r)));
@@ -234,15 +259,19 @@ mod tests {
                 let mut found = Vec::new();
                 Bands::new(None).pairs(&left, l, &right, r, &mut found);
                 found.sort_unstable();
-                let found: Vec<_> = found.iter().map(|pair| (pair.left as usize, pair.right as usize)).collect();
+                let found: Vec<_> =
+                    found.iter().map(|pair| (pair.left as usize, pair.right as usize)).collect();
                 assert_eq!(found, expected, "{columns} columns");
             }
             if columns > 0 {
                 let bands = Bands::new(Some(Kind::Ordered));
                 for row in 0..23 {
-                    let (low, high) = bands.right_reach(&left, row).expect("every row takes something");
+                    let (low, high) =
+                        bands.right_reach(&left, row).expect("every row takes something");
                     for (r, key) in bands.right_values(&right).iter().enumerate() {
-                        let takes = left.columns[0].values[row].abs_diff(right.columns[0].values[r]) <= within;
+                        let takes = left.columns[0].values[row]
+                            .abs_diff(right.columns[0].values[r])
+                            <= within;
                         assert_eq!((low..=high).contains(key), takes);
                     }
                 }

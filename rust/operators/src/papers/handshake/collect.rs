@@ -29,16 +29,17 @@ impl Collector {
         Collector { algorithm, queues, arrived, sorter: ordered.then(Sorter::default) }
     }
 
-    /// Appends the results that are next in order. All later ones are at or after the place in merged order that is
-    /// returned: this is the punctuation.
+    /// Appends the results that are next in order. All later ones are at or after the place in
+    /// merged order that is returned: this is the punctuation.
     pub fn collect(&mut self, results: &mut Vec<Found>) -> u64 {
-        // 1. High-water marks, before the queues: what is found by rows before a mark was sent before it was raised.
+        // 1. High-water marks, before the queues: what is found by rows before a mark was sent
+        //    before it was raised.
         let [left, right] = [0, 1].map(|side: usize| self.arrived[side].seq.get());
         let upto = match self.algorithm {
             // A pair is found by one of its rows, and is no earlier than that row.
             Algorithm::LowLatency => left.min(right),
-            // A pair is found before its left row leaves. Its right row may have left while the left one is between two
-            // nodes, since it is there that the left one meets it.
+            // A pair is found before its left row leaves. Its right row may have left while the
+            // left one is between two nodes, since it is there that the left one meets it.
             Algorithm::Original => left,
         };
         // 2. All results so far. 3. Those before the punctuation are complete.
@@ -49,8 +50,8 @@ impl Collector {
         upto
     }
 
-    /// Appends all results that are left, before the place `end`. All messages have passed the chain, and the last ones
-    /// told that all rows have expired.
+    /// Appends all results that are left, before the place `end`. All messages have passed the
+    /// chain, and the last ones told that all rows have expired.
     pub fn rest(&mut self, end: u64, results: &mut Vec<Found>) {
         self.empty_queues(results);
         if let Some(sorter) = &mut self.sorter {
@@ -80,7 +81,8 @@ impl Collector {
     }
 }
 
-/// Places of the merged order whose results are sorted together, as a power of two: few enough to sort within a cache.
+/// Places of the merged order whose results are sorted together, as a power of two: few enough to
+/// sort within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
 /// Puts results in order once nothing can come before them.
@@ -96,7 +98,9 @@ struct Sorter {
 impl Sorter {
     fn add(&mut self, found: &[Found]) {
         for &result in found {
-            let bucket = (result.seq >> SHIFT).checked_sub(self.first).expect("a punctuation is kept") as usize;
+            let bucket = (result.seq >> SHIFT)
+                .checked_sub(self.first)
+                .expect("a punctuation is kept") as usize;
             if self.buckets.len() <= bucket {
                 self.buckets.resize_with(bucket + 1, Vec::new);
             }

@@ -52,7 +52,15 @@ impl<P: Predicate> Feed<P> {
         arrived: [Arc<Arrived>; 2],
     ) -> Self {
         let homes = [vec![0; nodes], vec![0; nodes]];
-        Feed { tracker: Tracker::new(window), to_right, to_left, arrived, sent: [0; 2], homes, rows: 0 }
+        Feed {
+            tracker: Tracker::new(window),
+            to_right,
+            to_left,
+            arrived,
+            sent: [0; 2],
+            homes,
+            rows: 0,
+        }
     }
 
     /// Rows fed so far.
@@ -60,7 +68,8 @@ impl<P: Predicate> Feed<P> {
         self.rows
     }
 
-    /// Whether a burst may be fed: so few messages are on their way that there is room in all queues.
+    /// Whether a burst may be fed: so few messages are on their way that there is room in all
+    /// queues.
     pub fn has_room(&self) -> bool {
         self.on_their_way().iter().all(|&messages| messages < IN_FLIGHT as u64)
     }
@@ -74,15 +83,16 @@ impl<P: Predicate> Feed<P> {
         [0, 1].map(|side: usize| self.sent[side] - self.arrived[side].messages.get())
     }
 
-    /// Feeds rows, none before those of former bursts. A message goes each way, so that each end's high-water mark rises
-    /// as the other's does; without rows it is but a punctuation.
+    /// Feeds rows, none before those of former bursts. A message goes each way, so that each end's
+    /// high-water mark rises as the other's does; without rows it is but a punctuation.
     ///
     /// # Panics
     ///
     /// When there is no room.
     pub fn feed(&mut self, burst: &Burst<'_, P>) {
         assert!(self.has_room(), "a burst is fed when there is room for it");
-        let mut places = [Vec::with_capacity(burst.left_rows.len()), Vec::with_capacity(burst.right_rows.len())];
+        let mut places =
+            [Vec::with_capacity(burst.left_rows.len()), Vec::with_capacity(burst.right_rows.len())];
         for (&ts, &side) in burst.ts.iter().zip(burst.sides) {
             places[side as usize].push(self.tracker.place(side, ts));
         }
@@ -105,8 +115,8 @@ impl<P: Predicate> Feed<P> {
         self.send_left(None);
     }
 
-    /// All rows expire. Once the next message is through every node knows, and the one after it takes along what rows still
-    /// rest in a chain of the original algorithm.
+    /// All rows expire. Once the next message is through every node knows, and the one after it
+    /// takes along what rows still rest in a chain of the original algorithm.
     pub fn end(&mut self) {
         self.tracker.end();
     }
@@ -114,20 +124,29 @@ impl<P: Predicate> Feed<P> {
     pub(super) fn send_right(&mut self, rows: Option<Arc<Chunk<P::Left>>>) {
         let seq = rows.as_ref().map_or(self.rows, |chunk| chunk.first().seq());
         let message = Message { rows, seq, passed: 0, opposite: self.tracker.span(Side::Right) };
-        self.to_right.send(message).expect("a queue has room for all messages that may be on their way");
+        self.to_right
+            .send(message)
+            .expect("a queue has room for all messages that may be on their way");
         self.sent[0] += 1;
     }
 
     pub(super) fn send_left(&mut self, rows: Option<Arc<Chunk<P::Right>>>) {
         let seq = rows.as_ref().map_or(self.rows, |chunk| chunk.first().seq());
         let message = Message { rows, seq, passed: 0, opposite: self.tracker.span(Side::Left) };
-        self.to_left.send(message).expect("a queue has room for all messages that may be on their way");
+        self.to_left
+            .send(message)
+            .expect("a queue has room for all messages that may be on their way");
         self.sent[1] += 1;
     }
 }
 
 /// Copies rows into a chunk, whose home is the node that was made the home of the fewest rows.
-fn chunk<C: Columns>(homes: &mut [u64], places: Vec<Place>, from: &C, rows: Range<usize>) -> Option<Arc<Chunk<C>>> {
+fn chunk<C: Columns>(
+    homes: &mut [u64],
+    places: Vec<Place>,
+    from: &C,
+    rows: Range<usize>,
+) -> Option<Arc<Chunk<C>>> {
     assert_eq!(places.len(), rows.len(), "a side for each row");
     if rows.is_empty() {
         return None;

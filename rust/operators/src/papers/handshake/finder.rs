@@ -7,8 +7,8 @@ use super::local::{Chunk, LocalWindow};
 use super::predicate::{Pair, Predicate};
 use super::window::Place;
 
-/// A pair of the result. Pairs in this order are in that of the contract: the later row in merged order, which is a left
-/// or a right row in all pairs of one place, then the earlier one.
+/// A pair of the result. Pairs in this order are in that of the contract: the later row in merged
+/// order, which is a left or a right row in all pairs of one place, then the earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     /// The place of the later row in merged order.
@@ -75,7 +75,12 @@ impl<P: Predicate> Finder<P> {
     }
 
     /// New right rows meet the left rows numbered below `limit` that a node keeps.
-    pub(super) fn right_meets(&mut self, right: &Chunk<P::Right>, window: &mut LocalWindow<P::Left>, limit: u64) {
+    pub(super) fn right_meets(
+        &mut self,
+        right: &Chunk<P::Right>,
+        window: &mut LocalWindow<P::Left>,
+        limit: u64,
+    ) {
         let predicate = self.predicate.clone();
         if let Some(lookup) = predicate.lookup() {
             let reach = |row: usize| lookup.left_reach(&right.columns, row);
@@ -104,7 +109,13 @@ impl<P: Predicate> Finder<P> {
         (right, right_rows): (&impl Rows<P::Right>, Range<usize>),
     ) {
         self.comparisons += (left_rows.len() * right_rows.len()) as u64;
-        self.predicate.pairs(left.columns(), left_rows, right.columns(), right_rows, &mut self.pairs);
+        self.predicate.pairs(
+            left.columns(),
+            left_rows,
+            right.columns(),
+            right_rows,
+            &mut self.pairs,
+        );
         self.keep(left.places(), right.places());
     }
 

@@ -1,7 +1,8 @@
-//! Finds the rows of a node's window by a value: a hash table for equalities, an ordered index for bands.
+//! Finds the rows of a node's window by a value: a hash table for equalities, an ordered index for
+//! bands.
 //!
-//! Rows are added at the end and leave at the front. A row is called by a name that does not change while rows before it
-//! are dropped: how many rows were added before it.
+//! Rows are added at the end and leave at the front. A row is called by a name that does not change
+//! while rows before it are dropped: how many rows were added before it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -38,9 +39,13 @@ enum Rows {
 }
 
 impl Index {
-    /// An index of a window whose first `gone` places are those of rows that are gone. A hash table is made before any is.
+    /// An index of a window whose first `gone` places are those of rows that are gone. A hash table
+    /// is made before any is.
     pub(super) fn new(kind: Kind, gone: usize) -> Self {
-        debug_assert!(kind == Kind::Ordered || gone == 0, "a hash table has a value for each place");
+        debug_assert!(
+            kind == Kind::Ordered || gone == 0,
+            "a hash table has a value for each place"
+        );
         let rows = match kind {
             Kind::Hash => Rows::Hash { last: HashMap::default(), before: Vec::new() },
             Kind::Ordered => Rows::Ordered(Box::default()),
@@ -93,7 +98,8 @@ impl Index {
         }
     }
 
-    /// Calls `each` with each reach's number and the places, among `places`, of rows whose value is in it.
+    /// Calls `each` with each reach's number and the places, among `places`, of rows whose value is
+    /// in it.
     pub(super) fn find(
         &self,
         reaches: impl Iterator<Item = Option<(i64, i64)>>,
@@ -160,7 +166,8 @@ mod tests {
                         found.push(place as usize)
                     });
                     found.sort_unstable();
-                    let expected: Vec<_> = places.filter(|place| values[20 + place] == value).collect();
+                    let expected: Vec<_> =
+                        places.filter(|place| values[20 + place] == value).collect();
                     assert_eq!(found, expected, "{kind:?} {value}");
                 }
             }

@@ -11,10 +11,12 @@ use crate::driver::{Driver, Stopped, Turn};
 use crate::rows::{Results, Side, Window};
 use tidegate_sync::Stop;
 
-/// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its window, as in the paper.
+/// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its
+/// window, as in the paper.
 const BURST: usize = if cfg!(test) { 3 } else { 64 };
 
-/// Pairs that the rows of a burst may find together, about: there is memory for those of all bursts on their way.
+/// Pairs that the rows of a burst may find together, about: there is memory for those of all bursts
+/// on their way.
 const BURST_PAIRS: u64 = 1 << 18;
 
 /// Comparisons after which it is known how many pairs come of them.
@@ -26,8 +28,8 @@ const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 /// Comparisons below which an epoch is not worth waking threads for: a fraction of a millisecond.
 const SMALL_WORK: u64 = if cfg!(test) { 64 } else { 1 << 20 };
 
-/// The state of a join. Rows of each side are numbered from 0; results name a row by its distance from the oldest row of
-/// its side that is kept, [`first`](Self::first).
+/// The state of a join. Rows of each side are numbered from 0; results name a row by its distance
+/// from the oldest row of its side that is kept, [`first`](Self::first).
 #[derive(Debug)]
 pub struct HandshakeJoin<P: Predicate> {
     algorithm: Algorithm,
@@ -40,7 +42,8 @@ pub struct HandshakeJoin<P: Predicate> {
     given: u64,
     /// Results before this place were given by another join, see `restore`.
     restored: u64,
-    /// For places of the merged order, the first row of each side that results from there on may have.
+    /// For places of the merged order, the first row of each side that results from there on may
+    /// have.
     firsts: VecDeque<(u64, [u64; 2])>,
     /// The oldest rows that are kept.
     first: [u64; 2],
@@ -85,9 +88,15 @@ struct Epoch<P: Predicate> {
 
 impl<P: Predicate> HandshakeJoin<P> {
     /// A join without rows, on a chain of `nodes` nodes.
-    pub fn new(predicate: Arc<P>, window: Window, algorithm: Algorithm, nodes: usize, ordered: bool) -> Self {
-        let looks_up =
-            algorithm == Algorithm::LowLatency && predicate.lookup().is_some_and(|lookup| lookup.kind() == Kind::Hash);
+    pub fn new(
+        predicate: Arc<P>,
+        window: Window,
+        algorithm: Algorithm,
+        nodes: usize,
+        ordered: bool,
+    ) -> Self {
+        let looks_up = algorithm == Algorithm::LowLatency
+            && predicate.lookup().is_some_and(|lookup| lookup.kind() == Kind::Hash);
         let epoch = Epoch {
             ts: Vec::new(),
             sides: Vec::new(),
@@ -112,29 +121,47 @@ impl<P: Predicate> HandshakeJoin<P> {
         }
     }
 
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and the side of each, and
-    /// the columns of each side's rows.
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// the side of each, and the columns of each side's rows.
     ///
     /// # Panics
     ///
     /// When the former epoch is not done, or there are not as many rows in the columns.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
-        assert_eq!((ts.len(), ts.len()), (sides.len(), left.len() + right.len()), "a side and columns for each row");
+        assert_eq!(
+            (ts.len(), ts.len()),
+            (sides.len(), left.len() + right.len()),
+            "a side and columns for each row"
+        );
         let punctuations = usize::from(!ts.is_empty());
-        self.epoch = Epoch { ts, sides, left, right, fed: (0, [0; 2]), punctuations, ended: false, through: false };
+        self.epoch = Epoch {
+            ts,
+            sides,
+            left,
+            right,
+            fed: (0, [0; 2]),
+            punctuations,
+            ended: false,
+            through: false,
+        };
     }
 
-    /// Takes in the rows of each side that a join of the same query has kept once all its results were given: their times,
-    /// and their columns. This one has no rows yet.
+    /// Takes in the rows of each side that a join of the same query has kept once all its results
+    /// were given: their times, and their columns. This one has no rows yet.
     ///
-    /// What they give among themselves is found again and left out, on this thread; in the original algorithm, as it comes
-    /// later.
+    /// What they give among themselves is found again and left out, on this thread; in the original
+    /// algorithm, as it comes later.
     ///
     /// # Panics
     ///
     /// When there are rows already.
-    pub fn restore(&mut self, ts: [&[i64]; 2], left: P::Left, right: P::Right) -> Result<(), Stopped> {
+    pub fn restore(
+        &mut self,
+        ts: [&[i64]; 2],
+        left: P::Left,
+        right: P::Right,
+    ) -> Result<(), Stopped> {
         assert_eq!(self.chain.feed.rows(), 0, "rows are restored before any come");
         let of_side = |side: Side| ts[side as usize].iter().map(move |&ts| (ts, side));
         let mut rows: Vec<(i64, Side)> = of_side(Side::Left).chain(of_side(Side::Right)).collect();
@@ -163,13 +190,17 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.epoch.through = false;
     }
 
-    /// Finds the next results of the epoch: all that can be given so far, or so many that they should be taken, or those
-    /// before a pause. In the original algorithm results of an epoch may also come in later ones.
+    /// Finds the next results of the epoch: all that can be given so far, or so many that they
+    /// should be taken, or those before a pause. In the original algorithm results of an epoch may
+    /// also come in later ones.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;
-        let (left, right) =
-            self.take().iter().map(|found| ((found.left - left) as u32, (found.right - right) as u32)).unzip();
+        let (left, right) = self
+            .take()
+            .iter()
+            .map(|found| ((found.left - left) as u32, (found.right - right) as u32))
+            .unzip();
         Ok(Results { left, right })
     }
 
@@ -230,8 +261,8 @@ impl<P: Predicate> HandshakeJoin<P> {
         rows * if self.looks_up { 16 } else { kept[0] + kept[1] }
     }
 
-    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has; `None` stands for the
-    /// end of time. Places are counted anew from here on.
+    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
+    /// `None` stands for the end of time. Places are counted anew from here on.
     ///
     /// # Panics
     ///
@@ -326,7 +357,14 @@ impl<P: Predicate> Epoch<P> {
         let (left_rows, right_rows) = (left..left + lefts, right..right + sides.len() - lefts);
         self.fed = (rows.end, [left_rows.end, right_rows.end]);
         let ts = &self.ts[rows];
-        feed.feed(&Burst { ts, sides, left: &self.left, left_rows, right: &self.right, right_rows });
+        feed.feed(&Burst {
+            ts,
+            sides,
+            left: &self.left,
+            left_rows,
+            right: &self.right,
+            right_rows,
+        });
         true
     }
 }

@@ -9,8 +9,8 @@ use super::window::Place;
 /// Rows below which an ordered index is not worth its upkeep.
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
-/// New rows, and how many pairs with kept rows, on which it is tried whether an ordered index pays; and it does if values
-/// are within reach in fewer than one pair of so many.
+/// New rows, and how many pairs with kept rows, on which it is tried whether an ordered index pays;
+/// and it does if values are within reach in fewer than one pair of so many.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
@@ -45,10 +45,12 @@ pub(super) struct LocalWindow<C> {
     places: Vec<Place>,
     columns: C,
     start: usize,
-    /// What finds rows by a value, if anything does: a hash table at any time, an ordered index while it pays.
+    /// What finds rows by a value, if anything does: a hash table at any time, an ordered index
+    /// while it pays.
     kind: Option<Kind>,
     index: Option<Index>,
-    /// Rows that were ever added, and how many of them there have to be until it is tried again whether an index pays.
+    /// Rows that were ever added, and how many of them there have to be until it is tried again
+    /// whether an index pays.
     added: usize,
     next_try: usize,
 }
@@ -56,7 +58,15 @@ pub(super) struct LocalWindow<C> {
 impl<C: Columns> LocalWindow<C> {
     pub(super) fn new(kind: Option<Kind>) -> Self {
         let index = (kind == Some(Kind::Hash)).then(|| Index::new(Kind::Hash, 0));
-        LocalWindow { places: Vec::new(), columns: C::default(), start: 0, kind, index, added: 0, next_try: 0 }
+        LocalWindow {
+            places: Vec::new(),
+            columns: C::default(),
+            start: 0,
+            kind,
+            index,
+            added: 0,
+            next_try: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -83,7 +93,9 @@ impl<C: Columns> LocalWindow<C> {
 
     /// Adds the rows of a chunk.
     pub(super) fn insert(&mut self, chunk: &Chunk<C>, values: impl Fn(&C) -> &[i64]) {
-        debug_assert!(self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number));
+        debug_assert!(
+            self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number)
+        );
         let old = self.places.len();
         self.added += chunk.places.len();
         self.places.extend_from_slice(&chunk.places);
@@ -93,7 +105,8 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// Decides now and then whether rows are found by an ordered index, on a sample of what `rows` new rows reach.
+    /// Decides now and then whether rows are found by an ordered index, on a sample of what `rows`
+    /// new rows reach.
     pub(super) fn try_index(
         &mut self,
         rows: usize,
@@ -123,12 +136,13 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// The rows numbered below `limit` that new rows of the other side can meet, those in between included that some of
-    /// the new rows cannot.
+    /// The rows numbered below `limit` that new rows of the other side can meet, those in between
+    /// included that some of the new rows cannot.
     pub(super) fn in_reach(&self, first: &Place, last: &Place, limit: u64) -> Range<usize> {
         let live = &self.places[self.start..];
         let start = live.partition_point(|place| place.number < first.from);
-        // Rows that come after the last new one see it or do not, and what they see first only rises.
+        // Rows that come after the last new one see it or do not, and what they see first only
+        // rises.
         let end = live.partition_point(|place| place.number < limit && place.from <= last.number);
         self.start + start..self.start + end.max(start)
     }
@@ -158,7 +172,8 @@ impl<C: Columns> LocalWindow<C> {
     /// Takes the rows numbered below `number` out.
     pub(super) fn take(&mut self, number: u64) -> Option<Chunk<C>> {
         debug_assert!(self.index.is_none(), "rows that have an index stay");
-        let rows = self.start..self.start + self.places[self.start..].partition_point(|place| place.number < number);
+        let rows = self.start
+            ..self.start + self.places[self.start..].partition_point(|place| place.number < number);
         if rows.is_empty() {
             return None;
         }
@@ -183,15 +198,18 @@ mod tests {
     fn an_ordered_index_comes_and_goes_with_what_is_in_reach() {
         let mut window = LocalWindow::new(Some(Kind::Ordered));
         window.insert(&chunk(0..300), Vec::as_slice);
-        assert!(window.expire(150, Vec::as_slice).is_some(), "rows are gone when the index is made");
+        assert!(
+            window.expire(150, Vec::as_slice).is_some(),
+            "rows are gone when the index is made"
+        );
         window.insert(&chunk(300..400), Vec::as_slice);
         window.try_index(4, |row| Some((row as i64, row as i64)), Vec::as_slice);
         let found = |window: &LocalWindow<Vec<i64>>, reach: (i64, i64)| {
             let mut found = Vec::new();
             let places = window.start..window.places.len();
-            window
-                .index()?
-                .find([Some(reach)].into_iter(), places, |_, place| found.push(window.places[place as usize].number));
+            window.index()?.find([Some(reach)].into_iter(), places, |_, place| {
+                found.push(window.places[place as usize].number)
+            });
             found.sort_unstable();
             Some(found)
         };

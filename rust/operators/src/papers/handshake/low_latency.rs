@@ -16,8 +16,13 @@ pub(super) struct LowLatency {
 }
 
 impl LowLatency {
-    /// Figure 13: left rows, what the left neighbour says has arrived there, and which right rows have expired.
-    pub(super) fn handle_left<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Left>) {
+    /// Figure 13: left rows, what the left neighbour says has arrived there, and which right rows
+    /// have expired.
+    pub(super) fn handle_left<P: Predicate>(
+        &mut self,
+        core: &mut Core<P>,
+        message: Message<P::Left>,
+    ) {
         let Message { rows, seq, passed, opposite } = message;
         // Lines 13 and 14, before the rows that it rides on are compared.
         core.acknowledge(passed);
@@ -25,7 +30,12 @@ impl LowLatency {
         if core.is_last() {
             core.then.arrive[0] = Some(seq);
         } else {
-            core.send_right(Message { rows: rows.clone(), seq, passed: core.right_arrived, opposite });
+            core.send_right(Message {
+                rows: rows.clone(),
+                seq,
+                passed: core.right_arrived,
+                opposite,
+            });
         }
         if let Some(chunk) = rows {
             // Line 8.
@@ -47,7 +57,11 @@ impl LowLatency {
     }
 
     /// Figure 14: right rows, which left rows have ended their expedition, and which have expired.
-    pub(super) fn handle_right<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Right>) {
+    pub(super) fn handle_right<P: Predicate>(
+        &mut self,
+        core: &mut Core<P>,
+        message: Message<P::Right>,
+    ) {
         let Message { rows, seq, passed, opposite } = message;
         // Lines 15 to 20, before the rows that it rides on are compared.
         self.ended = self.ended.max(passed);

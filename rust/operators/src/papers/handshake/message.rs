@@ -7,11 +7,12 @@ use tidegate_sync::{HighWater, Receiver, Sender, ring};
 use super::local::Chunk;
 use super::window::Span;
 
-/// Messages that may be on their way through the chain in each direction. Every message begins at one end, is passed on
-/// by each node and ends at the other, so no queue holds more.
+/// Messages that may be on their way through the chain in each direction. Every message begins at
+/// one end, is passed on by each node and ends at the other, so no queue holds more.
 pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A message, and the numbers that ride on it: what the neighbour has to know before it sees the rows.
+/// A message, and the numbers that ride on it: what the neighbour has to know before it sees the
+/// rows.
 #[derive(Debug)]
 pub(super) struct Message<C> {
     /// Rows, if any come at this time.
@@ -31,8 +32,8 @@ pub(super) struct Message<C> {
 pub(super) struct Arrived {
     /// Messages that have arrived.
     pub(super) messages: HighWater,
-    /// The high-water mark: rows of the side before this place in merged order find no more pairs (in the low-latency
-    /// algorithm), or have left the chain (left rows in the original one).
+    /// The high-water mark: rows of the side before this place in merged order find no more pairs
+    /// (in the low-latency algorithm), or have left the chain (left rows in the original one).
     pub(super) seq: HighWater,
 }
 
@@ -44,7 +45,8 @@ pub(super) struct Station<C> {
     pub(super) to: Option<Sender<Message<C>>>,
 }
 
-/// Lays the queues of one direction: what the feed sends into, and the stations in the direction of travel.
+/// Lays the queues of one direction: what the feed sends into, and the stations in the direction of
+/// travel.
 pub(super) fn line<C>(nodes: usize) -> (Sender<Message<C>>, Vec<Station<C>>) {
     let (first, mut from) = ring(IN_FLIGHT);
     let mut stations = Vec::with_capacity(nodes);

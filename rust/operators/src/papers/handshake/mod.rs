@@ -1,7 +1,9 @@
-//! The handshake joins: windows of rows that flow past each other through a chain of nodes, under any predicate.
+//! The handshake joins: windows of rows that flow past each other through a chain of nodes, under
+//! any predicate.
 //!
-//! Left rows flow from left to right and right rows from right to left; wherever two rows meet, they are compared. A node
-//! talks to its neighbours alone, through FIFO queues, and compares with rows of its own.
+//! Left rows flow from left to right and right rows from right to left; wherever two rows meet,
+//! they are compared. A node talks to its neighbours alone, through FIFO queues, and compares with
+//! rows of its own.
 //!
 //! ```text
 //!              ┌────────┐ left rows ▶ ┌────────┐           ┌────────┐
@@ -11,25 +13,26 @@
 //!                  └─ pairs ──────────────┴────────────────────┴──▶ collector ─▶ in order
 //! ```
 //!
-//! - [`Algorithm::Original`]: rows rest on each node for their share of the window, as in Teubner and Mueller, "How Soccer
-//!   Players Would do Stream Joins" (SIGMOD 2011). A pair is found when the windows have flowed so far that its rows meet,
-//!   which takes up to half a window.
-//! - [`Algorithm::LowLatency`]: rows rush through the whole chain, and one node, their home, keeps a copy: Roy, Teubner and
-//!   Gemulla, "Low-Latency Handshake Join" (PVLDB 7.9, 2014), Figures 12 to 14. A pair is found within the time of a hop
-//!   and a scan.
+//! - [`Algorithm::Original`]: rows rest on each node for their share of the window, as in Teubner
+//!   and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is found when
+//!   the windows have flowed so far that its rows meet, which takes up to half a window.
+//! - [`Algorithm::LowLatency`]: rows rush through the whole chain, and one node, their home, keeps
+//!   a copy: Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB 7.9, 2014), Figures 12
+//!   to 14. A pair is found within the time of a hop and a scan.
 //!
-//! Both find each pair once, whatever the threads do: README.md has the argument. The order of results is that of the
-//! contract: by the later row in merged order, then the earlier.
+//! Both find each pair once, whatever the threads do: README.md has the argument. The order of
+//! results is that of the contract: by the later row in merged order, then the earlier.
 //!
 //! # Trade-offs
 //!
-//! A node holds 24 bytes a row beside its columns. A chunk of rows is copied once, into its home node's window, or once a
-//! node in the original algorithm. The work is that of comparing each new row with its whole window, divided evenly, unless
-//! the predicate [looks rows up](Lookup).
+//! A node holds 24 bytes a row beside its columns. A chunk of rows is copied once, into its home
+//! node's window, or once a node in the original algorithm. The work is that of comparing each new
+//! row with its whole window, divided evenly, unless the predicate [looks rows up](Lookup).
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys and close times are found by [`online_join`](crate::interval::online) without comparing others.
+//! Pairs with equal keys and close times are found by [`online_join`](crate::interval::online)
+//! without comparing others.
 #![doc = include_str!("README.md")]
 
 mod bands;
@@ -81,7 +84,8 @@ pub const MAX_NODES: usize = 256;
 /// Batches of results of a node that may wait for the collector.
 const RESULTS: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// A chain of nodes with both its ends. Each part belongs to one thread at a time; parts may share threads.
+/// A chain of nodes with both its ends. Each part belongs to one thread at a time; parts may share
+/// threads.
 #[derive(Debug)]
 pub struct Chain<P: Predicate> {
     /// Where rows go in.
@@ -93,8 +97,15 @@ pub struct Chain<P: Predicate> {
 }
 
 impl<P: Predicate> Chain<P> {
-    /// A chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless it is `ordered`, results come as they are found.
-    pub fn new(predicate: Arc<P>, window: Window, algorithm: Algorithm, nodes: usize, ordered: bool) -> Self {
+    /// A chain of `nodes` nodes, between 1 and [`MAX_NODES`]. Unless it is `ordered`, results come
+    /// as they are found.
+    pub fn new(
+        predicate: Arc<P>,
+        window: Window,
+        algorithm: Algorithm,
+        nodes: usize,
+        ordered: bool,
+    ) -> Self {
         let nodes = nodes.clamp(1, MAX_NODES);
         let (to_right, rightward) = line(nodes);
         let (to_left, mut leftward) = line(nodes);
@@ -108,7 +119,14 @@ impl<P: Predicate> Chain<P> {
             .zip(results)
             .enumerate()
             .map(|(number, (stations, results))| {
-                Node::new(algorithm, (number, nodes), predicate.clone(), stations, arrived.clone(), results)
+                Node::new(
+                    algorithm,
+                    (number, nodes),
+                    predicate.clone(),
+                    stations,
+                    arrived.clone(),
+                    results,
+                )
             })
             .collect();
         Chain { feed, nodes, collector: Collector::new(algorithm, queues, arrived, ordered) }

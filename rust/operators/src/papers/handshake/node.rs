@@ -54,7 +54,8 @@ pub(super) struct Core<P: Predicate> {
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For a message of each side that ends here: rows before this place of the merged order find no more pairs.
+    /// For a message of each side that ends here: rows before this place of the merged order find
+    /// no more pairs.
     pub(super) arrive: [Option<u64>; 2],
 }
 
@@ -140,7 +141,8 @@ impl<P: Predicate> Node<P> {
 
     /// Bytes that the node holds.
     pub fn memory(&self) -> usize {
-        let forwarded = |chunk: &Arc<Chunk<P::Right>>| chunk.places.len() * (24 + chunk.columns.row_bytes());
+        let forwarded =
+            |chunk: &Arc<Chunk<P::Right>>| chunk.places.len() * (24 + chunk.columns.row_bytes());
         self.core.left_window.memory()
             + self.core.right_window.memory()
             + self.core.forwarded.iter().map(forwarded).sum::<usize>()
@@ -157,8 +159,8 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results out, then does what is to follow them. False while nobody takes the results: no further message
-    /// is handled before somebody does.
+    /// Sends the results out, then does what is to follow them. False while nobody takes the
+    /// results: no further message is handled before somebody does.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()

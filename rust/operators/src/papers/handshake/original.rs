@@ -1,8 +1,9 @@
 //! What a node of the original handshake join does with a message.
 //!
-//! Rows rest on every node for their share of the window and move on when younger ones have come. The rows of a side that
-//! are in its window are at any time divided evenly over the nodes, oldest rows farthest on their way; what has expired
-//! leaves at the end, and by then it has passed all rows of the other side that it can match.
+//! Rows rest on every node for their share of the window and move on when younger ones have come.
+//! The rows of a side that are in its window are at any time divided evenly over the nodes, oldest
+//! rows farthest on their way; what has expired leaves at the end, and by then it has passed all
+//! rows of the other side that it can match.
 
 use std::sync::Arc;
 
@@ -22,7 +23,11 @@ pub(super) struct Original {
 
 impl Original {
     /// Left rows that move on to this node, and the right rows that are in their window.
-    pub(super) fn handle_left<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Left>) {
+    pub(super) fn handle_left<P: Predicate>(
+        &mut self,
+        core: &mut Core<P>,
+        message: Message<P::Left>,
+    ) {
         let Message { rows, seq, passed, opposite } = message;
         core.acknowledge(passed);
         self.spans[1] = opposite;
@@ -40,12 +45,17 @@ impl Original {
             core.then.arrive[0] = Some(self.gone);
         } else {
             let rows = core.left_window.take(moving).map(Arc::new);
-            core.then.send_right = Some(Message { rows, seq, passed: core.right_arrived, opposite });
+            core.then.send_right =
+                Some(Message { rows, seq, passed: core.right_arrived, opposite });
         }
     }
 
     /// Right rows that move on to this node, and the left rows that are in their window.
-    pub(super) fn handle_right<P: Predicate>(&mut self, core: &mut Core<P>, message: Message<P::Right>) {
+    pub(super) fn handle_right<P: Predicate>(
+        &mut self,
+        core: &mut Core<P>,
+        message: Message<P::Right>,
+    ) {
         let Message { rows, seq, passed, opposite } = message;
         self.spans[0] = opposite;
         if let Some(chunk) = rows {

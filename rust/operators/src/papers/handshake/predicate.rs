@@ -39,8 +39,8 @@ pub trait Predicate: Debug + Send + Sync {
     /// Rows of the right side.
     type Right: Columns;
 
-    /// Appends every matching pair of these rows, in any order. One of the ranges is short, that of the new rows; the
-    /// other is a piece of a window.
+    /// Appends every matching pair of these rows, in any order. One of the ranges is short, that of
+    /// the new rows; the other is a piece of a window.
     fn pairs(
         &self,
         left: &Self::Left,
@@ -56,7 +56,8 @@ pub trait Predicate: Debug + Send + Sync {
     }
 }
 
-/// How to look kept rows up by a value of theirs. Every matching pair is found so; others may be, too.
+/// How to look kept rows up by a value of theirs. Every matching pair is found so; others may be,
+/// too.
 pub trait Lookup<L, R>: Send + Sync {
     /// The structure that nodes keep.
     fn kind(&self) -> Kind;
@@ -67,10 +68,12 @@ pub trait Lookup<L, R>: Send + Sync {
     /// The values of right rows.
     fn right_values<'a>(&self, right: &'a R) -> &'a [i64];
 
-    /// The least and the greatest value of left rows that a right row may match; `None` if it matches nothing.
+    /// The least and the greatest value of left rows that a right row may match; `None` if it
+    /// matches nothing.
     fn left_reach(&self, right: &R, row: usize) -> Option<(i64, i64)>;
 
-    /// The least and the greatest value of right rows that a left row may match; `None` if it matches nothing.
+    /// The least and the greatest value of right rows that a left row may match; `None` if it
+    /// matches nothing.
     fn right_reach(&self, left: &L, row: usize) -> Option<(i64, i64)>;
 
     /// Keeps the pairs that match.
@@ -82,6 +85,7 @@ pub trait Lookup<L, R>: Send + Sync {
 pub enum Kind {
     /// A hash table, for predicates with an equality: both ends of a reach are the one value.
     Hash,
-    /// An ordered index, for predicates with a band, which a node makes while few of its rows are in reach.
+    /// An ordered index, for predicates with a band, which a node makes while few of its rows are
+    /// in reach.
     Ordered,
 }

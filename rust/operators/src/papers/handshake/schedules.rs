@@ -1,9 +1,9 @@
 //! Every order in which the nodes of small chains can handle their messages.
 //!
-//! A node's step takes one message, changes what the node alone has, and sends; other nodes see it by their queues only.
-//! So orders of whole steps are all there is to see, given that a queue is one: `loom_sync.rs` shows that, and
-//! `loom_handshake.rs` the chain on threads. Rows are fed before the first step: when they come shows in nothing but how
-//! early a step is possible.
+//! A node's step takes one message, changes what the node alone has, and sends; other nodes see it
+//! by their queues only. So orders of whole steps are all there is to see, given that a queue is
+//! one: `loom_sync.rs` shows that, and `loom_handshake.rs` the chain on threads. Rows are fed
+//! before the first step: when they come shows in nothing but how early a step is possible.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::rows::{Side, Window};
 /// A node takes the next message of left rows, or of right rows.
 type Step = (usize, Side);
 
-/// Calls `each` with every order of the steps, for this many messages from the left and from the right.
+/// Calls `each` with every order of the steps, for this many messages from the left and from the
+/// right.
 fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&[Step])) {
     struct Search<'a, F> {
         nodes: usize,
@@ -40,13 +41,17 @@ fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&
             }
         }
     }
-    Search { nodes, messages, done: [vec![0; nodes], vec![0; nodes]], steps: Vec::new(), each }.go();
+    Search { nodes, messages, done: [vec![0; nodes], vec![0; nodes]], steps: Vec::new(), each }
+        .go();
 }
 
 /// The steps that are possible once each node has handled `done` messages of each side.
 fn enabled(nodes: usize, messages: [usize; 2], done: &[Vec<usize>; 2]) -> Vec<Step> {
-    let left = |node: usize| done[0][node] < if node == 0 { messages[0] } else { done[0][node - 1] };
-    let right = |node: usize| done[1][node] < if node + 1 == nodes { messages[1] } else { done[1][node + 1] };
+    let left =
+        |node: usize| done[0][node] < if node == 0 { messages[0] } else { done[0][node - 1] };
+    let right = |node: usize| {
+        done[1][node] < if node + 1 == nodes { messages[1] } else { done[1][node + 1] }
+    };
     let lefts = (0..nodes).filter(|&node| left(node)).map(|node| (node, Side::Left));
     let rights = (0..nodes).filter(|&node| right(node)).map(|node| (node, Side::Right));
     lefts.chain(rights).collect()
@@ -70,7 +75,8 @@ fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<St
 
 const ANY: Near = Near { within: 100, kind: None };
 
-/// Feeds a chain with rows, one a message, each with its home, and then with messages that tell that all rows expired.
+/// Feeds a chain with rows, one a message, each with its home, and then with messages that tell
+/// that all rows expired.
 fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) -> Chain<Near> {
     for (row, &home) in rows.iter().zip(homes) {
         let feed = &mut chain.feed;
@@ -89,7 +95,8 @@ fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) 
     chain
 }
 
-/// Takes steps in this order. Marks are read after every step, which fails if a pair comes too late for one.
+/// Takes steps in this order. Marks are read after every step, which fails if a pair comes too late
+/// for one.
 fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<Found>) {
     for &(node, side) in steps {
         let node = &mut chain.nodes[node];
@@ -119,7 +126,8 @@ fn results(
     (window, algorithm, nodes): (Window, Algorithm, usize),
     steps: &[Step],
 ) -> Vec<(u64, u64)> {
-    let mut chain = feed(rows, homes, expiries, Chain::new(Arc::new(ANY), window, algorithm, nodes, true));
+    let mut chain =
+        feed(rows, homes, expiries, Chain::new(Arc::new(ANY), window, algorithm, nodes, true));
     let mut results = Vec::new();
     take(&mut chain, steps, &mut results);
     drain(&mut chain, &mut results);
@@ -134,7 +142,8 @@ fn results(
 
 /// Every way to give each of `rows` rows one of `of`.
 fn every(rows: usize, of: usize) -> impl Iterator<Item = Vec<usize>> {
-    (0..of.pow(rows as u32)).map(move |nth| (0..rows).map(|row| nth / of.pow(row as u32) % of).collect())
+    (0..of.pow(rows as u32))
+        .map(move |nth| (0..rows).map(|row| nth / of.pow(row as u32) % of).collect())
 }
 
 /// Rows of these sides, one a time step.
@@ -144,7 +153,8 @@ fn rows_of(sides: &[usize]) -> Vec<Row> {
 }
 
 fn messages(rows: &[Row], expiries: usize) -> [usize; 2] {
-    [Side::Left, Side::Right].map(|side| rows.iter().filter(|row| row.side == side).count() + expiries)
+    [Side::Left, Side::Right]
+        .map(|side| rows.iter().filter(|row| row.side == side).count() + expiries)
 }
 
 const WINDOWS: [Window; 5] = [
@@ -172,8 +182,12 @@ fn try_all(algorithm: Algorithm, nodes: usize, rows: usize, expiries: usize) -> 
             for homes in every(rows.len(), homes) {
                 for_each_schedule(nodes, messages(&rows, expiries), &mut |steps| {
                     schedules += 1;
-                    let found = results((&rows, &homes, expiries), (window, algorithm, nodes), steps);
-                    assert_eq!(found, expected, "{algorithm:?} {sides:?} {window:?} {homes:?} {steps:?}");
+                    let found =
+                        results((&rows, &homes, expiries), (window, algorithm, nodes), steps);
+                    assert_eq!(
+                        found, expected,
+                        "{algorithm:?} {sides:?} {window:?} {homes:?} {steps:?}"
+                    );
                 });
             }
         }
@@ -184,8 +198,10 @@ fn try_all(algorithm: Algorithm, nodes: usize, rows: usize, expiries: usize) -> 
 #[test]
 fn every_low_latency_schedule_finds_each_pair_once() {
     let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (4, 2, 0), (2, 2, 1)];
-    let schedules: usize =
-        cases.iter().map(|&(nodes, rows, ends)| try_all(Algorithm::LowLatency, nodes, rows, ends)).sum();
+    let schedules: usize = cases
+        .iter()
+        .map(|&(nodes, rows, ends)| try_all(Algorithm::LowLatency, nodes, rows, ends))
+        .sum();
     assert!(schedules > 100_000, "{schedules} schedules");
 }
 
@@ -193,8 +209,10 @@ fn every_low_latency_schedule_finds_each_pair_once() {
 fn every_original_schedule_finds_each_pair_once() {
     // Rows move on only when others come, or when all have expired.
     let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (3, 2, 1), (2, 2, 2)];
-    let schedules: usize =
-        cases.iter().map(|&(nodes, rows, ends)| try_all(Algorithm::Original, nodes, rows, ends)).sum();
+    let schedules: usize = cases
+        .iter()
+        .map(|&(nodes, rows, ends)| try_all(Algorithm::Original, nodes, rows, ends))
+        .sum();
     assert!(schedules > 100_000, "{schedules} schedules");
 }
 
@@ -219,7 +237,8 @@ proptest! {
     }
 }
 
-/// The rows of Table 1: how a left row and a right row meet, each before (fresh) or after (stored) its home.
+/// The rows of Table 1: how a left row and a right row meet, each before (fresh) or after (stored)
+/// its home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Met {
@@ -233,7 +252,8 @@ enum Case {
 
 /// The case that a schedule of one row a side is, and the step that Table 1 has the pair found in.
 fn table_1(nodes: usize, homes: &[usize], steps: &[Step]) -> (Case, Step) {
-    let at = |step: Step| steps.iter().position(|&taken| taken == step).expect("every step is taken");
+    let at =
+        |step: Step| steps.iter().position(|&taken| taken == step).expect("every step is taken");
     // The left row comes first to the nodes before `met`, the right row to the others.
     let met = (0..nodes).filter(|&node| at((node, Side::Left)) < at((node, Side::Right))).count();
     match met {
@@ -241,7 +261,8 @@ fn table_1(nodes: usize, homes: &[usize], steps: &[Step]) -> (Case, Step) {
         _ if met == nodes => (Case::LeftThrough, (homes[0], Side::Right)),
         _ => {
             let (left_stored, right_stored) = (homes[0] < met, homes[1] >= met);
-            // A right row that is stored waits at its home; a fresh one is met where it was sent from last.
+            // A right row that is stored waits at its home; a fresh one is met where it was sent
+            // from last.
             let finder = if right_stored { homes[1] } else { met };
             (Case::Met { left_stored, right_stored }, (finder, Side::Left))
         }
@@ -257,10 +278,12 @@ fn a_pair_is_found_where_table_1_says() {
             let rows = rows_of(&sides);
             for homes in every(2, nodes) {
                 for_each_schedule(nodes, [1, 1], &mut |steps| {
-                    let fed = if sides == [0, 1] { homes.clone() } else { vec![homes[1], homes[0]] };
+                    let fed =
+                        if sides == [0, 1] { homes.clone() } else { vec![homes[1], homes[0]] };
                     let (case, expected) = table_1(nodes, &homes, steps);
                     cases.insert(case);
-                    let chain = Chain::new(Arc::new(ANY), window, Algorithm::LowLatency, nodes, false);
+                    let chain =
+                        Chain::new(Arc::new(ANY), window, Algorithm::LowLatency, nodes, false);
                     let mut chain = feed(&rows, &fed, 0, chain);
                     let mut found = Vec::new();
                     let mut finds = |step: &Step| {
@@ -268,7 +291,8 @@ fn a_pair_is_found_where_table_1_says() {
                         take(&mut chain, &[*step], &mut found);
                         found.len() > before
                     };
-                    let found_in: Vec<Step> = steps.iter().copied().filter(|step| finds(step)).collect();
+                    let found_in: Vec<Step> =
+                        steps.iter().copied().filter(|step| finds(step)).collect();
                     assert_eq!(found_in, [expected], "{case:?} {homes:?} {steps:?}");
                 });
             }

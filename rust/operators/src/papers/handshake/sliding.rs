@@ -1,7 +1,9 @@
-//! A handshake join of rows with numbers that are compared: from the pairs that the chain finds to results of any kind.
+//! A handshake join of rows with numbers that are compared: from the pairs that the chain finds to
+//! results of any kind.
 //!
-//! Pairs come in merged order of their later rows. So rows are marked, and leave without a match, exactly as if each row had
-//! been joined when it came; in the original algorithm that is about half a window later.
+//! Pairs come in merged order of their later rows. So rows are marked, and leave without a match,
+//! exactly as if each row had been joined when it came; in the original algorithm that is about
+//! half a window later.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -38,12 +40,14 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [Log; 2],
-    /// What is compared, without rows. Rows may be looked up by the first: an equality if there is one, or else a band.
+    /// What is compared, without rows. Rows may be looked up by the first: an equality if there is
+    /// one, or else a band.
     terms: Vec<Term>,
     /// Which of the terms that were given each of them is.
     order: Vec<usize>,
     join: HandshakeJoin<Bands<T>>,
-    /// What the chain's numbers count from: the first row of each side, and the place in merged order.
+    /// What the chain's numbers count from: the first row of each side, and the place in merged
+    /// order.
     origin: ([u64; 2], u64),
     /// Pairs that a former chain has found, and that were not given.
     found: Vec<Found>,
@@ -60,10 +64,19 @@ pub struct SlidingHandshake<T: Rank> {
 }
 
 impl<T: Rank> SlidingHandshake<T> {
-    /// A join without rows on a chain of `nodes` nodes, which compares by `terms`; those have no rows either.
-    pub fn new(windows: Windows, how: How, algorithm: Algorithm, nodes: usize, terms: Vec<Term>) -> Self {
+    /// A join without rows on a chain of `nodes` nodes, which compares by `terms`; those have no
+    /// rows either.
+    pub fn new(
+        windows: Windows,
+        how: How,
+        algorithm: Algorithm,
+        nodes: usize,
+        terms: Vec<Term>,
+    ) -> Self {
         let window = match windows {
-            Windows::Time(left, right) => Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() },
+            Windows::Time(left, right) => {
+                Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() }
+            }
             Windows::Rows(left, right) => Window::Rows { left: left as u64, right: right as u64 },
         };
         let mut terms: Vec<(usize, Term)> = terms.into_iter().enumerate().collect();
@@ -93,7 +106,12 @@ impl<T: Rank> SlidingHandshake<T> {
 }
 
 /// A chain without rows.
-fn chain<T: Rank>(window: Window, algorithm: Algorithm, nodes: usize, terms: &[Term]) -> HandshakeJoin<Bands<T>> {
+fn chain<T: Rank>(
+    window: Window,
+    algorithm: Algorithm,
+    nodes: usize,
+    terms: &[Term],
+) -> HandshakeJoin<Bands<T>> {
     let lookup = match terms {
         [] => None,
         [first, ..] if first.is_equality() => Some(Kind::Hash),
@@ -102,12 +120,15 @@ fn chain<T: Rank>(window: Window, algorithm: Algorithm, nodes: usize, terms: &[T
     HandshakeJoin::new(Arc::new(Bands::new(lookup)), window, algorithm, nodes, true)
 }
 
-/// Rows of a side, and which of them compare with nothing: the terms say what they take, and have their numbers.
+/// Rows of a side, and which of them compare with nothing: the terms say what they take, and have
+/// their numbers.
 fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (Numbers<T>, Vec<bool>) {
     let mut void = vec![false; rows];
     let narrow = |rank: u64| T::try_from(rank).unwrap_or(!T::default());
-    let spans: Vec<Vec<RankAndTakes>> =
-        terms.iter().map(|term| (0..rows).map(|row| term.rank_and_takes(side, row)).collect()).collect();
+    let spans: Vec<Vec<RankAndTakes>> = terms
+        .iter()
+        .map(|term| (0..rows).map(|row| term.rank_and_takes(side, row)).collect())
+        .collect();
     for of_term in &spans {
         void.iter_mut().zip(of_term).for_each(|(void, of_row)| *void |= of_row.is_none());
     }
@@ -173,7 +194,8 @@ impl<T: Rank> SlidingHandshake<T> {
         let made = chain(self.window, self.algorithm, self.nodes, &self.terms);
         let former = std::mem::replace(&mut self.join, made);
         self.compared.iter_mut().zip(former.comparisons()).for_each(|(all, more)| *all += more);
-        self.origin = (self.logs.each_ref().map(Log::first), self.given + self.waiting.len() as u64);
+        self.origin =
+            (self.logs.each_ref().map(Log::first), self.given + self.waiting.len() as u64);
         self.join.restore(self.logs.each_ref().map(Log::ts), left, right).expect("nobody stops it");
         self.flushed = false;
     }
@@ -199,18 +221,22 @@ impl<T: Rank> SlidingHandshake<T> {
         if !self.terms.is_empty() {
             let [left, right] = self.logs.each_ref().map(Log::first);
             let is_void = |side: usize, place: u64| self.void[side][place as usize];
-            found.retain(|found| !is_void(0, found.left - left) && !is_void(1, found.right - right));
+            found
+                .retain(|found| !is_void(0, found.left - left) && !is_void(1, found.right - right));
         }
         let Some(filter) = filter else { return Ok(found) };
-        let blocks: Vec<Range<usize>> =
-            (0..found.len()).step_by(FILTER_PAIRS).map(|at| at..found.len().min(at + FILTER_PAIRS)).collect();
+        let blocks: Vec<Range<usize>> = (0..found.len())
+            .step_by(FILTER_PAIRS)
+            .map(|at| at..found.len().min(at + FILTER_PAIRS))
+            .collect();
         let keep = |block: Range<usize>| {
             let (left, right): (Vec<u32>, Vec<u32>) =
                 found[block].iter().map(|found| (found.left as u32, found.right as u32)).unzip();
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept = kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
+        let kept =
+            kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
         let mut kept = kept.into_iter();
         found.retain(|_| kept.next().expect("a verdict a pair"));
         Ok(found)
@@ -224,10 +250,12 @@ impl<T: Rank> SlidingHandshake<T> {
         while self.given < upto
             && let Some((ts, side)) = self.waiting.pop_front()
         {
-            let (of_row, others) = rest.split_at(rest.partition_point(|found| found.seq <= self.given));
+            let (of_row, others) =
+                rest.split_at(rest.partition_point(|found| found.seq <= self.given));
             rest = others;
             let [left, right] = self.logs.each_ref().map(Log::first);
-            let place = (self.next[side as usize] - if side == Side::Left { left } else { right }) as u32;
+            let place =
+                (self.next[side as usize] - if side == Side::Left { left } else { right }) as u32;
             let other = |found: &Found| if side == Side::Left { found.right - right } else { found.left - left } as u32;
             matches.clear();
             matches.extend(of_row.iter().map(other));
@@ -243,7 +271,12 @@ impl<T: Rank> SlidingHandshake<T> {
 }
 
 impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
-    fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {
+    fn begin(
+        &mut self,
+        ts: Vec<i64>,
+        sides: Vec<Side>,
+        numbers: Option<&[(Operand, Operand)]>,
+    ) -> bool {
         assert!(!self.flushed, "no rows follow a flush");
         let compares = self.compares(numbers);
         if !compares {
@@ -265,7 +298,11 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
         self.join.is_done() && self.found.is_empty()
     }
 
-    fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
+    fn advance<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Results, Failed<E>> {
         self.join.find(driver).map_err(Failed::Stopped)?;
         self.take_found();
         let found = std::mem::take(&mut self.found);
@@ -294,7 +331,8 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
 
     fn unmatched(&mut self, now: Option<i64>) -> Results {
         // Rows whose pairs have not been given may still match.
-        let now = self.waiting.front().map_or(now, |&(ts, _)| Some(now.map_or(ts, |now| now.min(ts))));
+        let now =
+            self.waiting.front().map_or(now, |&(ts, _)| Some(now.map_or(ts, |now| now.min(ts))));
         let mut results = Results::default();
         results.add_unmatched(&mut self.logs, &self.extent, self.how, now);
         results
@@ -330,7 +368,12 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
     }
 
     fn comparisons(&self) -> Vec<u64> {
-        self.join.comparisons().iter().zip(&self.compared).map(|(own, former)| own + former).collect()
+        self.join
+            .comparisons()
+            .iter()
+            .zip(&self.compared)
+            .map(|(own, former)| own + former)
+            .collect()
     }
 
     fn memory(&self) -> usize {

@@ -1,8 +1,9 @@
-//! Both algorithms against Kang's three-step procedure: equal rows in equal order, over random predicates, windows, rates,
-//! cuts and chains.
+//! Both algorithms against Kang's three-step procedure: equal rows in equal order, over random
+//! predicates, windows, rates, cuts and chains.
 //!
-//! Under test a burst has three rows and few results are given at once, so that every border is met often. What these
-//! tests do not show is every order of the nodes' steps: `schedules.rs` does, for small cases.
+//! Under test a burst has three rows and few results are given at once, so that every border is met
+//! often. What these tests do not show is every order of the nodes' steps: `schedules.rs` does, for
+//! small cases.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -107,9 +108,13 @@ pub(super) struct Row {
     pub(super) value: i64,
 }
 
-/// Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams" (ICDE 2003): each row scans the other
-/// window, old rows leave, the row is inserted. Rows are numbered by side.
-pub(super) fn three_steps(rows: &[Row], window: Window, matches: impl Fn(i64, i64) -> bool) -> Vec<(u64, u64)> {
+/// Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams" (ICDE 2003): each
+/// row scans the other window, old rows leave, the row is inserted. Rows are numbered by side.
+pub(super) fn three_steps(
+    rows: &[Row],
+    window: Window,
+    matches: impl Fn(i64, i64) -> bool,
+) -> Vec<(u64, u64)> {
     let mut windows: [Vec<(u64, Row)>; 2] = Default::default();
     let mut numbers = [0; 2];
     let mut pairs = Vec::new();
@@ -119,7 +124,9 @@ pub(super) fn three_steps(rows: &[Row], window: Window, matches: impl Fn(i64, i6
         match window {
             Window::Time { left, right } => {
                 for (kept, length) in windows.iter_mut().zip([left, right]) {
-                    kept.retain(|(_, old)| i128::from(row.ts) - i128::from(old.ts) <= i128::from(length));
+                    kept.retain(|(_, old)| {
+                        i128::from(row.ts) - i128::from(old.ts) <= i128::from(length)
+                    });
                 }
             }
             Window::Rows { left, right } => {
@@ -141,13 +148,19 @@ pub(super) fn three_steps(rows: &[Row], window: Window, matches: impl Fn(i64, i6
 }
 
 /// Feeds a join in epochs of these lengths, in turn, and gives the numbers of all pairs' rows.
-fn join_epochs(rows: &[Row], cuts: &[usize], driver: &Driver, join: &mut HandshakeJoin<Near>) -> Vec<(u64, u64)> {
+fn join_epochs(
+    rows: &[Row],
+    cuts: &[usize],
+    driver: &Driver,
+    join: &mut HandshakeJoin<Near>,
+) -> Vec<(u64, u64)> {
     let mut pairs = Vec::new();
     let mut rest = rows;
     for cut in cuts.iter().cycle() {
         let (epoch, after) = rest.split_at(rest.len().min(*cut));
         rest = after;
-        let values = |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+        let values =
+            |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
         let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
         join.begin(ts, sides, values(Side::Left), values(Side::Right));
         drain(driver, join, &mut pairs);
@@ -167,12 +180,21 @@ fn drain(driver: &Driver, join: &mut HandshakeJoin<Near>, pairs: &mut Vec<(u64, 
         let firsts = [join.first(Side::Left), join.first(Side::Right)];
         let results = join.advance(driver).unwrap();
         let numbers = results.left.iter().zip(&results.right);
-        pairs.extend(numbers.map(|(&left, &right)| (firsts[0] + u64::from(left), firsts[1] + u64::from(right))));
+        pairs
+            .extend(numbers.map(|(&left, &right)| {
+                (firsts[0] + u64::from(left), firsts[1] + u64::from(right))
+            }));
     }
 }
 
 /// The same, and unless results are all there, the rest once no more rows come.
-fn join(rows: &[Row], cuts: &[usize], end: bool, driver: &Driver, mut join: HandshakeJoin<Near>) -> Vec<(u64, u64)> {
+fn join(
+    rows: &[Row],
+    cuts: &[usize],
+    end: bool,
+    driver: &Driver,
+    mut join: HandshakeJoin<Near>,
+) -> Vec<(u64, u64)> {
     let mut pairs = join_epochs(rows, cuts, driver, &mut join);
     if end {
         join.end();
@@ -286,7 +308,8 @@ fn nodes_share_the_work_evenly() {
         let near = Near { within: 0, kind: None };
         let window = Window::Time { left: 1000, right: 1000 };
         let mut made = HandshakeJoin::new(Arc::new(near), window, algorithm, 4, true);
-        let values = |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+        let values =
+            |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
         let (ts, sides) = rows.iter().map(|row| (row.ts, row.side)).unzip();
         made.begin(ts, sides, values(Side::Left), values(Side::Right));
         while !made.is_done() {
@@ -294,7 +317,10 @@ fn nodes_share_the_work_evenly() {
         }
         let comparisons = made.comparisons();
         let mean = comparisons.iter().sum::<u64>() / 4;
-        assert!(comparisons.iter().all(|&of| of.abs_diff(mean) < mean / 10), "{algorithm:?}: {comparisons:?}");
+        assert!(
+            comparisons.iter().all(|&of| of.abs_diff(mean) < mean / 10),
+            "{algorithm:?}: {comparisons:?}"
+        );
     }
 }
 
@@ -308,7 +334,8 @@ fn a_join_that_was_stopped_goes_on() {
         let mut made = HandshakeJoin::new(Arc::new(near), window, algorithm, 3, true);
         let stop = Stop::default();
         stop.request();
-        let values = |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+        let values =
+            |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
         let (ts, sides) = rows.iter().map(|row| (row.ts, row.side)).unzip();
         made.begin(ts, sides, values(Side::Left), values(Side::Right));
         assert!(made.advance(&Driver::new(2, stop)).is_err());
@@ -331,10 +358,12 @@ fn memory_is_that_of_the_windows() {
         (None, Algorithm::Original),
     ] {
         let driver = Driver::new(2, Stop::default());
-        let mut made = HandshakeJoin::new(Arc::new(Near { within: 0, kind }), window, algorithm, 3, true);
+        let mut made =
+            HandshakeJoin::new(Arc::new(Near { within: 0, kind }), window, algorithm, 3, true);
         let mut most = [0; 2];
         for (nth, epoch) in in_turn(40_000).chunks(400).enumerate() {
-            let values = |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
+            let values =
+                |side| epoch.iter().filter(|row| row.side == side).map(|row| row.value).collect();
             let (ts, sides) = epoch.iter().map(|row| (row.ts, row.side)).unzip();
             made.begin(ts, sides, values(Side::Left), values(Side::Right));
             while !made.is_done() {
@@ -343,6 +372,9 @@ fn memory_is_that_of_the_windows() {
             made.purge(epoch.last().map(|row| row.ts));
             most[usize::from(nth >= 50)] = most[usize::from(nth >= 50)].max(made.memory());
         }
-        assert!(most[1] <= most[0] * 3 / 2, "{algorithm:?} {kind:?}: {most:?} bytes in both halves");
+        assert!(
+            most[1] <= most[0] * 3 / 2,
+            "{algorithm:?} {kind:?}: {most:?} bytes in both halves"
+        );
     }
 }

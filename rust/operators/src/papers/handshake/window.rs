@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use crate::rows::{Side, Window};
 
-/// A row's number within its side, and the numbers of the earlier rows of the other side that it may match.
+/// A row's number within its side, and the numbers of the earlier rows of the other side that it
+/// may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) number: u64,
@@ -22,7 +23,8 @@ impl Place {
 
     /// Whether the windows let two rows of different sides match.
     pub(super) fn meets(&self, other: &Place) -> bool {
-        let reaches = |later: &Place, earlier: &Place| (later.from..later.upto).contains(&earlier.number);
+        let reaches =
+            |later: &Place, earlier: &Place| (later.from..later.upto).contains(&earlier.number);
         reaches(self, other) || reaches(other, self)
     }
 }
@@ -53,7 +55,8 @@ impl Tracker {
     pub(super) fn place(&mut self, side: Side, ts: i64) -> Place {
         self.expire(ts);
         let (own, other) = (side as usize, side.other() as usize);
-        let place = Place { number: self.next[own], from: self.first[other], upto: self.next[other] };
+        let place =
+            Place { number: self.next[own], from: self.first[other], upto: self.next[other] };
         self.next[own] += 1;
         match &mut self.times {
             Some(times) => times[own].push_back(ts),
@@ -66,7 +69,8 @@ impl Tracker {
     pub(super) fn expire(&mut self, now: i64) {
         let Some(times) = &mut self.times else { return };
         for (side, times) in times.iter_mut().enumerate() {
-            while times.front().is_some_and(|&ts| ts < now && now.abs_diff(ts) > self.lengths[side]) {
+            while times.front().is_some_and(|&ts| ts < now && now.abs_diff(ts) > self.lengths[side])
+            {
                 times.pop_front();
                 self.first[side] += 1;
             }
@@ -131,11 +135,12 @@ mod tests {
     #[test]
     fn a_count_window_counts_the_rows_of_its_side() {
         let mut tracker = Tracker::new(Window::Rows { left: 2, right: 1 });
-        let places: Vec<_> = [Side::Left, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left]
-            .map(|side| tracker.place(side, 0))
-            .into_iter()
-            .map(|place| (place.from, place.upto, place.seq()))
-            .collect();
+        let places: Vec<_> =
+            [Side::Left, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left]
+                .map(|side| tracker.place(side, 0))
+                .into_iter()
+                .map(|place| (place.from, place.upto, place.seq()))
+                .collect();
         assert_eq!(places, [(0, 0, 0), (0, 0, 1), (0, 0, 2), (1, 3, 3), (1, 3, 4), (1, 2, 5)]);
     }
 }

@@ -1,4 +1,5 @@
-//! The window join of rows in merged order: every pair within the windows is compared, by all threads.
+//! The window join of rows in merged order: every pair within the windows is compared, by all
+//! threads.
 //!
 //! ```text
 //!              ┌─ share 0: windows of rows 0, 2, 4 .. ─▶ pairs ─┐
@@ -6,26 +7,28 @@
 //!              └─ share 1: windows of rows 1, 3, 5 .. ─▶ pairs ─┘
 //! ```
 //!
-//! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic, Disjoint-Parallel and Skew-Resilient
-//! Stream Join", Algorithm 1. A row is stored in one share, round robin (L19-20), and compared with what every share has of
-//! the other side's window (L16-18). So each pair is compared once, and the work is equal whatever the values, the rates
+//! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
+//! Disjoint-Parallel and Skew-Resilient Stream Join", Algorithm 1. A row is stored in one share,
+//! round robin (L19-20), and compared with what every share has of the other side's window
+//! (L16-18). So each pair is compared once, and the work is equal whatever the values, the rates
 //! and the sources.
 //!
 //! # Departures
 //!
-//! 1. Rows are taken in epochs, which a gate has made ready, and not one by one. All rows of an epoch are stored first; a
-//!    row's window then ends before the row itself.
-//! 2. A pair is compared if its rows are within the window. In the paper's order of steps a row may also meet some that
-//!    are just out of it (section III).
-//! 3. Each side is counted by itself. Were rows of five left sources and one right source counted together, every row of
-//!    the right side would go to the same two of four shares.
-//! 4. What the threads found is put together by the caller instead of a second gate: it is in order, epoch by epoch.
+//! 1. Rows are taken in epochs, which a gate has made ready, and not one by one. All rows of an
+//!    epoch are stored first; a row's window then ends before the row itself.
+//! 2. A pair is compared if its rows are within the window. In the paper's order of steps a row may
+//!    also meet some that are just out of it (section III).
+//! 3. Each side is counted by itself. Were rows of five left sources and one right source counted
+//!    together, every row of the right side would go to the same two of four shares.
+//! 4. What the threads found is put together by the caller instead of a second gate: it is in
+//!    order, epoch by epoch.
 //!
 //! # Baselines
 //!
-//! The other [`Algorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and Viglas is one share on one
-//! thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and each row's window is cut anew into a piece for
-//! every thread.
+//! The other [`Algorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and
+//! Viglas is one share on one thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and
+//! each row's window is cut anew into a piece for every thread.
 //!
 //! # Beyond the paper
 //!
@@ -54,18 +57,21 @@ pub enum Algorithm {
     Cell,
     /// Each thread has a share of the rows in its windows.
     ScaleJoin,
-    /// The same, and rows are looked up in a share by value where that takes less time, by a sample.
+    /// The same, and rows are looked up in a share by value where that takes less time, by a
+    /// sample.
     Indexed,
 }
 
 /// Pairs that are found before they are taken, about.
 const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Pairs that the first rows compared may leave at most, and how many times as many those after them.
+/// Pairs that the first rows compared may leave at most, and how many times as many those after
+/// them.
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
 const GROWTH: u64 = 16;
 
-/// Pairs that are compared in one step, at most: a fraction of a second, after which a call may be ended.
+/// Pairs that are compared in one step, at most: a fraction of a second, after which a call may be
+/// ended.
 const STEP_PAIRS: u64 = if cfg!(test) { 500 } else { 1 << 28 };
 
 /// Rows compared in one step, at most: there is memory for each.
@@ -87,7 +93,8 @@ pub struct ScaleJoin {
     algorithm: Algorithm,
     ordered: bool,
     logs: [Log; 2],
-    /// What is scanned for. The numbers are those of the rows in the logs, behind those of some rows that are gone.
+    /// What is scanned for. The numbers are those of the rows in the logs, behind those of some
+    /// rows that are gone.
     terms: Vec<Term>,
     gone: [usize; 2],
     shares: Vec<Share>,
@@ -114,7 +121,10 @@ struct Epoch {
 
 impl fmt::Debug for ScaleJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScaleJoin").field("how", &self.how).field("epoch", &self.epoch.ts.len()).finish_non_exhaustive()
+        f.debug_struct("ScaleJoin")
+            .field("how", &self.how)
+            .field("epoch", &self.epoch.ts.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +150,9 @@ impl ScaleJoin {
             algorithm,
             ordered,
             logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
-            shares: (0..shares).map(|_| Share::new(&terms, algorithm == Algorithm::Indexed)).collect(),
+            shares: (0..shares)
+                .map(|_| Share::new(&terms, algorithm == Algorithm::Indexed))
+                .collect(),
             terms,
             gone: [0; 2],
             counters: [0; 2],
@@ -191,19 +203,23 @@ impl ScaleJoin {
             later.resize(later.len() + count, self.epoch.places[row]);
             sides.resize(sides.len() + count, self.epoch.sides[row]);
         }
-        let blocks: Vec<Range<usize>> =
-            (0..later.len()).step_by(FILTER_PAIRS).map(|start| start..later.len().min(start + FILTER_PAIRS)).collect();
+        let blocks: Vec<Range<usize>> = (0..later.len())
+            .step_by(FILTER_PAIRS)
+            .map(|start| start..later.len().min(start + FILTER_PAIRS))
+            .collect();
         let keep = |block: Range<usize>| {
             let pair = |at: usize| {
                 let (own, other) = (later[at], found.places()[at]);
-                let (left, right) = if sides[at] == Side::Left { (own, other) } else { (other, own) };
+                let (left, right) =
+                    if sides[at] == Side::Left { (own, other) } else { (other, own) };
                 (firsts[0].wrapping_add(left), firsts[1].wrapping_add(right))
             };
             let (left, right): (Vec<u32>, Vec<u32>) = block.map(pair).unzip();
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept: Vec<bool> = kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
+        let kept: Vec<bool> =
+            kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
         Ok(found.retain(&kept))
     }
 
@@ -217,7 +233,12 @@ impl ScaleJoin {
             }
             // Rows leave at their last matchable time: it is enough to look when a row has matches.
             if self.ordered {
-                results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(self.epoch.ts[row]));
+                results.add_unmatched(
+                    &mut self.logs,
+                    &self.extent,
+                    self.how,
+                    Some(self.epoch.ts[row]),
+                );
             }
             results.add(&mut self.logs, self.how, side, self.epoch.places[row], matches);
         }
@@ -247,14 +268,20 @@ impl SlidingJoin for ScaleJoin {
     }
 
     fn memory(&self) -> usize {
-        let of_terms =
-            |term: &Term| [Side::Left, Side::Right].map(|side| term.operand(side).memory()).iter().sum::<usize>();
+        let of_terms = |term: &Term| {
+            [Side::Left, Side::Right].map(|side| term.operand(side).memory()).iter().sum::<usize>()
+        };
         self.terms.iter().map(of_terms).sum::<usize>()
             + self.shares.iter().map(Share::memory).sum::<usize>()
             + self.logs.iter().map(Log::memory).sum::<usize>()
     }
 
-    fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, numbers: Option<&[(Operand, Operand)]>) -> bool {
+    fn begin(
+        &mut self,
+        ts: Vec<i64>,
+        sides: Vec<Side>,
+        numbers: Option<&[(Operand, Operand)]>,
+    ) -> bool {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!(ts.len(), sides.len(), "a side a row");
         self.next = 0;
@@ -273,30 +300,41 @@ impl SlidingJoin for ScaleJoin {
             Some(numbers) => {
                 assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
                 // All of them, so that each has the numbers of every row.
-                let fit = self.terms.iter_mut().zip(numbers).map(|(term, (left, right))| term.append(left, right));
+                let fit = self
+                    .terms
+                    .iter_mut()
+                    .zip(numbers)
+                    .map(|(term, (left, right))| term.append(left, right));
                 fit.fold(true, |all, fits| all & fits)
             }
         };
         if !scanned {
             self.forget_terms();
         }
-        // 3. A share stores each row, and threads compare it with what comes before it of the other side.
+        // 3. A share stores each row, and threads compare it with what comes before it of the other
+        //    side.
         self.store(&sides);
         self.epoch.windows = self.extent.windows(&self.logs, &ts, &sides, &self.epoch.places);
         (self.epoch.ts, self.epoch.sides) = (ts, sides);
         scanned
     }
 
-    fn advance<E: Send>(&mut self, driver: &Driver, filter: Option<&Filter<'_, E>>) -> Result<Results, Failed<E>> {
+    fn advance<E: Send>(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_, E>>,
+    ) -> Result<Results, Failed<E>> {
         // 1. As many rows as may have the pairs that there is room for.
         let mut sum = 0;
         let fits = |window: &&Range<u32>| {
             sum += window.len() as u64;
             sum <= self.budget
         };
-        let count = self.epoch.windows[self.next..].iter().take(MOST_ROWS).take_while(fits).count().max(1);
+        let count =
+            self.epoch.windows[self.next..].iter().take(MOST_ROWS).take_while(fits).count().max(1);
         let rows = self.next..self.epoch.ts.len().min(self.next + count);
-        let pairs: u64 = self.epoch.windows[rows.clone()].iter().map(|window| window.len() as u64).sum();
+        let pairs: u64 =
+            self.epoch.windows[rows.clone()].iter().map(|window| window.len() as u64).sum();
         // 2. All threads compare them.
         let comparers = self.comparisons.len();
         let firsts = self.logs.each_ref().map(|log| log.first() as u32);
@@ -306,7 +344,14 @@ impl SlidingJoin for ScaleJoin {
                 Algorithm::Cell => (0, Some((thread, comparers))),
                 Algorithm::ScaleJoin | Algorithm::Indexed => (thread, None),
             };
-            self.shares[share].compare(&self.terms, self.gone, firsts, &self.epoch, rows.clone(), piece)
+            self.shares[share].compare(
+                &self.terms,
+                self.gone,
+                firsts,
+                &self.epoch,
+                rows.clone(),
+                piece,
+            )
         };
         let threads: Vec<usize> = (0..comparers).collect();
         let small = pairs < SMALL_STEP;
@@ -320,7 +365,8 @@ impl SlidingJoin for ScaleJoin {
         }
         // 3. What they found is put together in order, and filtered.
         let mut together = Found::merge(found, rows.len());
-        // So many of the next ones would leave as many pairs as there is room for, were they like these.
+        // So many of the next ones would leave as many pairs as there is room for, were they like
+        // these.
         let each = pairs / (together.pairs() as u64 + 1);
         let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
         self.budget = room.min(STEP_PAIRS);
@@ -367,14 +413,19 @@ impl SlidingJoin for ScaleJoin {
             log.restore(ts, matched, *settled);
         }
         let scanned = numbers.is_some_and(|numbers| {
-            let fit = self.terms.iter_mut().zip(numbers).map(|(term, (left, right))| term.append(left, right));
+            let fit = self
+                .terms
+                .iter_mut()
+                .zip(numbers)
+                .map(|(term, (left, right))| term.append(left, right));
             fit.fold(true, |all, fits| all & fits)
         });
         if !scanned {
             self.forget_terms();
         }
         let of = |side: Side, kept: &Kept<'_>| (vec![side; kept.ts.len()], 0..kept.ts.len() as u32);
-        let ((mut sides_of, left), (more, right)) = (of(Side::Left, &sides[0]), of(Side::Right, &sides[1]));
+        let ((mut sides_of, left), (more, right)) =
+            (of(Side::Left, &sides[0]), of(Side::Right, &sides[1]));
         sides_of.extend(more);
         self.epoch.places = left.chain(right).collect();
         self.store(&sides_of);

@@ -55,7 +55,9 @@ impl Share {
 
     pub(super) fn memory(&self) -> usize {
         let of_index = |half: &Half| half.index.as_ref().map_or(0, Index::memory);
-        let of_half = |half: &Half| half.window.memory() + half.numbers.capacity() * size_of::<u32>() + of_index(half);
+        let of_half = |half: &Half| {
+            half.window.memory() + half.numbers.capacity() * size_of::<u32>() + of_index(half)
+        };
         self.0.iter().map(of_half).sum()
     }
 
@@ -66,14 +68,21 @@ impl Share {
     /// From now on every pair matches.
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
-            half.window = Window::new(&[], side, None, half.numbers.len()).expect("a window without columns");
+            half.window =
+                Window::new(&[], side, None, half.numbers.len()).expect("a window without columns");
             half.index = None;
         }
     }
 
-    /// Adds rows, given by their places; the numbers of the terms have those of `gone` rows in front, and the row of each
-    /// side with place 0 has the number `firsts`.
-    pub(super) fn store(&mut self, terms: &[Term], gone: [usize; 2], firsts: [u64; 2], rows: [Vec<u32>; 2]) {
+    /// Adds rows, given by their places; the numbers of the terms have those of `gone` rows in
+    /// front, and the row of each side with place 0 has the number `firsts`.
+    pub(super) fn store(
+        &mut self,
+        terms: &[Term],
+        gone: [usize; 2],
+        firsts: [u64; 2],
+        rows: [Vec<u32>; 2],
+    ) {
         for ((half, rows), side) in self.0.iter_mut().zip(rows).zip([Side::Left, Side::Right]) {
             half.store(terms, side, gone, firsts[side as usize] as u32, rows);
         }
@@ -84,11 +93,13 @@ impl Share {
         for (half, first) in self.0.iter_mut().zip(firsts) {
             let first = first as u32;
             // Numbers wrap; those that are gone are less than half of all numbers behind.
-            half.gone += half.numbers[half.gone..].partition_point(|number| number.wrapping_sub(first) > u32::MAX / 2);
+            half.gone += half.numbers[half.gone..]
+                .partition_point(|number| number.wrapping_sub(first) > u32::MAX / 2);
         }
     }
 
-    /// Compares rows of the epoch with this share of their windows, or with one of so many pieces of it.
+    /// Compares rows of the epoch with this share of their windows, or with one of so many pieces
+    /// of it.
     pub(super) fn compare(
         &self,
         terms: &[Term],
@@ -109,7 +120,8 @@ impl Share {
                 let place = |number: &u32| number.wrapping_sub(other_first);
                 let kept = &half.numbers[half.gone..];
                 let start = kept.partition_point(|number| place(number) < of_window.start);
-                let end = start + kept[start..].partition_point(|number| place(number) < of_window.end);
+                let end =
+                    start + kept[start..].partition_point(|number| place(number) < of_window.end);
                 let (start, end) = match piece {
                     None => (start, end),
                     Some((nth, pieces)) => {
@@ -131,7 +143,9 @@ impl Share {
                 }
             };
             for (row, mut found) in own.into_iter().zip(found) {
-                found.iter_mut().for_each(|at| *at = half.numbers[*at as usize].wrapping_sub(other_first));
+                found
+                    .iter_mut()
+                    .for_each(|at| *at = half.numbers[*at as usize].wrapping_sub(other_first));
                 of_rows[row - rows.start] = found;
             }
         }
@@ -159,12 +173,18 @@ impl Half {
         }
         self.numbers.drain(..self.gone);
         self.gone = 0;
-        let order: Vec<u32> = self.numbers.iter().map(|number| at(number.wrapping_sub(first))).collect();
-        self.window = Window::new(terms, side, Some(&order), order.len()).expect("room beside the numbers");
+        let order: Vec<u32> =
+            self.numbers.iter().map(|number| at(number.wrapping_sub(first))).collect();
+        self.window =
+            Window::new(terms, side, Some(&order), order.len()).expect("room beside the numbers");
         self.made_with = order.len();
         self.index = None;
         if let Some(term) = terms.first() {
-            let news = News { side: side.other(), rows: term.operand(side.other()).rows(), is_growing: true };
+            let news = News {
+                side: side.other(),
+                rows: term.operand(side.other()).rows(),
+                is_growing: true,
+            };
             self.window.tune(terms, side, Some(&order), news.rows);
             if self.may_look_up {
                 let (run, driver) = (|_| 0..order.len() as u32, Driver::new(1, Stop::default()));

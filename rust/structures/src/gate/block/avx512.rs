@@ -2,9 +2,10 @@
 
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::{
-    __m512i, _mm512_add_epi16, _mm512_loadu_si512, _mm512_mask_max_epu32, _mm512_maskz_permutexvar_epi16,
-    _mm512_max_epu16, _mm512_min_epu32, _mm512_permutexvar_epi16, _mm512_set1_epi16, _mm512_setzero_si512,
-    _mm512_shuffle_epi32, _mm512_storeu_si512, _mm512_sub_epi16,
+    __m512i, _mm512_add_epi16, _mm512_loadu_si512, _mm512_mask_max_epu32,
+    _mm512_maskz_permutexvar_epi16, _mm512_max_epu16, _mm512_min_epu32, _mm512_permutexvar_epi16,
+    _mm512_set1_epi16, _mm512_setzero_si512, _mm512_shuffle_epi32, _mm512_storeu_si512,
+    _mm512_sub_epi16,
 };
 
 use super::scatter::{LANES, Passes};
@@ -33,7 +34,10 @@ impl Passes for Avx512 {
     #[inline(always)]
     fn settle(words: &mut [u32], len: usize, crowd: u16) {
         debug_assert!(is_supported());
-        assert!(len.checked_add(LANES).is_some_and(|end| end <= words.len()), "{LANES} more words follow");
+        assert!(
+            len.checked_add(LANES).is_some_and(|end| end <= words.len()),
+            "{LANES} more words follow"
+        );
         // SAFETY: the processor has the features, and words follow.
         unsafe { settle(words, len, crowd) };
     }
@@ -89,8 +93,8 @@ fn sum_before(slots: &mut [u16]) -> u16 {
     lanes.into_iter().fold(0, u16::max)
 }
 
-/// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd places
-/// in turn. As many rounds as words share a slot are enough.
+/// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd
+/// places in turn. As many rounds as words share a slot are enough.
 ///
 /// # Safety
 ///

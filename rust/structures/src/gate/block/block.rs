@@ -15,7 +15,8 @@ use crate::gate::key::{Key, RowId};
 /// Ready rows in merged order.
 pub struct Block<R: Run> {
     plan: Plan<R>,
-    /// Threads that set out to fill the block. A hint: two may fill it, and then one's rows are used.
+    /// Threads that set out to fill the block. A hint: two may fill it, and then one's rows are
+    /// used.
     fillers: Counter,
     /// The rows. Written by the thread that filled the block first.
     rows: OnceLink<Columns>,
@@ -62,7 +63,12 @@ impl Columns {
 
 impl<R: Run> Block<R> {
     pub(super) fn new(plan: Plan<R>) -> Self {
-        let block = Block { plan, fillers: Counter::new(0), rows: OnceLink::default(), next: OnceLink::default() };
+        let block = Block {
+            plan,
+            fillers: Counter::new(0),
+            rows: OnceLink::default(),
+            next: OnceLink::default(),
+        };
         if block.len() == 0 {
             block.rows.set(Arc::new(Columns::default())).expect("the block is new");
         }
@@ -99,7 +105,10 @@ impl<R: Run> Block<R> {
         let mut ranges = vec![0..0; self.plan.runs.len()];
         for piece in &self.plan.pieces {
             let range: &mut Range<usize> = &mut ranges[piece.run];
-            debug_assert!(range.end == 0 || range.end == piece.row, "a run's pieces follow each other");
+            debug_assert!(
+                range.end == 0 || range.end == piece.row,
+                "a run's pieces follow each other"
+            );
             let start = if range.end == 0 { piece.row } else { range.start };
             *range = start..piece.row + piece.rows;
         }
@@ -154,7 +163,10 @@ impl<R: Run> Drop for Block<R> {
 
 impl<R: Run> fmt::Debug for Block<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Block").field("len", &self.len()).field("last", &self.last()).finish_non_exhaustive()
+        f.debug_struct("Block")
+            .field("len", &self.len())
+            .field("last", &self.last())
+            .finish_non_exhaustive()
     }
 }
 
@@ -169,8 +181,8 @@ impl<R: Run> Planned<R> {
         self.0.len()
     }
 
-    /// The rows by source and position, as rows of runs: for a consumer that needs no more than to know that they are
-    /// ready, and leaves the block as it is.
+    /// The rows by source and position, as rows of runs: for a consumer that needs no more than to
+    /// know that they are ready, and leaves the block as it is.
     pub fn pieces(&self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];
@@ -191,8 +203,8 @@ impl<R: Run> Planned<R> {
         &self.0
     }
 
-    /// Writes the times and the sources of the rows where the caller wants them, for a reader that is the only one: the
-    /// block stays unfilled.
+    /// Writes the times and the sources of the rows where the caller wants them, for a reader that
+    /// is the only one: the block stays unfilled.
     ///
     /// # Panics
     ///
@@ -202,7 +214,10 @@ impl<R: Run> Planned<R> {
         for (rows, pieces) in self.0.slabs() {
             filler.ids.resize(rows.len(), RowId::new(0, 0));
             filler.scatter.merge(&pieces, &mut ts[rows.clone()], &mut filler.ids);
-            sources[rows].iter_mut().zip(&filler.ids).for_each(|(source, id)| *source = id.source());
+            sources[rows]
+                .iter_mut()
+                .zip(&filler.ids)
+                .for_each(|(source, id)| *source = id.source());
         }
     }
 

@@ -50,7 +50,13 @@ impl<R> Clone for Lane<R> {
 
 impl<R: Run> Lane<R> {
     fn new(log: Arc<Record<R>>, promise: Promise) -> Self {
-        Lane { seen: log, promise, runs: VecDeque::new(), start: 0, cursor: Cursor { run: 0, row: 0 } }
+        Lane {
+            seen: log,
+            promise,
+            runs: VecDeque::new(),
+            start: 0,
+            cursor: Cursor { run: 0, row: 0 },
+        }
     }
 
     /// The event time of the row at the cursor.
@@ -86,8 +92,11 @@ impl<R: Run> Lane<R> {
             let taken = rows.min(rest);
             pieces.push(Piece { run, lane, row, rows: taken });
             rows -= taken;
-            self.cursor =
-                if taken == rest { Cursor { run: run + 1, row: 0 } } else { Cursor { run, row: row + taken } };
+            self.cursor = if taken == rest {
+                Cursor { run: run + 1, row: 0 }
+            } else {
+                Cursor { run, row: row + taken }
+            };
         }
     }
 
@@ -131,7 +140,9 @@ fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     let at_last = match first.source().cmp(&last.id.source()) {
         std::cmp::Ordering::Less => usize::MAX,
         std::cmp::Ordering::Greater => 0,
-        std::cmp::Ordering::Equal => (last.id.position() + 1).saturating_sub(first.position()) as usize,
+        std::cmp::Ordering::Equal => {
+            (last.id.position() + 1).saturating_sub(first.position()) as usize
+        }
     };
     if at_last == 0 {
         return lower_bound(ts, likely, |ts| ts < last.ts);
@@ -172,11 +183,17 @@ impl<R: Run> Lanes<R> {
     }
 
     fn iter(&self) -> impl Iterator<Item = (u16, &Lane<R>)> {
-        self.by_source.iter().enumerate().filter_map(|(source, lane)| Some((source as u16, lane.as_ref()?)))
+        self.by_source
+            .iter()
+            .enumerate()
+            .filter_map(|(source, lane)| Some((source as u16, lane.as_ref()?)))
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Lane<R>)> {
-        self.by_source.iter_mut().enumerate().filter_map(|(source, lane)| Some((source as u16, lane.as_mut()?)))
+        self.by_source
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(source, lane)| Some((source as u16, lane.as_mut()?)))
     }
 
     /// The rows that are in no block yet, as rows of runs: by source and position.
@@ -199,8 +216,8 @@ impl<R: Run> Lanes<R> {
         self.iter().filter_map(|(_, lane)| lane.head()).min()
     }
 
-    /// How many rows from the cursors on sort no later than `last`, and how many of each source: one
-    /// number in `counts` for each open source.
+    /// How many rows from the cursors on sort no later than `last`, and how many of each source:
+    /// one number in `counts` for each open source.
     pub(super) fn count(&self, last: Key, likely: usize, counts: &mut Vec<usize>) -> usize {
         counts.clear();
         counts.extend(self.iter().map(|(_, lane)| lane.count(last, likely)));
@@ -215,8 +232,8 @@ impl<R: Run> Lanes<R> {
         }
     }
 
-    /// The runs with rows between the starts and the cursors, in order of source and position, which
-    /// `pieces` name by their places there from now on.
+    /// The runs with rows between the starts and the cursors, in order of source and position,
+    /// which `pieces` name by their places there from now on.
     pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<Record<R>>> {
         let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_source.len()));
         for (_, lane) in self.iter() {
@@ -262,7 +279,8 @@ impl<R: Run> Sources for Lanes<R> {
             match &record.entry {
                 Entry::Begin => unreachable!("a log begins once"),
                 Entry::Rows(pushed) => {
-                    lane.promise = Promise::From(*pushed.run.ts().last().expect("an empty run is not pushed"));
+                    lane.promise =
+                        Promise::From(*pushed.run.ts().last().expect("an empty run is not pushed"));
                     lane.runs.push_back(record.clone());
                 }
                 Entry::Advance(ts) => lane.promise = Promise::From(*ts),
@@ -299,7 +317,10 @@ mod tests {
             assert_eq!(count(0, 9, 0), 0);
             assert_eq!(count(3, 3, 99), 1, "lower source: rows at 3 sort later");
             assert_eq!(count(3, 5, 0), 4, "higher source: rows at 3 sort earlier");
-            assert_eq!((10..16).map(|position| count(3, 4, position)).collect::<Vec<_>>(), [1, 2, 3, 4, 4, 4]);
+            assert_eq!(
+                (10..16).map(|position| count(3, 4, position)).collect::<Vec<_>>(),
+                [1, 2, 3, 4, 4, 4]
+            );
             assert_eq!(count(4, 0, 0), 4);
             assert_eq!(count(i64::MAX, 4, 0), 5);
         }

@@ -2,9 +2,9 @@
 //! between sources and readers.
 //!
 //! Runs, promises, forks and the end are entries of one list that only its source extends, by a
-//! [`OnceLink`]. So a reader that has followed a log up to an entry knows everything that the source
-//! did before, and nothing can overtake anything. An entry is freed when the source and all readers
-//! have gone past it.
+//! [`OnceLink`]. So a reader that has followed a log up to an entry knows everything that the
+//! source did before, and nothing can overtake anything. An entry is freed when the source and all
+//! readers have gone past it.
 
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Charge, OnceLink};

@@ -7,11 +7,11 @@
 //! blocks           (none) ─▶ 3 4 7 8 ─▶ ...                       each published by one compare-and-swap
 //! ```
 //!
-//! A reader stands at a block. If the block after it is there, it takes it. If not, it looks how far
-//! the sources' promises reach, plans a block of what is ready, and offers that as the next one; if
-//! another reader was faster, it drops its own and takes the other's. What the next rows are is a
-//! function of the data, so the blocks differ in nothing but where they are cut. A block is then
-//! filled by whoever comes first, and readers share that work: see `reader.rs`.
+//! A reader stands at a block. If the block after it is there, it takes it. If not, it looks how
+//! far the sources' promises reach, plans a block of what is ready, and offers that as the next
+//! one; if another reader was faster, it drops its own and takes the other's. What the next rows
+//! are is a function of the data, so the blocks differ in nothing but where they are cut. A block
+//! is then filled by whoever comes first, and readers share that work: see `reader.rs`.
 //!
 //! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
 
@@ -73,7 +73,8 @@ impl BlockGate {
         if sources > MAX_SOURCES {
             return Err(TooManySources);
         }
-        let shared = Arc::new(Shared { next_source: Counter::new(sources), budget: Budget::new(limit) });
+        let shared =
+            Arc::new(Shared { next_source: Counter::new(sources), budget: Budget::new(limit) });
         let logs: Vec<_> = (0..sources).map(|_| Record::new(Entry::Begin)).collect();
         let seed = BlockReader::new(&logs, shared.budget.clone());
         let readers = (0..readers).map(|_| seed.fork()).collect();
@@ -104,7 +105,14 @@ pub struct BlockSource<R: Run> {
 
 impl<R: Run> BlockSource<R> {
     fn new(shared: Arc<Shared>, number: u16, promised: i64, log: Arc<Record<R>>) -> Self {
-        BlockSource { shared, number, next: RowId::new(number, 0), promised, last: log, not_sync: PhantomData }
+        BlockSource {
+            shared,
+            number,
+            next: RowId::new(number, 0),
+            promised,
+            last: log,
+            not_sync: PhantomData,
+        }
     }
 
     /// Number of the source, which sorts rows of equal `ts`.
@@ -148,8 +156,8 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// Lets the run that was pushed last go once all readers are done with it, which they are not else until the source
-    /// does something.
+    /// Lets the run that was pushed last go once all readers are done with it, which they are not
+    /// else until the source does something.
     pub fn let_go(&mut self) {
         if let Entry::Rows(_) = self.last.entry {
             self.append(Entry::Advance(self.promised));
@@ -202,7 +210,9 @@ fn first_descent_by_any(ts: &[i64]) -> Option<usize> {
         let rows = &ts[from..ts.len().min(from + STRIDE + 1)];
         let pairs = || rows.iter().zip(&rows[1..]);
         let descends = pairs().fold(false, |descends, (before, after)| descends | (after < before));
-        descends.then(|| from + 1 + pairs().position(|(before, after)| after < before).expect("one descends"))
+        descends.then(|| {
+            from + 1 + pairs().position(|(before, after)| after < before).expect("one descends")
+        })
     })
 }
 
@@ -241,13 +251,18 @@ mod tests {
         assert!(planned.len() > 2);
         // Filled in any order, by whoever has them.
         let mut filler = Filler::default();
-        planned.iter().rev().for_each(|block| assert_eq!(block.filled(&mut filler).len(), block.len()));
+        planned
+            .iter()
+            .rev()
+            .for_each(|block| assert_eq!(block.filled(&mut filler).len(), block.len()));
         for block in planned {
             let Next::Ready(other) = readers[1].next_block() else { panic!("as many blocks") };
             let (mut ts, mut sources) = (vec![0; block.len()], vec![0; block.len()]);
             block.write(&mut filler, &mut ts, &mut sources);
             assert_eq!(ts, other.ts());
-            assert!(sources.iter().eq(&other.ids().iter().map(|id| id.source()).collect::<Vec<_>>()));
+            assert!(
+                sources.iter().eq(&other.ids().iter().map(|id| id.source()).collect::<Vec<_>>())
+            );
             assert_eq!(block.filled(&mut filler).ids(), other.ids());
             block.recycle(&mut filler);
         }

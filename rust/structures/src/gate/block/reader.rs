@@ -1,4 +1,5 @@
-//! Readers of the block gate: following logs, planning blocks, and sharing the work of filling them.
+//! Readers of the block gate: following logs, planning blocks, and sharing the work of filling
+//! them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,11 +21,13 @@ use crate::gate::promise::Frontier;
 /// read, and what is done once a block weighs little.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
-/// Rows that are merged at once: few enough that they and their counts stay in the first cache. With
-/// 512, 1 024 and 2 048 one thread merged 199, 230 and 236 M rows/s at k = 20, 295, 313 and 182 at k = 2.
+/// Rows that are merged at once: few enough that they and their counts stay in the first cache.
+/// With 512, 1 024 and 2 048 one thread merged 199, 230 and 236 M rows/s at k = 20, 295, 313 and
+/// 182 at k = 2.
 const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
-/// Rows a source that a slab should have: asking a source for its share costs as much as a few rows.
+/// Rows a source that a slab should have: asking a source for its share costs as much as a few
+/// rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
 /// How far from the block that it needs a reader looks for one to fill while another thread fills
@@ -82,8 +85,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// As [`next_block`](Self::next_block), but leaves it to the caller to have the block filled, on whichever thread:
-    /// one reader can so keep many threads busy.
+    /// As [`next_block`](Self::next_block), but leaves it to the caller to have the block filled,
+    /// on whichever thread: one reader can so keep many threads busy.
     pub fn next_planned(&mut self) -> Next<Planned<R>> {
         loop {
             if self.ahead.is_empty() {
@@ -114,8 +117,8 @@ impl<R: Run> BlockReader<R> {
             self.offer(&last, Block::new(plan));
             return Next::Ready(());
         }
-        // Nothing is ready. The last block is given up, for the memory that it holds, by going on to
-        // one without rows; which another reader may have done, or there may be news after all.
+        // Nothing is ready. The last block is given up, for the memory that it holds, by going on
+        // to one without rows; which another reader may have done, or there may be news after all.
         if last.len() > 0 && !self.offer(&last, Block::new(Plan::default())) {
             return Next::Ready(());
         }
@@ -126,8 +129,8 @@ impl<R: Run> BlockReader<R> {
         if self.frontier.is_end() { Next::End } else { Next::NotYet }
     }
 
-    /// Makes `block` the one after `last`; whether it is. If another reader was faster, the other's is
-    /// followed: the same rows, perhaps cut elsewhere.
+    /// Makes `block` the one after `last`; whether it is. If another reader was faster, the other's
+    /// is followed: the same rows, perhaps cut elsewhere.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -156,8 +159,8 @@ impl<R: Run> BlockReader<R> {
         self.ahead.push_back(block);
     }
 
-    /// Sees to it that `block` is filled. While another thread is at it, fills later ones; waits for
-    /// nobody.
+    /// Sees to it that `block` is filled. While another thread is at it, fills later ones; waits
+    /// for nobody.
     fn have_filled(&mut self, block: &Block<R>) {
         if block.is_filled() {
             return;
@@ -200,17 +203,20 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// What the sources promise together, as far as this reader has seen: no row that is not ready yet has a smaller
-    /// `ts`. `None` once all have closed.
+    /// What the sources promise together, as far as this reader has seen: no row that is not ready
+    /// yet has a smaller `ts`. `None` once all have closed.
     ///
-    /// After [`next_block`](Self::next_block) answered [`Next::NotYet`], every row that is ready has been given.
+    /// After [`next_block`](Self::next_block) answered [`Next::NotYet`], every row that is ready
+    /// has been given.
     pub fn watermark(&self) -> Option<i64> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
     }
 
-    /// The rows that were pushed and not given to this reader, ready or not, as rows of runs: by source and position.
+    /// The rows that were pushed and not given to this reader, ready or not, as rows of runs: by
+    /// source and position.
     pub fn unread(&mut self) -> impl Iterator<Item = (&Pushed<R>, Range<usize>)> {
-        // Blocks ahead are of rows that the lanes have given up; they come first, and may share runs with them.
+        // Blocks ahead are of rows that the lanes have given up; they come first, and may share
+        // runs with them.
         assert!(self.ahead.is_empty(), "the reader has come by blocks that it was not given");
         self.frontier.look_at_all(&mut self.lanes);
         self.lanes.unread()
@@ -224,7 +230,10 @@ impl<R: Run> BlockReader<R> {
 
 impl<R: Run> fmt::Debug for BlockReader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockReader").field("at", &self.at).field("frontier", &self.frontier).finish_non_exhaustive()
+        f.debug_struct("BlockReader")
+            .field("at", &self.at)
+            .field("frontier", &self.frontier)
+            .finish_non_exhaustive()
     }
 }
 
@@ -282,7 +291,8 @@ impl Planner {
                 self.span = (u128::from(self.span) * slab as u128 / count as u128) as u64;
             } else if count < slab / 2 && last < bound && widenings > 0 {
                 widenings -= 1;
-                self.span = self.span.saturating_mul((slab / count.max(1)).clamp(2, 64) as u64).max(1);
+                self.span =
+                    self.span.saturating_mul((slab / count.max(1)).clamp(2, 64) as u64).max(1);
             } else {
                 return count;
             }

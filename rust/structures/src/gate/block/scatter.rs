@@ -1,10 +1,11 @@
 //! Sorting a slab of sorted pieces by putting each row where it belongs.
 //!
-//! A slab's rows are few and close in time. A row becomes a word of 32 bits, which sorts as the row does:
-//! its event time, less the smallest, above its number, counted in order of source and position. The
-//! upper bits of a word are its slot; a slot's rows are counted, the counts summed to places, and each
-//! word written to its slot's next place: straight passes, no comparison. Words that share a slot may
-//! stand in the wrong order; the next pass puts those right. The last one turns words into rows again.
+//! A slab's rows are few and close in time. A row becomes a word of 32 bits, which sorts as the row
+//! does: its event time, less the smallest, above its number, counted in order of source and
+//! position. The upper bits of a word are its slot; a slot's rows are counted, the counts summed to
+//! places, and each word written to its slot's next place: straight passes, no comparison. Words
+//! that share a slot may stand in the wrong order; the next pass puts those right. The last one
+//! turns words into rows again.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -13,10 +14,10 @@
 //!
 //! # Trade-offs
 //!
-//! - Rows crowded into few slots, as of times that grow exponentially, are sorted in earnest, at the cost
-//!   of a merge.
-//! - Where the slab's times do not fit a word, their lowest bits are left out, and rows that differ in
-//!   those only are put right at the end.
+//! - Rows crowded into few slots, as of times that grow exponentially, are sorted in earnest, at
+//!   the cost of a merge.
+//! - Where the slab's times do not fit a word, their lowest bits are left out, and rows that differ
+//!   in those only are put right at the end.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512::{self, Avx512};
@@ -31,7 +32,8 @@ pub(super) const MOST_ROWS: usize = u16::MAX as usize;
 /// Slots are a multiple of this, and words have room for as many more.
 pub(super) const LANES: usize = 32;
 
-/// How far rows may have to move at the end, on average, before sorting them by comparison is cheaper.
+/// How far rows may have to move at the end, on average, before sorting them by comparison is
+/// cheaper.
 const MOST_MOVES_PER_ROW: usize = 4;
 
 /// The two passes that a compiler does not turn into wide instructions by itself.
@@ -39,12 +41,12 @@ pub(super) trait Passes {
     /// Slots a row: more make fewer rows share one, and more counts to sum.
     const SLOTS_PER_ROW: usize;
 
-    /// Replaces each slot by the sum of those before it, which does not overflow, and gives the largest.
-    /// There is a multiple of [`LANES`].
+    /// Replaces each slot by the sum of those before it, which does not overflow, and gives the
+    /// largest. There is a multiple of [`LANES`].
     fn sum_before(slots: &mut [u16]) -> u16;
 
-    /// Sorts the first `len` of `words`, each of which is one of at most `crowd` neighbours among which its
-    /// place is. [`LANES`] more follow, none smaller.
+    /// Sorts the first `len` of `words`, each of which is one of at most `crowd` neighbours among
+    /// which its place is. [`LANES`] more follow, none smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
@@ -83,7 +85,12 @@ impl Layout {
         let number = usize::BITS - (rows - 1).leading_zeros();
         let time = u64::BITS - (high.wrapping_sub(low) as u64).leading_zeros();
         let room = u32::BITS - number;
-        Layout { low, number, lost: time.saturating_sub(room), scale: number + room.saturating_sub(time) }
+        Layout {
+            low,
+            number,
+            lost: time.saturating_sub(room),
+            scale: number + room.saturating_sub(time),
+        }
     }
 
     /// The word of a row. Whatever its time, `number` is in it.
@@ -111,7 +118,10 @@ impl Scatter {
     /// A piece is sorted; `ts` and `ids` have room for exactly all rows.
     pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
-        assert!(ts.len() == rows && ids.len() == rows, "a slab's output has a place for each of its {rows} rows");
+        assert!(
+            ts.len() == rows && ids.len() == rows,
+            "a slab's output has a place for each of its {rows} rows"
+        );
         assert!(rows <= MOST_ROWS, "a slab has at most {MOST_ROWS} rows, not {rows}");
         #[cfg(target_arch = "x86_64")]
         if avx512::is_supported() {
@@ -130,7 +140,12 @@ impl Scatter {
     }
 
     #[inline(always)]
-    fn merge_by<P: Passes>(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], ids: &mut [RowId]) {
+    fn merge_by<P: Passes>(
+        &mut self,
+        pieces: &[(RowId, &[i64])],
+        ts: &mut [i64],
+        ids: &mut [RowId],
+    ) {
         let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
         let Some((low, high)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return };
         let layout = Layout::new(low, high, ts.len());
@@ -151,7 +166,8 @@ impl Scatter {
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
-        // Room for every number that the layout has bits for: so no number read from a word is out of range.
+        // Room for every number that the layout has bits for: so no number read from a word is out
+        // of range.
         self.ids.resize(1 << layout.number, RowId::from_bits(0));
         let mut at = 0;
         for (first, times) in pieces {
@@ -178,7 +194,8 @@ impl Scatter {
         for word in &self.words {
             let slot = (word >> (u32::BITS - slot_bits)) as usize;
             debug_assert!(slot < self.slots.len());
-            // SAFETY: the upper `slot_bits` bits of a word are below `2^slot_bits`, and so many slots there are.
+            // SAFETY: the upper `slot_bits` bits of a word are below `2^slot_bits`, and so many
+            // slots there are.
             unsafe { *self.slots.get_unchecked_mut(slot) += 1 };
         }
     }
@@ -191,12 +208,13 @@ impl Scatter {
         self.sorted[rows..].fill(u32::MAX);
         for word in &self.words {
             // SAFETY: as in `count`.
-            let next = unsafe { self.slots.get_unchecked_mut((word >> (u32::BITS - slot_bits)) as usize) };
+            let next =
+                unsafe { self.slots.get_unchecked_mut((word >> (u32::BITS - slot_bits)) as usize) };
             let place = usize::from(*next);
             *next += 1;
             debug_assert!(place < rows);
-            // SAFETY: a slot begins where the rows of the earlier ones end and is written to once for each word
-            // that was counted in it, so places are below the number of rows.
+            // SAFETY: a slot begins where the rows of the earlier ones end and is written to once
+            // for each word that was counted in it, so places are below the number of rows.
             unsafe { *self.sorted.get_unchecked_mut(place) = *word };
         }
     }
@@ -260,7 +278,10 @@ impl Passes for Portable {
             let pairs = counts.wrapping_add(counts << 16);
             let sums = pairs.wrapping_add(pairs << 32);
             let befores = (sums << 16).wrapping_add(before.wrapping_mul(EACH));
-            slots.iter_mut().enumerate().for_each(|(lane, slot)| *slot = (befores >> (16 * lane)) as u16);
+            slots
+                .iter_mut()
+                .enumerate()
+                .for_each(|(lane, slot)| *slot = (befores >> (16 * lane)) as u16);
             before += sums >> 48;
         }
         most
@@ -293,8 +314,11 @@ mod tests {
 
     /// The rows of a slab that `merge` merges.
     fn merged(columns: &[Vec<i64>], merge: Merge) -> Vec<(i64, RowId)> {
-        let pieces: Vec<_> =
-            columns.iter().enumerate().map(|(source, ts)| (RowId::new(source as u16, 7), ts.as_slice())).collect();
+        let pieces: Vec<_> = columns
+            .iter()
+            .enumerate()
+            .map(|(source, ts)| (RowId::new(source as u16, 7), ts.as_slice()))
+            .collect();
         let rows = columns.iter().map(Vec::len).sum();
         let (mut ts, mut ids) = (vec![0; rows], vec![RowId::new(0, 0); rows]);
         merge(&mut Scatter::default(), &pieces, &mut ts, &mut ids);
@@ -303,7 +327,9 @@ mod tests {
 
     fn sorted(columns: &[Vec<i64>]) -> Vec<(i64, RowId)> {
         let rows = columns.iter().enumerate().flat_map(|(source, ts)| {
-            ts.iter().enumerate().map(move |(at, &ts)| (ts, RowId::new(source as u16, 7 + at as u64)))
+            ts.iter()
+                .enumerate()
+                .map(move |(at, &ts)| (ts, RowId::new(source as u16, 7 + at as u64)))
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort();
@@ -325,7 +351,8 @@ mod tests {
         let counts: Vec<u16> = (0..4 * LANES as u16).map(|slot| slot * 31 % 17 * 30).collect();
         let mut slots = counts.clone();
         assert_eq!(P::sum_before(&mut slots), 480);
-        let expected = counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count)));
+        let expected =
+            counts.iter().scan(0, |sum, count| Some(std::mem::replace(sum, *sum + count)));
         assert!(expected.eq(slots));
     }
 

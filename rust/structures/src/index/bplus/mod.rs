@@ -12,8 +12,8 @@ const MAX_HEIGHT: usize = 16;
 
 /// A B+-tree with linked leaves; section 2.2.1 of the paper.
 ///
-/// Rows with equal keys lie in the order in which they came, so that the one that is removed, the oldest, is the first
-/// of them: no search among equal keys.
+/// Rows with equal keys lie in the order in which they came, so that the one that is removed, the
+/// oldest, is the first of them: no search among equal keys.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
     leaves: Arena<Leaf>,
@@ -171,7 +171,8 @@ impl BPlusTree {
         self.leaves.give_back(leaf);
     }
 
-    /// Takes a child out of the path's inner node at `level`, and that one out of its parent if it was the last.
+    /// Takes a child out of the path's inner node at `level`, and that one out of its parent if it
+    /// was the last.
     fn remove_child(&mut self, path: &Path, level: usize, at: usize) {
         let (node, _) = path.steps[level];
         let inner = self.inners.get_mut(node);
@@ -214,7 +215,8 @@ impl BPlusTree {
     }
 }
 
-/// The left one of two neighbours, one of them at `at`, that are small enough together to be one node.
+/// The left one of two neighbours, one of them at `at`, that are small enough together to be one
+/// node.
 fn mergeable(parent: &Inner, at: usize, len: impl Fn(usize) -> usize) -> Option<usize> {
     let fits = |left: &usize| left + 1 < parent.len && len(*left) + len(left + 1) <= MERGED;
     [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits)
@@ -243,7 +245,11 @@ impl WindowIndex for BPlusTree {
             at = self.leaves.get(path.leaf).lower(key);
         }
         let leaf = self.leaves.get_mut(path.leaf);
-        assert_eq!((leaf.keys[at], leaf.rows[at]), (key, row), "rows leave in the order in which they came");
+        assert_eq!(
+            (leaf.keys[at], leaf.rows[at]),
+            (key, row),
+            "rows leave in the order in which they came"
+        );
         leaf.remove(at);
         self.len -= 1;
         if leaf.len < FEW {
@@ -254,7 +260,9 @@ impl WindowIndex for BPlusTree {
     fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut leaf = self.leaves.get(self.descend(|inner| inner.lower(probe.low)).leaf);
         let mut from = leaf.lower(probe.low);
-        while !take_run(&leaf.keys[from..leaf.len], &leaf.rows[from..leaf.len], probe, found) && leaf.next != NONE {
+        while !take_run(&leaf.keys[from..leaf.len], &leaf.rows[from..leaf.len], probe, found)
+            && leaf.next != NONE
+        {
             leaf = self.leaves.get(leaf.next);
             from = 0;
         }

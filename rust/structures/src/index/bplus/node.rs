@@ -80,8 +80,8 @@ impl Leaf {
     }
 }
 
-/// Children in key order. A separator is no less than any key of the child before it, no greater than any of the one
-/// after it.
+/// Children in key order. A separator is no less than any key of the child before it, no greater
+/// than any of the one after it.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     /// One less than children, and `i64::MAX` behind them.
@@ -129,7 +129,8 @@ impl Inner {
         self.len -= 1;
     }
 
-    /// Moves the upper half of the children into a new node, and gives the separator between the two.
+    /// Moves the upper half of the children into a new node, and gives the separator between the
+    /// two.
     pub(super) fn split(&mut self) -> (i64, Inner) {
         let half = self.len / 2;
         let mut right = Inner { len: self.len - half, ..Inner::default() };
@@ -145,7 +146,8 @@ impl Inner {
     pub(super) fn append(&mut self, separator: i64, right: &Inner) {
         self.children[self.len..][..right.len].copy_from_slice(&right.children[..right.len]);
         self.separators[self.len - 1] = separator;
-        self.separators[self.len..][..right.len - 1].copy_from_slice(&right.separators[..right.len - 1]);
+        self.separators[self.len..][..right.len - 1]
+            .copy_from_slice(&right.separators[..right.len - 1]);
         self.len += right.len;
     }
 }
@@ -189,7 +191,8 @@ impl<T> Arena<T> {
 
     /// Two different nodes.
     pub(super) fn pair(&mut self, one: u32, other: u32) -> (&mut T, &T) {
-        let [one, other] = self.nodes.get_disjoint_mut([one as usize, other as usize]).expect("two nodes");
+        let [one, other] =
+            self.nodes.get_disjoint_mut([one as usize, other as usize]).expect("two nodes");
         (one, other)
     }
 

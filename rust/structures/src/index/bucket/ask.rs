@@ -1,9 +1,10 @@
 //! Computes where the blocks of many rows or probes are, and asks for them, a group at a time.
 //!
-//! An instruction that asks for memory is done when it has found the memory's page, which where there are many pages is long
-//! after. Those of a group therefore follow each other closely, so that a core has several of them in hand; among other work
-//! it would stand still for each. And a group is small: a core waits for some twenty lines of memory at a time, so with many
-//! more in a row it would stand still until they come, and then memory until the core has done with them.
+//! An instruction that asks for memory is done when it has found the memory's page, which where
+//! there are many pages is long after. Those of a group therefore follow each other closely, so
+//! that a core has several of them in hand; among other work it would stand still for each. And a
+//! group is small: a core waits for some twenty lines of memory at a time, so with many more in a
+//! row it would stand still until they come, and then memory until the core has done with them.
 
 #[cfg(target_arch = "x86_64")]
 use super::block::Avx512;
@@ -15,8 +16,8 @@ use crate::memory::gather::prefetch;
 /// Rows or probes whose blocks are asked for together.
 pub(super) const GROUP: usize = 8;
 
-/// Groups under way: of the first one it is computed where its blocks are, the second one's are asked for, the next one's come,
-/// and with the last one's it is done what is to be done.
+/// Groups under way: of the first one it is computed where its blocks are, the second one's are
+/// asked for, the next one's come, and with the last one's it is done what is to be done.
 pub(super) const UNDER_WAY: usize = 4;
 
 /// Where some groups that follow each other are.
@@ -81,7 +82,8 @@ pub(super) fn ask_pairs(blocks: &[Block], pairs: &[Pair]) {
     }
 }
 
-/// Asks for the blocks behind those of probes. Most have none, so nobody's is asked for, which is always there.
+/// Asks for the blocks behind those of probes. Most have none, so nobody's is asked for, which is
+/// always there.
 #[inline(always)]
 pub(super) fn ask_more(blocks: &[Block], pairs: &[Pair]) {
     for pair in pairs {

@@ -13,17 +13,20 @@ pub(super) const ROWS: usize = 10;
 /// Numbers that [`Kernel::append`] writes, those it adds first.
 pub(super) const LANES: usize = 16;
 
-/// How many rows before the oldest one the number of an empty place is: more than a probe goes back for rows that were never
-/// inserted, such as those without a value, and so few that the place stays empty while [`MOST_LEFT`] rows leave.
+/// How many rows before the oldest one the number of an empty place is: more than a probe goes back
+/// for rows that were never inserted, such as those without a value, and so few that the place
+/// stays empty while [`MOST_LEFT`] rows leave.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
-/// How many rows may leave until blocks are made anew: before numbers wrap around, which would revive the rows.
+/// How many rows may leave until blocks are made anew: before numbers wrap around, which would
+/// revive the rows.
 pub(super) const MOST_LEFT: u32 = 1 << 27;
 
 /// A bit for each row of a block.
 pub(super) type Bits = u16;
 
-/// A cache line of rows. A row is its number and a code for its key, whose order is that of the keys of the block.
+/// A cache line of rows. A row is its number and a code for its key, whose order is that of the
+/// keys of the block.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Block {
@@ -43,22 +46,24 @@ pub(super) trait Kernel {
     /// A bit for each place whose row is not before `first`.
     fn live(block: &Block, first: u32) -> Bits;
 
-    /// A bit for each row whose code is among the codes and that the probe takes; and one for each of these whose code is
-    /// the least or the greatest.
+    /// A bit for each row whose code is among the codes and that the probe takes; and one for each
+    /// of these whose code is the least or the greatest.
     fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
-    /// Writes the rows with a bit to the beginning of `out`; how many they are. What is behind them may change.
+    /// Writes the rows with a bit to the beginning of `out`; how many they are. What is behind them
+    /// may change.
     fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize;
 }
 
 impl Block {
-    /// Without rows: each place has a number that is that of no row, since it is so long before the oldest one, `first`.
+    /// Without rows: each place has a number that is that of no row, since it is so long before the
+    /// oldest one, `first`.
     pub(super) fn empty(first: u32) -> Self {
         Block { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }
 
-    /// Writes the codes and numbers of the rows that have not left to the beginning of `out`; how many they are. Nothing can
-    /// predict which these are.
+    /// Writes the codes and numbers of the rows that have not left to the beginning of `out`; how
+    /// many they are. Nothing can predict which these are.
     #[inline]
     pub(super) fn live_rows(&self, first: u32, out: &mut [(u16, u32); ROWS]) -> usize {
         let mut len = 0;
@@ -137,7 +142,8 @@ impl Avx512 {
         unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
     }
 
-    /// A bit for each row whose code is among the codes, and one for each of these whose code is one of the two.
+    /// A bit for each row whose code is among the codes, and one for each of these whose code is
+    /// one of the two.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     fn inside(block: &Block, codes: Codes) -> (Bits, Bits) {
@@ -145,8 +151,12 @@ impl Avx512 {
         const BEFORE: usize = 4;
         const { assert!(std::mem::offset_of!(Block, codes) == 32 + BEFORE * size_of::<u16>()) };
         // SAFETY: the second half of the block's 64 bytes, all of them plain numbers.
-        let there = unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
-        let (low, high) = (_mm256_set1_epi16(codes.low.cast_signed()), _mm256_set1_epi16(codes.high.cast_signed()));
+        let there =
+            unsafe { _mm256_loadu_si256(std::ptr::from_ref(block).cast::<__m256i>().add(1)) };
+        let (low, high) = (
+            _mm256_set1_epi16(codes.low.cast_signed()),
+            _mm256_set1_epi16(codes.high.cast_signed()),
+        );
         let inside = _mm256_mask_cmple_epu16_mask(_mm256_cmpge_epu16_mask(there, low), there, high);
         let ends = _mm256_cmpeq_epi16_mask(there, low) | _mm256_cmpeq_epi16_mask(there, high);
         (inside >> BEFORE & Self::PLACES, ends >> BEFORE & Self::PLACES)
@@ -163,7 +173,8 @@ impl Avx512 {
     #[inline]
     fn matching(block: &Block, codes: Codes, probe: &Probe) -> (Bits, Bits) {
         let (inside, ends) = Self::inside(block, codes);
-        let distances = _mm512_sub_epi32(Self::rows(block), _mm512_set1_epi32(probe.from.cast_signed()));
+        let distances =
+            _mm512_sub_epi32(Self::rows(block), _mm512_set1_epi32(probe.from.cast_signed()));
         let width = _mm512_set1_epi32(probe.to.wrapping_sub(probe.from).cast_signed());
         let taken = _mm512_mask_cmplt_epu32_mask(inside, distances, width);
         (taken, taken & ends)
@@ -173,7 +184,12 @@ impl Avx512 {
     #[inline]
     fn append(block: &Block, bits: Bits, out: &mut [u32; LANES]) -> usize {
         // SAFETY: `out` has sixteen numbers.
-        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), _mm512_maskz_compress_epi32(bits, Self::rows(block))) };
+        unsafe {
+            _mm512_storeu_si512(
+                out.as_mut_ptr().cast(),
+                _mm512_maskz_compress_epi32(bits, Self::rows(block)),
+            )
+        };
         bits.count_ones() as usize
     }
 }
@@ -225,10 +241,21 @@ mod tests {
         for block in (0..=ROWS).map(|len| block(&codes[..len])) {
             for (low, high) in [(5, 7), (0, u16::MAX), (7, 6), (u16::MAX, u16::MAX), (7, 1 << 15)] {
                 for (from, to) in [(0, 10), (3, 5), (u32::MAX - 1, 9), (u32::MAX - 5, u32::MAX)] {
-                    let probe = Probe { low: 0, high: 0, from: from.wrapping_sub(2), to: to.wrapping_sub(2) };
+                    let probe = Probe {
+                        low: 0,
+                        high: 0,
+                        from: from.wrapping_sub(2),
+                        to: to.wrapping_sub(2),
+                    };
                     let bits = <Portable as Kernel>::matching(&block, Codes { low, high }, &probe);
-                    assert_eq!(<Avx512 as Kernel>::matching(&block, Codes { low, high }, &probe), bits);
-                    assert_eq!(<Avx512 as Kernel>::live(&block, from), Portable::live(&block, from));
+                    assert_eq!(
+                        <Avx512 as Kernel>::matching(&block, Codes { low, high }, &probe),
+                        bits
+                    );
+                    assert_eq!(
+                        <Avx512 as Kernel>::live(&block, from),
+                        Portable::live(&block, from)
+                    );
                     let (mut one, mut other) = ([1; LANES], [1; LANES]);
                     let len = Portable::append(&block, bits.0, &mut one);
                     assert_eq!(<Avx512 as Kernel>::append(&block, bits.0, &mut other), len);

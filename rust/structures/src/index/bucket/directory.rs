@@ -1,4 +1,5 @@
-//! From a key to its block, by arithmetic: a tree of cells as deep as the distribution of keys asks for.
+//! From a key to its block, by arithmetic: a tree of cells as deep as the distribution of keys asks
+//! for.
 
 #[cfg(target_arch = "x86_64")]
 mod wide;
@@ -11,7 +12,8 @@ use crate::index::{Entry, Probe};
 /// Rows of a block above which a cell is divided further.
 const CROWDED: usize = 9;
 
-/// Rows of a cell of the root, and of another node; and more than a cell without cells of its own is to have.
+/// Rows of a cell of the root, and of another node; and more than a cell without cells of its own
+/// is to have.
 const ROWS_OF_ROOT_CELL: usize = 64;
 const ROWS_OF_CELL: usize = 32;
 const ROWS_OF_LEAF: usize = 512;
@@ -26,7 +28,8 @@ const LEAST_BITS: u32 = 4;
 struct Cell {
     /// The first of its blocks, or of its cells if it has any.
     base: u32,
-    /// `value << 2 | kind`: the number of a leaf's blocks, or the binary logarithm of the number of a node's cells.
+    /// `value << 2 | kind`: the number of a leaf's blocks, or the binary logarithm of the number of
+    /// a node's cells.
     extent: u32,
 }
 
@@ -141,7 +144,8 @@ impl Leaf {
 
     /// The blocks that may have keys of a range, given by distances, and their codes.
     pub(super) fn part(&self, from: u64, to: u64) -> (RangeInclusive<u32>, Codes) {
-        let (low, high) = (code(from.max(self.start), self.shift), code(to.min(self.last()), self.shift));
+        let (low, high) =
+            (code(from.max(self.start), self.shift), code(to.min(self.last()), self.shift));
         let blocks = match self.cell.kind() {
             SPREAD => self.cell.base..=self.cell.base + self.cell.blocks() - 1,
             _ => self.cell.nth(low)..=self.cell.nth(high),
@@ -167,7 +171,8 @@ pub(super) struct Margins {
     pub(super) above: u32,
 }
 
-/// What a directory is made with: where it takes blocks from, how many rows these are to have, and the oldest row.
+/// What a directory is made with: where it takes blocks from, how many rows these are to have, and
+/// the oldest row.
 pub(super) struct Maker<'a> {
     pub(super) store: &'a mut Store,
     pub(super) rows_of_block: usize,
@@ -186,15 +191,22 @@ impl Maker<'_> {
 impl Directory {
     /// A directory for keys like these, which are in order.
     pub(super) fn new(keys: &[i64], margins: Margins, maker: &mut Maker<'_>) -> Self {
-        let mut directory = Directory { start: i64::MIN, span: u64::MAX, shift: u64::BITS - 1, ..Directory::default() };
+        let mut directory = Directory {
+            start: i64::MIN,
+            span: u64::MAX,
+            shift: u64::BITS - 1,
+            ..Directory::default()
+        };
         let mut cells = 2;
         if !keys.is_empty() {
-            // A few keys far away from all others must not make the cells so wide that all others are in one.
+            // A few keys far away from all others must not make the cells so wide that all others
+            // are in one.
             let rare = keys.len() / 512;
             let (low, high) = (keys[rare], keys[keys.len() - 1 - rare]);
             let beyond = |eighths: u32| (low.abs_diff(high) / 8).saturating_mul(u64::from(eighths));
             directory.start = low.saturating_sub_unsigned(beyond(margins.below));
-            directory.span = directory.start.abs_diff(high.saturating_add_unsigned(beyond(margins.above)));
+            directory.span =
+                directory.start.abs_diff(high.saturating_add_unsigned(beyond(margins.above)));
             let bits = (keys.len() / ROWS_OF_ROOT_CELL).max(2).ilog2().min(MOST_BITS);
             directory.shift = (u64::BITS - directory.span.leading_zeros()).saturating_sub(bits);
             cells = (directory.span >> directory.shift) as usize + 1;
@@ -225,7 +237,8 @@ impl Directory {
 
     /// How many cells there are.
     pub(super) fn cells(&self) -> usize {
-        let free: usize = self.free.iter().enumerate().map(|(bits, nodes)| nodes.len() << bits).sum();
+        let free: usize =
+            self.free.iter().enumerate().map(|(bits, nodes)| nodes.len() << bits).sum();
         self.cells.len() - free
     }
 
@@ -241,8 +254,16 @@ impl Directory {
         key.wrapping_sub(self.start).cast_unsigned()
     }
 
-    /// Makes cells of a node, each 2^shift keys wide and the first one beginning at `start`, whose keys are given.
-    fn divide(&mut self, keys: &[i64], start: u64, shift: u32, cells: Range<usize>, maker: &mut Maker<'_>) {
+    /// Makes cells of a node, each 2^shift keys wide and the first one beginning at `start`, whose
+    /// keys are given.
+    fn divide(
+        &mut self,
+        keys: &[i64],
+        start: u64,
+        shift: u32,
+        cells: Range<usize>,
+        maker: &mut Maker<'_>,
+    ) {
         let mut from = 0;
         for (nth, at) in cells.enumerate() {
             let begins = start + ((nth as u64) << shift);
@@ -268,7 +289,8 @@ impl Directory {
     fn give_nodes_back(&mut self, cell: Cell) {
         if cell.kind() == NODE {
             let bits = cell.blocks();
-            (cell.base..cell.base + (1 << bits)).for_each(|at| self.give_nodes_back(self.cells[at as usize]));
+            (cell.base..cell.base + (1 << bits))
+                .for_each(|at| self.give_nodes_back(self.cells[at as usize]));
             self.free[bits as usize].push(cell.base);
         }
     }
@@ -286,7 +308,8 @@ impl Directory {
             return maker.cell(keys.len(), EVEN);
         }
         // 3. Otherwise its cells are looked at each by itself.
-        let bits = (keys.len() / ROWS_OF_CELL).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS).min(shift);
+        let bits =
+            (keys.len() / ROWS_OF_CELL).max(2).ilog2().clamp(LEAST_BITS, MOST_BITS).min(shift);
         let base = self.take_node(bits);
         self.divide(keys, start, shift - bits, base as usize..(base + (1 << bits)) as usize, maker);
         Cell { base, extent: bits << 2 | NODE }
@@ -335,7 +358,9 @@ impl Directory {
             first: first_block,
             last: last_block,
             codes: Codes { low: first.code, high: last.code },
-            is_all: (first.at == last.at) & (last_block.wrapping_sub(first_block) <= 1) & (first.cell.kind() != SPREAD),
+            is_all: (first.at == last.at)
+                & (last_block.wrapping_sub(first_block) <= 1)
+                & (first.cell.kind() != SPREAD),
             is_vague: is_vague(first.shift),
         }
     }
@@ -343,7 +368,8 @@ impl Directory {
     /// The distances of the keys of a range that are within the cells, if there are any.
     pub(super) fn distances(&self, low: i64, high: i64) -> Option<(u64, u64)> {
         let from = self.distance(low.max(self.start));
-        (high >= low.max(self.start) && from <= self.span).then(|| (from, self.distance(high).min(self.span)))
+        (high >= low.max(self.start) && from <= self.span)
+            .then(|| (from, self.distance(high).min(self.span)))
     }
 
     /// The greatest distance from the first key.
@@ -357,8 +383,8 @@ impl Directory {
         Leaf { cell, at, shift, start: distance >> shift << shift }
     }
 
-    /// Notes that the cell of a key has got one more block, or one less; whether it has got so many that it should be made
-    /// anew.
+    /// Notes that the cell of a key has got one more block, or one less; whether it has got so many
+    /// that it should be made anew.
     pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
         let place = self.place(self.distance(key));
         let more = &mut self.more[place.at];
@@ -387,13 +413,20 @@ impl Directory {
         (cell.kind() != NODE).then_some(Leaf { cell, at: nth, shift, start })
     }
 
-    /// Moves up by some cells of the root, or down: the lowest ones go, whose blocks have been given back, and as many empty
-    /// ones come above; or the other way round. Whether there are keys as far.
+    /// Moves up by some cells of the root, or down: the lowest ones go, whose blocks have been
+    /// given back, and as many empty ones come above; or the other way round. Whether there are
+    /// keys as far.
     pub(super) fn slide(&mut self, by: usize, up: bool, maker: &mut Maker<'_>) -> bool {
         let (root, distance) = (self.root_cells(), (by as u64) << self.shift);
-        let start =
-            if up { self.start.checked_add_unsigned(distance) } else { self.start.checked_sub_unsigned(distance) };
-        let Some(start) = start.filter(|start| start.checked_add_unsigned(self.span).is_some()) else { return false };
+        let start = if up {
+            self.start.checked_add_unsigned(distance)
+        } else {
+            self.start.checked_sub_unsigned(distance)
+        };
+        let Some(start) = start.filter(|start| start.checked_add_unsigned(self.span).is_some())
+        else {
+            return false;
+        };
         self.start = start;
         let (stay, come) = if up { (by..root, root - by..root) } else { (0..root - by, 0..by) };
         let (to, go) = if up { (0, 0..by) } else { (by, root - by..root) };
@@ -405,9 +438,14 @@ impl Directory {
         true
     }
 
-    /// Gives a cell blocks for rows with these codes, between which its keys are divided evenly as before; the cell, if that
-    /// divides them well.
-    pub(super) fn resize(&mut self, leaf: &Leaf, rows: &[(u16, u32)], maker: &mut Maker<'_>) -> Option<Leaf> {
+    /// Gives a cell blocks for rows with these codes, between which its keys are divided evenly as
+    /// before; the cell, if that divides them well.
+    pub(super) fn resize(
+        &mut self,
+        leaf: &Leaf,
+        rows: &[(u16, u32)],
+        maker: &mut Maker<'_>,
+    ) -> Option<Leaf> {
         let blocks = rows.len().div_ceil(maker.rows_of_block) as u32;
         if leaf.cell.kind() != EVEN || is_crowded(rows.iter().map(|row| row.0), blocks) {
             return None;
@@ -425,7 +463,8 @@ impl Directory {
     }
 }
 
-/// Whether an even division leaves a noticeable part of the rows in blocks with too many, or there are too many at all.
+/// Whether an even division leaves a noticeable part of the rows in blocks with too many, or there
+/// are too many at all.
 fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     let len = codes.len();
     if len > ROWS_OF_LEAF {
@@ -441,7 +480,8 @@ fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     too_many * 16 > len
 }
 
-/// The code of a key at a distance, in a cell of 2^shift keys: the bits in which their keys differ, or the upper 16 of them.
+/// The code of a key at a distance, in a cell of 2^shift keys: the bits in which their keys differ,
+/// or the upper 16 of them.
 #[inline(always)]
 fn code(distance: u64, shift: u32) -> u16 {
     // How far into the cell it is, as a part of 2^64.

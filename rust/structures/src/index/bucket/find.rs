@@ -18,7 +18,8 @@ fn only_if(is_so: bool) -> Bits {
 }
 
 impl BucketIndex {
-    /// Writes what the probe takes of two blocks and of the ones behind them, if that is all it may take; how many rows.
+    /// Writes what the probe takes of two blocks and of the ones behind them, if that is all it may
+    /// take; how many rows.
     #[inline(always)]
     fn find_pair<K: Kernel>(
         &self,
@@ -31,7 +32,8 @@ impl BucketIndex {
             return None;
         }
         let two = [pair.first, pair.last].map(|at| &blocks[at as usize]);
-        // Two blocks are looked at even where they are one, since how many they are cannot be predicted.
+        // Two blocks are looked at even where they are one, since how many they are cannot be
+        // predicted.
         let are_two = only_if(pair.first != pair.last);
         let len = self.find_two::<K>(two, [Bits::MAX, are_two], pair, probe, out, 0);
         let more = two.map(|block| block.more);
@@ -46,8 +48,8 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes what the probe takes of those rows of two blocks that have a bit behind `len` other ones; how many there are
-    /// then.
+    /// Writes what the probe takes of those rows of two blocks that have a bit behind `len` other
+    /// ones; how many there are then.
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,
@@ -98,14 +100,22 @@ impl BucketIndex {
 
     /// Adds what the probe takes of a block and the ones behind it.
     #[inline(always)]
-    fn find_chain<K: Kernel>(&self, mut at: u32, codes: Codes, is_vague: bool, probe: &Probe, found: &mut Vec<u32>) {
+    fn find_chain<K: Kernel>(
+        &self,
+        mut at: u32,
+        codes: Codes,
+        is_vague: bool,
+        probe: &Probe,
+        found: &mut Vec<u32>,
+    ) {
         while at != NOBODYS {
             let block = &self.store.blocks[at as usize];
             let (mut taken, ends) = K::matching(block, codes, probe);
             if is_vague && ends != 0 {
                 taken ^= self.wrong(block, ends, probe);
             }
-            // Into place at once: to copy a few rows, whose number nothing can predict, takes longer than to clear some.
+            // Into place at once: to copy a few rows, whose number nothing can predict, takes
+            // longer than to clear some.
             let len = found.len();
             found.resize(len + LANES, 0);
             let more = K::append(block, taken, (&mut found[len..]).try_into().expect("as many"));
@@ -127,8 +137,8 @@ impl BucketIndex {
         wrong
     }
 
-    /// Finds what each probe takes, while the blocks of the next groups are on their way. `find_run` does so for one that may
-    /// take rows of more than two blocks.
+    /// Finds what each probe takes, while the blocks of the next groups are on their way.
+    /// `find_run` does so for one that may take rows of more than two blocks.
     #[inline(always)]
     pub(super) fn find_each<K: Kernel + Lookup>(
         &self,

@@ -6,17 +6,19 @@ use super::store::{NOBODYS, Store};
 use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
-/// Rows that a block gets when the directory is made: room for as many more, so that few blocks overflow. And those it gets
-/// when its cell is made anew because there were too many, so likely more are coming.
+/// Rows that a block gets when the directory is made: room for as many more, so that few blocks
+/// overflow. And those it gets when its cell is made anew because there were too many, so likely
+/// more are coming.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
-/// About what rows beyond the directory cost, which are inserted into a tree and looked for there, and what it costs to
-/// make the directory anew, in nanoseconds a row.
+/// About what rows beyond the directory cost, which are inserted into a tree and looked for there,
+/// and what it costs to make the directory anew, in nanoseconds a row.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory is moved if more than this part of its root's cells are empty: a few would soon be too few again.
+/// The directory is moved if more than this part of its root's cells are empty: a few would soon be
+/// too few again.
 const LEAST_SLIDE: usize = 8;
 
 impl BucketIndex {
@@ -30,11 +32,13 @@ impl BucketIndex {
         // The memory of the blocks there were is taken again.
         self.store = Store::new(0);
         self.store = Store::new(3 * self.len / ROWS_OF_BLOCK + SMALL);
-        let mut maker = Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
+        let mut maker =
+            Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
         self.directory = Directory::new(&self.sorted, self.margins, &mut maker);
         self.beyond.clear();
         self.next = 0;
-        (self.made_for, self.made_cells, self.made_at) = (self.len, self.directory.cells(), self.first);
+        (self.made_for, self.made_cells, self.made_at) =
+            (self.len, self.directory.cells(), self.first);
         // What they were sorted in is as much as two thirds of the blocks, and rarely needed.
         let rows = std::mem::take(&mut self.rows);
         self.put(&rows);
@@ -44,8 +48,9 @@ impl BucketIndex {
         self.expect_beyond();
     }
 
-    /// Lets the directory go with values that rise or fall: where cells at one end have no rows left, it moves to where rows
-    /// are beyond it. If there are few such cells, it is tried again when twice as many rows are.
+    /// Lets the directory go with values that rise or fall: where cells at one end have no rows
+    /// left, it moves to where rows are beyond it. If there are few such cells, it is tried again
+    /// when twice as many rows are.
     #[cold]
     pub(super) fn slide(&mut self) {
         self.slide_at *= 2;
@@ -62,7 +67,8 @@ impl BucketIndex {
         if cells <= root / LEAST_SLIDE {
             return;
         }
-        let mut maker = Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
+        let mut maker =
+            Maker { store: &mut self.store, rows_of_block: ROWS_OF_BLOCK, first: self.first };
         if self.directory.slide(cells, up, &mut maker) {
             empty.iter().for_each(|leaf| self.give_back(leaf));
             if !self.enter_beyond() {
@@ -71,8 +77,8 @@ impl BucketIndex {
         }
     }
 
-    /// Puts those rows into the tree anew that are still beyond, and the others into blocks; whether these are half of them or
-    /// more.
+    /// Puts those rows into the tree anew that are still beyond, and the others into blocks;
+    /// whether these are half of them or more.
     fn enter_beyond(&mut self) -> bool {
         let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
         rows.clear();
@@ -122,7 +128,11 @@ impl BucketIndex {
                 let (from, mask) = (self.rows.len(), self.keys.len() - 1);
                 self.moved.clear();
                 self.take_out(at);
-                self.rows.extend(self.moved.iter().map(|&(_, row)| Entry { key: self.keys[row as usize & mask], row }));
+                self.rows.extend(
+                    self.moved
+                        .iter()
+                        .map(|&(_, row)| Entry { key: self.keys[row as usize & mask], row }),
+                );
                 self.rows[from..].sort_unstable_by_key(|row| row.key);
             }
             if leaf.last() >= self.directory.span() {
@@ -183,7 +193,8 @@ impl BucketIndex {
 
     /// Makes a cell anew for the rows that have been taken out of it, as their keys ask for.
     fn divide(&mut self, leaf: &Leaf, rows_of_block: usize) {
-        let mut rows: Vec<Entry> = self.moved.iter().map(|&(_, row)| Entry { key: self.key(row), row }).collect();
+        let mut rows: Vec<Entry> =
+            self.moved.iter().map(|&(_, row)| Entry { key: self.key(row), row }).collect();
         rows.sort_unstable_by_key(|row| row.key);
         let keys: Vec<i64> = rows.iter().map(|row| row.key).collect();
         let mut maker = Maker { store: &mut self.store, rows_of_block, first: self.first };
@@ -217,8 +228,8 @@ impl BucketIndex {
         self.crowded.clear();
     }
 
-    /// Makes cells anew that have many more blocks than their rows need. Of all cells as many are looked at as makes two
-    /// rounds while the window is renewed once.
+    /// Makes cells anew that have many more blocks than their rows need. Of all cells as many are
+    /// looked at as makes two rounds while the window is renewed once.
     #[cold]
     pub(super) fn tidy(&mut self) {
         let cells = self.directory.root_cells();
@@ -237,8 +248,9 @@ impl BucketIndex {
         blocks.iter().map(|block| block.live_rows(self.first, &mut [(0, 0); ROWS])).sum()
     }
 
-    /// Whether a directory for the rows there are now would serve better: rows beyond it have cost as much as it will, the
-    /// window has doubled, cells have been divided often, or there was no room; or whether it has served for long.
+    /// Whether a directory for the rows there are now would serve better: rows beyond it have cost
+    /// as much as it will, the window has doubled, cells have been divided often, or there was no
+    /// room; or whether it has served for long.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;
@@ -250,10 +262,12 @@ impl BucketIndex {
             || self.is_old()
     }
 
-    /// Whether the window has become larger since, and all rows there were have left: so it may stay as large.
+    /// Whether the window has become larger since, and all rows there were have left: so it may
+    /// stay as large.
     #[inline]
     fn has_filled(&self) -> bool {
-        4 * self.len > SMALL + 5 * self.made_for && self.first.wrapping_sub(self.made_at) as usize >= self.made_for
+        4 * self.len > SMALL + 5 * self.made_for
+            && self.first.wrapping_sub(self.made_at) as usize >= self.made_for
     }
 
     /// Whether rows come beyond the directory on one side.

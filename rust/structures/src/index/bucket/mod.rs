@@ -36,15 +36,17 @@ const SMALL: usize = 64;
 ///   B+-tree   keys beyond all cells
 /// ```
 ///
-/// No row is removed: one that has left is told by its number, and its place taken by another. A block has codes for keys;
-/// those that one code stands for are told apart by the keys themselves, which are kept by number. A cell that is crowded
-/// is made anew by itself, with more blocks; all of the directory is when the window has grown or there are many rows
-/// beyond it, which costs as much as a merge of a PIM-Tree, unless it can move to where they are. So the distribution of
-/// keys may be skewed, and may move.
+/// No row is removed: one that has left is told by its number, and its place taken by another. A
+/// block has codes for keys; those that one code stands for are told apart by the keys themselves,
+/// which are kept by number. A cell that is crowded is made anew by itself, with more blocks; all
+/// of the directory is when the window has grown or there are many rows beyond it, which costs as
+/// much as a merge of a PIM-Tree, unless it can move to where they are. So the distribution of keys
+/// may be skewed, and may move.
 pub struct BucketIndex {
     directory: Directory,
     store: Store,
-    /// Rows whose keys are beyond all cells, and how many have come since the directory was made, below and above.
+    /// Rows whose keys are beyond all cells, and how many have come since the directory was made,
+    /// below and above.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
     /// So many of these on one side that the directory may rather move there.
@@ -54,7 +56,8 @@ pub struct BucketIndex {
     crowded: Vec<i64>,
     /// Rows that have found their blocks full, with these and the codes.
     left: Vec<(u32, u16, Entry)>,
-    /// The cell of the root that is next to be asked whether it has too many blocks, and the rows since.
+    /// The cell of the root that is next to be asked whether it has too many blocks, and the rows
+    /// since.
     next: usize,
     untidied: usize,
     /// For how many rows and with how many cells the directory was made, and the oldest row then.
@@ -129,7 +132,9 @@ impl BucketIndex {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     fn find_all_avx512(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
-        self.find_each::<Avx512>(probes, found, ends, |probe, found| self.find_run_avx512(probe, found));
+        self.find_each::<Avx512>(probes, found, ends, |probe, found| {
+            self.find_run_avx512(probe, found)
+        });
     }
 
     /// Apart from the loop over probes, which mostly does without.
@@ -162,7 +167,9 @@ impl BucketIndex {
                 ask(blocks, &groups[nth % UNDER_WAY]);
             }
             let Some(nth) = before(UNDER_WAY - 1) else { continue };
-            for (row, &Address { block: at, code }) in group(rows, nth).iter().zip(&groups[nth % UNDER_WAY]) {
+            for (row, &Address { block: at, code }) in
+                group(rows, nth).iter().zip(&groups[nth % UNDER_WAY])
+            {
                 let block = &mut blocks[at as usize];
                 let is_room = at != NOBODYS && block.more == NOBODYS;
                 if !(is_room && block.put(K::live(block, first), code, row.row)) {
@@ -179,7 +186,8 @@ impl BucketIndex {
         self.left = left;
     }
 
-    /// Puts a row into the first of its blocks that has room. The last one is let go of when it has no live row any more.
+    /// Puts a row into the first of its blocks that has room. The last one is let go of when it has
+    /// no live row any more.
     #[inline(never)]
     fn put_more<K: Kernel>(&mut self, mut at: u32, code: u16, row: Entry) {
         if at == NOBODYS {
@@ -336,7 +344,9 @@ impl WindowIndex for BucketIndex {
             // SAFETY: the processor has the instructions.
             return unsafe { self.find_all_avx512(probes, found, ends) };
         }
-        self.find_each::<Portable>(probes, found, ends, |probe, found| self.find_run::<Portable>(probe, found));
+        self.find_each::<Portable>(probes, found, ends, |probe, found| {
+            self.find_run::<Portable>(probe, found)
+        });
     }
 }
 
@@ -344,22 +354,24 @@ impl WindowIndex for BucketIndex {
 mod tests {
     use super::*;
 
-    /// Slides through rows whose keys rise or fall, and compares with looking at each row of the window; how often the
-    /// directory was made anew while the last half of them came.
+    /// Slides through rows whose keys rise or fall, and compares with looking at each row of the
+    /// window; how often the directory was made anew while the last half of them came.
     fn drift(key: impl Fn(u32) -> i64) -> usize {
         const ROWS: u32 = 40_000;
         const WINDOW: u32 = 3_000;
         const STEP: u32 = 100;
         let (mut index, mut made) = (BucketIndex::new(), 0);
         for from in (0..ROWS).step_by(STEP as usize) {
-            let rows: Vec<Entry> = (from..from + STEP).map(|row| Entry { key: key(row), row }).collect();
+            let rows: Vec<Entry> =
+                (from..from + STEP).map(|row| Entry { key: key(row), row }).collect();
             let made_at = index.made_at;
             index.insert_all(&rows);
             made += usize::from(from > ROWS / 2 && index.made_at != made_at);
             assert!(index.beyond.len() <= index.len() / 4 + SMALL);
             let first = from.saturating_sub(WINDOW);
-            let gone: Vec<Entry> =
-                (first.saturating_sub(STEP)..first).map(|row| Entry { key: key(row), row }).collect();
+            let gone: Vec<Entry> = (first.saturating_sub(STEP)..first)
+                .map(|row| Entry { key: key(row), row })
+                .collect();
             index.remove_all(&gone);
             let (middle, to) = (key(from), from + STEP);
             for width in [0, 1_000, 1_000_000] {
@@ -367,7 +379,11 @@ mod tests {
                 let mut found = Vec::new();
                 index.find(&Probe { low, high, from: first, to }, &mut found);
                 found.sort_unstable();
-                assert!(found.into_iter().eq((first..to).filter(|&row| (low..=high).contains(&key(row)))));
+                assert!(
+                    found
+                        .into_iter()
+                        .eq((first..to).filter(|&row| (low..=high).contains(&key(row))))
+                );
             }
         }
         made
@@ -381,7 +397,9 @@ mod tests {
         assert!(drift(rises) < 3);
         assert!(drift(|row| -rises(row)) < 3);
         // Most rows of some cells have one key, so that these have cells of their own.
-        assert!(drift(|row| if row % 3 == 0 { i64::from(row / 500) * 500_000 } else { rises(row) }) < 3);
+        assert!(
+            drift(|row| if row % 3 == 0 { i64::from(row / 500) * 500_000 } else { rises(row) }) < 3
+        );
         // At once, farther than it can go.
         assert!(drift(|row| if row < 25_000 { rises(row) } else { i64::MAX / 2 + rises(row) }) < 5);
         // As far as there are keys.

@@ -1,5 +1,5 @@
-//! Partitions rows in time order and finds, in the same pass, where the matches of other rows begin and end in their
-//! buckets.
+//! Partitions rows in time order and finds, in the same pass, where the matches of other rows begin
+//! and end in their buckets.
 //!
 //! ```text
 //!   right rows in time order   ──●──●──┊──●──●──●──┊──●──●──▶
@@ -7,14 +7,16 @@
 //!   left row at ts                   early  ts    late
 //! ```
 //!
-//! A right row *enters* when it is not too late for the current left row, and *leaves* when it is too early for it.
-//! Entering writes its number to the next place of its bucket; so the place that a bucket has reached is the end of the
-//! matches of every left row of that key, and the place of the bucket's first row that has not left is their start. No
-//! right time is read more than twice and none is searched for, whatever the number of buckets.
+//! A right row *enters* when it is not too late for the current left row, and *leaves* when it is
+//! too early for it. Entering writes its number to the next place of its bucket; so the place that
+//! a bucket has reached is the end of the matches of every left row of that key, and the place of
+//! the bucket's first row that has not left is their start. No right time is read more than twice
+//! and none is searched for, whatever the number of buckets.
 //!
-//! Each of the two is a merge of left and right rows. Whether a left or a right row is next cannot be foreseen, so no
-//! branch depends on it: both do the same reads and writes, where one of them has nothing to write it writes to a place
-//! of no meaning. With a mispredicted branch every other row it took more than twice as long.
+//! Each of the two is a merge of left and right rows. Whether a left or a right row is next cannot
+//! be foreseen, so no branch depends on it: both do the same reads and writes, where one of them
+//! has nothing to write it writes to a place of no meaning. With a mispredicted branch every other
+//! row it took more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};
 
@@ -42,17 +44,28 @@ pub struct Leaving<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the numbers of the chunk's rows, whose times are `ts`, and finds the run of places that each left row
-    /// matches: of the rows with its key, those that have entered and not left. A row is not too late for a left row if
-    /// it is no more than `late` after it. A left row without a key has an empty run.
+    /// Writes the numbers of the chunk's rows, whose times are `ts`, and finds the run of places
+    /// that each left row matches: of the rows with its key, those that have entered and not left.
+    /// A row is not too late for a left row if it is no more than `late` after it. A left row
+    /// without a key has an empty run.
     ///
     /// # Panics
     ///
-    /// When columns differ in length, others than the number travel, keys are not themselves the buckets, no bucket
-    /// is for rows without a key, or a left time and a distance do not add up in 64 bits.
-    pub fn merge(mut self, ts: &[i64], late: i64, leaving: Leaving<'_>, left: Timed<'_>, runs: &mut [Slot<[u32; 2]>]) {
+    /// When columns differ in length, others than the number travel, keys are not themselves the
+    /// buckets, no bucket is for rows without a key, or a left time and a distance do not add up in
+    /// 64 bits.
+    pub fn merge(
+        mut self,
+        ts: &[i64],
+        late: i64,
+        leaving: Leaving<'_>,
+        left: Timed<'_>,
+        runs: &mut [Slot<[u32; 2]>],
+    ) {
         let runs = Slot::values(runs);
-        let Rows { keys, ts: None, numbers: None, first } = self.rows else { panic!("only numbers travel") };
+        let Rows { keys, ts: None, numbers: None, first } = self.rows else {
+            panic!("only numbers travel")
+        };
         assert!(self.places.keys.is_none(), "only numbers travel");
         assert!(self.buckets.first == 0 && self.buckets.shift == 0, "a bucket a key");
         assert!(left.ts.len() == runs.len(), "a run a left row");
@@ -67,9 +80,11 @@ impl Writer<'_> {
             // SAFETY: the caller has asked for `steps`.
             let (due, place) = unsafe { enter.step() };
             debug_assert!(!due || (place as usize) < places.total);
-            let to = select_unpredictable(due, places.numbers.wrapping_add(place as usize), nowhere);
-            // SAFETY: a row that is due has a place below `total` that is this writer's alone: `next` is raised once for
-            // each row that was counted (P1). `unused` is a local variable.
+            let to =
+                select_unpredictable(due, places.numbers.wrapping_add(place as usize), nowhere);
+            // SAFETY: a row that is due has a place below `total` that is this writer's alone:
+            // `next` is raised once for each row that was counted (P1). `unused` is a local
+            // variable.
             unsafe { to.write(number) };
         };
         // Neither end waits for the other: the processor works on both at a time.
@@ -98,7 +113,8 @@ impl Writer<'_> {
     }
 }
 
-/// One end of the runs: the place that a left row's bucket has reached when the right rows before that end are through.
+/// One end of the runs: the place that a left row's bucket has reached when the right rows before
+/// that end are through.
 struct End<'a, const AT: usize> {
     left: Timed<'a>,
     right: Timed<'a>,
@@ -112,8 +128,17 @@ struct End<'a, const AT: usize> {
 }
 
 impl<'a, const AT: usize> End<'a, AT> {
-    fn new(left: Timed<'a>, right: Timed<'a>, distance: i64, next: &'a mut Vec<u32>, runs: *mut [u32; 2]) -> Self {
-        assert!(left.ts.len() == left.keys.len() && right.ts.len() == right.keys.len(), "a time a key");
+    fn new(
+        left: Timed<'a>,
+        right: Timed<'a>,
+        distance: i64,
+        next: &'a mut Vec<u32>,
+        runs: *mut [u32; 2],
+    ) -> Self {
+        assert!(
+            left.ts.len() == left.keys.len() && right.ts.len() == right.keys.len(),
+            "a time a key"
+        );
         let mut extremes = left.ts.first().into_iter().chain(left.ts.last());
         assert!(extremes.all(|ts| ts.checked_add(distance).is_some()), "an end in 64 bits");
         assert!(!next.is_empty(), "a bucket of rows without a key");
@@ -127,7 +152,8 @@ impl<'a, const AT: usize> End<'a, AT> {
         (self.left.ts.len() - self.left_row).min(self.right.ts.len() - self.right_row)
     }
 
-    /// Goes on by one row. Returns whether that was a right row, and the place that its bucket had reached.
+    /// Goes on by one row. Returns whether that was a right row, and the place that its bucket had
+    /// reached.
     ///
     /// # Safety
     ///
@@ -135,13 +161,18 @@ impl<'a, const AT: usize> End<'a, AT> {
     #[inline(always)]
     unsafe fn step(&mut self) -> (bool, u32) {
         debug_assert!(self.steps() > 0);
-        // SAFETY: there are a left and a right row, hence times and keys of both, and a run. The bucket is the last one
-        // or before it.
+        // SAFETY: there are a left and a right row, hence times and keys of both, and a run. The
+        // bucket is the last one or before it.
         unsafe {
             let left_ts = *self.left.ts.get_unchecked(self.left_row);
-            let is_right = *self.right.ts.get_unchecked(self.right_row) <= left_ts.wrapping_add(self.distance);
+            let is_right =
+                *self.right.ts.get_unchecked(self.right_row) <= left_ts.wrapping_add(self.distance);
             let left_key = self.left.keys.get_unchecked(self.left_row);
-            let key = *select_unpredictable(is_right, self.right.keys.get_unchecked(self.right_row), left_key);
+            let key = *select_unpredictable(
+                is_right,
+                self.right.keys.get_unchecked(self.right_row),
+                left_key,
+            );
             let bucket = (key as usize).min(self.next.len() - 1 - usize::from(is_right));
             let next = self.next.get_unchecked_mut(bucket);
             let place = *next;
@@ -185,7 +216,8 @@ mod tests {
         #[test]
         fn oracle_every_pair(left in side(), right in side(), early in -20_i64..5, width in 0_i64..20, cut in 0_usize..60) {
             let late = early + width;
-            // The rows before `cut` are another chunk's; all that are not too late for the first left row.
+            // The rows before `cut` are another chunk's; all that are not too late for the first
+            // left row.
             let not_late = |row: &(i64, u32)| row.0 <= left[0].0 + late;
             let cut = cut.min(right.iter().filter(|row| not_late(row)).count());
             let (ts, keys): (Vec<i64>, Vec<u32>) = right.iter().copied().unzip();

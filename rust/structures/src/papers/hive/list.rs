@@ -1,4 +1,5 @@
-//! The list of winsets: sorted by start, with shortcuts, inserted into anywhere and taken from the front.
+//! The list of winsets: sorted by start, with shortcuts, inserted into anywhere and taken from the
+//! front.
 //!
 //! All of the list's unsafe code is here. The numbers in brackets are the invariants of README.md.
 
@@ -8,8 +9,8 @@ use std::ptr;
 use tidegate_sync::Stack;
 use tidegate_sync::atomic::{AtomicPtr, Ordering, RaceCell};
 
-/// Levels of the list. With a quarter of the nodes on each next level, a writer that is some hundred winsets behind
-/// another finds its place in a few steps.
+/// Levels of the list. With a quarter of the nodes on each next level, a writer that is some
+/// hundred winsets behind another finds its place in a few steps.
 const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 4 };
 
 /// A winset in the list.
@@ -130,8 +131,8 @@ impl<T> Cursor<T> {
     ///
     /// # Safety
     ///
-    /// The cursor's nodes begin before `start`, and neither they nor later ones are freed during the call (H1). The value
-    /// is not taken while it is borrowed.
+    /// The cursor's nodes begin before `start`, and neither they nor later ones are freed during
+    /// the call (H1). The value is not taken while it is borrowed.
     #[inline]
     pub(super) unsafe fn find(&mut self, start: i64, new: fn() -> T) -> &T {
         // SAFETY: the caller's promise.
@@ -152,7 +153,8 @@ impl<T> Cursor<T> {
         let mut before = self.at;
         for level in (0..LEVELS).rev() {
             if level + 1 < LEVELS {
-                // SAFETY: the caller of `find` has promised that the cursor's nodes and later ones are there.
+                // SAFETY: the caller of `find` has promised that the cursor's nodes and later ones
+                // are there.
                 let (above, own) = unsafe { ((*before[level + 1]).start, (*before[level]).start) };
                 before[level] = if above > own { before[level + 1] } else { before[level] };
             }
@@ -168,7 +170,8 @@ impl<T> Cursor<T> {
         unsafe { insert(&before, Node::new(start, Some(new()), height(start))) }
     }
 
-    /// Moves on to the last nodes that begin before `start`; the start of the first that the cursor may look at.
+    /// Moves on to the last nodes that begin before `start`; the start of the first that the cursor
+    /// may look at.
     ///
     /// # Safety
     ///
@@ -186,7 +189,8 @@ impl<T> Cursor<T> {
     ///
     /// # Safety
     ///
-    /// The cursor's node on the lowest level is not freed, nor are later ones while the result is borrowed.
+    /// The cursor's node on the lowest level is not freed, nor are later ones while the result is
+    /// borrowed.
     pub(super) unsafe fn next_before<'a>(&mut self, start: i64) -> Option<&'a Node<T>> {
         // SAFETY: the caller's promise.
         let next = unsafe { (*self.at[0]).next(0) };
@@ -197,13 +201,19 @@ impl<T> Cursor<T> {
     }
 }
 
-/// The last node on a level, from `node` on, that begins before `start`, and what its link led to when that was seen.
+/// The last node on a level, from `node` on, that begins before `start`, and what its link led to
+/// when that was seen.
 ///
 /// # Safety
 ///
-/// `node` is on the level and begins before `start`, and neither it nor later ones are freed during the call.
+/// `node` is on the level and begins before `start`, and neither it nor later ones are freed during
+/// the call.
 #[inline]
-unsafe fn last_before<T>(mut node: *mut Node<T>, level: usize, start: i64) -> (*mut Node<T>, *mut Node<T>) {
+unsafe fn last_before<T>(
+    mut node: *mut Node<T>,
+    level: usize,
+    start: i64,
+) -> (*mut Node<T>, *mut Node<T>) {
     loop {
         // SAFETY: the caller's promise.
         let next = unsafe { (*node).next(level) };
@@ -215,7 +225,8 @@ unsafe fn last_before<T>(mut node: *mut Node<T>, level: usize, start: i64) -> (*
     }
 }
 
-/// Links `node` behind those before it, level by level from the lowest; or finds that another thread was faster.
+/// Links `node` behind those before it, level by level from the lowest; or finds that another
+/// thread was faster.
 ///
 /// # Safety
 ///
@@ -232,17 +243,19 @@ unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut
             // SAFETY: links lead forward to nodes that are there.
             let twin = unsafe { next.as_ref() }.is_some_and(|next| next.start == start);
             if twin {
-                // Two nodes of one start meet on the lowest level, before either is on another (L3).
+                // Two nodes of one start meet on the lowest level, before either is on another
+                // (L3).
                 debug_assert_eq!(level, 0);
                 // SAFETY: it was not linked, so it is this thread's still.
                 drop(unsafe { Box::from_raw(node) });
                 return next;
             }
-            // SAFETY: not freed while this thread has not promised to be past it. Relaxed: published by the Release below.
+            // SAFETY: not freed while this thread has not promised to be past it. Relaxed:
+            // published by the Release below.
             unsafe { (&(*node).next)[level].store(next, Ordering::Relaxed) };
-            // Release: publishes the node's start, value and links up to this level to the Acquire of `next`. Relaxed on
-            // failure: the link is read again before it is followed.
-            // From what was seen, and not from what the link leads to by now: that may begin earlier.
+            // Release: publishes the node's start, value and links up to this level to the Acquire
+            // of `next`. Relaxed on failure: the link is read again before it is followed. From
+            // what was seen, and not from what the link leads to by now: that may begin earlier.
             // SAFETY: as for `last_before`.
             let link = unsafe { &(&(*from).next)[level] };
             if link.compare_exchange(next, node, Ordering::Release, Ordering::Relaxed).is_ok() {
@@ -253,7 +266,8 @@ unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut
     node
 }
 
-/// The levels that a winset is on: a quarter of them on each next one. Chosen by its start, so that nothing is random.
+/// The levels that a winset is on: a quarter of them on each next one. Chosen by its start, so that
+/// nothing is random.
 fn height(start: i64) -> usize {
     let mixed = (start as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1 + (mixed >> 32).trailing_zeros() as usize / 2).min(LEVELS)

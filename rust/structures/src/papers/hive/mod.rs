@@ -1,4 +1,5 @@
-//! The hive: windows of many keys that threads update at the same time, given out once nobody will update them.
+//! The hive: windows of many keys that threads update at the same time, given out once nobody will
+//! update them.
 //!
 //! ```text
 //! writer 0  ─ update(6, k) ─┐        ┌ start 3 ┐   ┌ start 6 ┐   ┌ start 9 ┐
@@ -9,19 +10,21 @@
 //!                                 next_winset ─▶ its keys and values
 //! ```
 //!
-//! A *winset* is all windows that begin at one time. Writers find or make it in a list that is sorted by start, and in it
-//! the window of their key, in a trie. Nobody waits for anybody: of two writers that make the same, one wins, and both use
-//! what it made. Whoever updates the same window at the same time shares it by reference, so that its type says how.
+//! A *winset* is all windows that begin at one time. Writers find or make it in a list that is
+//! sorted by start, and in it the window of their key, in a trie. Nobody waits for anybody: of two
+//! writers that make the same, one wins, and both use what it made. Whoever updates the same window
+//! at the same time shares it by reference, so that its type says how.
 //!
-//! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming
-//! multiway aggregation through concurrent algorithmic designs and new abstract data types", section 5.6. README.md has
-//! invariants, proofs and departures.
+//! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
+//! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
+//! abstract data types", section 5.6. README.md has invariants, proofs and departures.
 //!
 //! # Trade-offs
 //!
-//! A winset's memory is given back when the reader and all writers are past it. A writer that rests without a promise
-//! therefore holds back results, and the memory of all winsets after its own. Finding a window costs a walk along the
-//! winsets between the writer's last one and this one, shortened by shortcuts, and up to eight steps down the trie.
+//! A winset's memory is given back when the reader and all writers are past it. A writer that rests
+//! without a promise therefore holds back results, and the memory of all winsets after its own.
+//! Finding a window costs a walk along the winsets between the writer's last one and this one,
+//! shortened by shortcuts, and up to eight steps down the trie.
 
 mod list;
 mod trie;
@@ -76,8 +79,13 @@ impl Hive {
             not_sync: PhantomData,
         };
         let all = places.iter().map(writer).collect();
-        let reader =
-            HiveReader { at: shared.list.start(), garbage: Garbage::default(), places, shared, not_sync: PhantomData };
+        let reader = HiveReader {
+            at: shared.list.start(),
+            garbage: Garbage::default(),
+            places,
+            shared,
+            not_sync: PhantomData,
+        };
         (all, reader)
     }
 }
@@ -91,8 +99,8 @@ struct Shared<V, N> {
 /// How far a writer has come, where the reader sees it.
 #[derive(Debug)]
 struct Place {
-    /// The writer updates no window that begins before it: the paper's `written`. Written by the writer, only upward;
-    /// `i64::MAX` when it is gone.
+    /// The writer updates no window that begins before it: the paper's `written`. Written by the
+    /// writer, only upward; `i64::MAX` when it is gone.
     promise: CachePadded<AtomicI64>,
     /// The writer looks at no winset that begins before it. Likewise.
     hold: CachePadded<AtomicI64>,
@@ -100,7 +108,10 @@ struct Place {
 
 impl Default for Place {
     fn default() -> Self {
-        Place { promise: CachePadded::new(AtomicI64::new(i64::MIN)), hold: CachePadded::new(AtomicI64::new(i64::MIN)) }
+        Place {
+            promise: CachePadded::new(AtomicI64::new(i64::MIN)),
+            hold: CachePadded::new(AtomicI64::new(i64::MIN)),
+        }
     }
 }
 
@@ -112,15 +123,15 @@ pub struct HiveWriter<V, N> {
     not_sync: NotSync,
 }
 
-// SAFETY: the cursor leads to nodes of the list, which live as long as the writer's hold says (H1) and whose values are
-// `Send` and `Sync`; everything else is `Send` by itself.
+// SAFETY: the cursor leads to nodes of the list, which live as long as the writer's hold says (H1)
+// and whose values are `Send` and `Sync`; everything else is `Send` by itself.
 unsafe impl<V: Send + Sync, N: Send + Sync> Send for HiveWriter<V, N> {}
 
 impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
     /// Updates the window that begins at `start`, of `key`; it is made if it is not there.
     ///
-    /// Windows of one thread are updated in any order, but for this: none begins before what [`advance`](Self::advance)
-    /// has promised.
+    /// Windows of one thread are updated in any order, but for this: none begins before what
+    /// [`advance`](Self::advance) has promised.
     ///
     /// # Panics
     ///
@@ -129,9 +140,13 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
     pub fn update(&mut self, start: i64, key: u32, update: impl FnOnce(&V)) {
         // Relaxed: only this thread writes it.
         let promise = self.place.promise.load(Ordering::Relaxed);
-        assert!(promise <= start && start < i64::MAX, "no window before what was promised is updated");
-        // SAFETY: this thread has promised to update windows from `promise` on and has not come past it, so nodes that
-        // begin there or later are not freed (H1), and their values are not taken (R1).
+        assert!(
+            promise <= start && start < i64::MAX,
+            "no window before what was promised is updated"
+        );
+        // SAFETY: this thread has promised to update windows from `promise` on and has not come
+        // past it, so nodes that begin there or later are not freed (H1), and their values are not
+        // taken (R1).
         let winset = unsafe { self.cursor.find(start, Trie::new) };
         update(winset.get(key, &self.shared.new));
     }
@@ -144,11 +159,11 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
         }
         // SAFETY: as in `update`.
         let hold = unsafe { self.cursor.advance(start) };
-        // Release: what this thread did to nodes before `hold` happened before they are freed. Pairs with the Acquire of
-        // `HiveReader::collect`.
+        // Release: what this thread did to nodes before `hold` happened before they are freed.
+        // Pairs with the Acquire of `HiveReader::collect`.
         self.place.hold.store(hold, Ordering::Release);
-        // Release: this thread's updates of earlier windows, and winsets that it has made, are seen by whoever reads the
-        // promise. Pairs with the Acquire of `HiveReader::frontier`.
+        // Release: this thread's updates of earlier windows, and winsets that it has made, are seen
+        // by whoever reads the promise. Pairs with the Acquire of `HiveReader::frontier`.
         self.place.promise.store(start, Ordering::Release);
     }
 }
@@ -184,16 +199,18 @@ unsafe impl<V: Send + Sync, N: Send + Sync> Send for HiveReader<V, N> {}
 impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
     /// The next winset that no thread updates any more.
     pub fn next_winset(&mut self) -> Next<Winset<V>> {
-        // Before the list is looked at: every winset below the frontier is in it by now, and none can come any more.
+        // Before the list is looked at: every winset below the frontier is in it by now, and none
+        // can come any more.
         let frontier = self.frontier();
-        // SAFETY: nodes from the one given out last on are freed by this reader only, and not before it is past them.
+        // SAFETY: nodes from the one given out last on are freed by this reader only, and not
+        // before it is past them.
         let found = unsafe { self.at.next_before(frontier) };
         let Some(node) = found else {
             self.collect();
             return if frontier == i64::MAX { Next::End } else { Next::NotYet };
         };
-        // SAFETY: the node begins below the frontier: all writers have promised not to update it any more, and those
-        // that did are seen (R1). It is given out once.
+        // SAFETY: the node begins below the frontier: all writers have promised not to update it
+        // any more, and those that did are seen (R1). It is given out once.
         let trie = unsafe { node.take() };
         let start = node.start();
         self.garbage.add(node);
@@ -206,14 +223,19 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
         // Acquire: pairs with the Release of `HiveWriter::advance`.
         let holds = self.places.iter().map(|place| place.hold.load(Ordering::Acquire));
         let low = holds.min().unwrap_or(i64::MAX);
-        // SAFETY: no writer looks at nodes that begin before `low` (H1); the reader stands at the last one, which stays.
+        // SAFETY: no writer looks at nodes that begin before `low` (H1); the reader stands at the
+        // last one, which stays.
         unsafe { self.garbage.free_before(low) };
     }
 
     /// No window that begins before it is updated any more.
     fn frontier(&self) -> i64 {
         // Acquire: pairs with the Release of `HiveWriter::advance`.
-        self.places.iter().map(|place| place.promise.load(Ordering::Acquire)).min().unwrap_or(i64::MAX)
+        self.places
+            .iter()
+            .map(|place| place.promise.load(Ordering::Acquire))
+            .min()
+            .unwrap_or(i64::MAX)
     }
 
     /// How many winsets were given out whose memory is not given back.

@@ -7,12 +7,13 @@
 //!           value  node
 //! ```
 //!
-//! Nothing is removed before the whole is taken, so that a step is one compare-and-swap and needs no help from others
-//! (T1). Mixed bits are a permutation of the keys: two keys part after eight nodes at the latest, and nothing is compared
-//! but whole keys. It stands where the paper has Michael's hash table: that one has a fixed number of buckets, while the
-//! keys of a winset are not known beforehand. The trie is that of Bagwell, "Ideal hash trees" (2001), made concurrent as by
-//! Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient non-blocking snapshots" (2012), without what
-//! removals and snapshots need.
+//! Nothing is removed before the whole is taken, so that a step is one compare-and-swap and needs
+//! no help from others (T1). Mixed bits are a permutation of the keys: two keys part after eight
+//! nodes at the latest, and nothing is compared but whole keys. It stands where the paper has
+//! Michael's hash table: that one has a fixed number of buckets, while the keys of a winset are not
+//! known beforehand. The trie is that of Bagwell, "Ideal hash trees" (2001), made concurrent as by
+//! Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient non-blocking snapshots"
+//! (2012), without what removals and snapshots need.
 
 use std::fmt;
 use std::ptr;
@@ -89,16 +90,21 @@ impl<V> Trie<V> {
             // Acquire: pairs with the Release of whoever put it there; what is found is seen whole.
             let found = slot.load(Ordering::Acquire);
             if let Some(next) = node_of(found) {
-                // SAFETY: a node that a slot leads to stays until the trie is gone (T1), which `&self` excludes.
+                // SAFETY: a node that a slot leads to stays until the trie is gone (T1), which
+                // `&self` excludes.
                 node = unsafe { &*next };
                 depth += 1;
             } else if found.is_null() {
-                let entry = Box::into_raw(made.take().unwrap_or_else(|| Box::new(Entry { key, value: new() })));
-                // Release: publishes the entry. Relaxed on failure: the slot is read again before it is followed.
+                let entry = Box::into_raw(
+                    made.take().unwrap_or_else(|| Box::new(Entry { key, value: new() })),
+                );
+                // Release: publishes the entry. Relaxed on failure: the slot is read again before
+                // it is followed.
                 match slot.compare_exchange(found, entry, Ordering::Release, Ordering::Relaxed) {
                     // SAFETY: as for nodes.
                     Ok(_) => return unsafe { &(*entry).value },
-                    // SAFETY: the pointer was not taken in, so it is this thread's still, from the box above.
+                    // SAFETY: the pointer was not taken in, so it is this thread's still, from the
+                    // box above.
                     Err(_) => made = Some(unsafe { Box::from_raw(entry) }),
                 }
             } else {
@@ -121,7 +127,8 @@ impl<V> Trie<V> {
                 // Relaxed: the trie is held exclusively.
                 let found = slot.swap(ptr::null_mut(), Ordering::Relaxed);
                 if let Some(next) = node_of(found) {
-                    // SAFETY: boxed by `part`, and led to by this slot alone, which does so no longer.
+                    // SAFETY: boxed by `part`, and led to by this slot alone, which does so no
+                    // longer.
                     nodes.push(unsafe { Box::from_raw(next) });
                 } else if !found.is_null() {
                     // SAFETY: likewise, boxed by `get`.
@@ -138,15 +145,18 @@ impl<V> Trie<V> {
     }
 }
 
-/// Puts a node where an entry is, and the entry in that; whoever was faster has done the same, or put more there.
+/// Puts a node where an entry is, and the entry in that; whoever was faster has done the same, or
+/// put more there.
 fn part<V>(slot: &Slot<V>, found: *mut Entry<V>, key: u32, depth: u32) {
     let node = Box::new(Node::new());
     // Relaxed: published by the Release below.
     node.slot(key, depth + 1).store(found, Ordering::Relaxed);
     let node = Box::into_raw(node);
-    // Release: publishes the node, and the entry once more. Relaxed on failure: the slot is read again.
+    // Release: publishes the node, and the entry once more. Relaxed on failure: the slot is read
+    // again.
     if slot.compare_exchange(found, tagged(node), Ordering::Release, Ordering::Relaxed).is_err() {
-        // SAFETY: not taken in, so it is this thread's still; its slots are pointers, which own nothing.
+        // SAFETY: not taken in, so it is this thread's still; its slots are pointers, which own
+        // nothing.
         drop(unsafe { Box::from_raw(node) });
     }
 }
@@ -186,8 +196,9 @@ mod tests {
     #[test]
     fn mixing_keeps_keys_apart() {
         // Each step is undone, from the last to the first.
-        let inverse =
-            |factor: u32| (0..5).fold(factor, |x, _| x.wrapping_mul(2_u32.wrapping_sub(factor.wrapping_mul(x))));
+        let inverse = |factor: u32| {
+            (0..5).fold(factor, |x, _| x.wrapping_mul(2_u32.wrapping_sub(factor.wrapping_mul(x))))
+        };
         for key in (0..1_000_000).map(|n: u32| n.wrapping_mul(0x0100_0193)) {
             let mut back = mixed(key);
             back ^= back >> 16;

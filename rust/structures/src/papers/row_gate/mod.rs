@@ -1,5 +1,5 @@
-//! The row gate: rows one at a time, in a lock-free list; lowest latency. Its readers may share the stream, which is the
-//! T-Gate.
+//! The row gate: rows one at a time, in a lock-free list; lowest latency. Its readers may share the
+//! stream, which is the T-Gate.
 //!
 //! It keeps the contract of [`gate`](crate::gate), row by row the same stream as the
 //! [`BlockGate`](crate::gate::BlockGate).

@@ -31,7 +31,8 @@ pub(super) struct Node<T> {
     payload: RaceCell<MaybeUninit<T>>,
     /// Levels the node is on, 1 to `LEVELS`.
     height: u8,
-    /// The next node on level 0. Written by sources; once not null, only ever led to an earlier node.
+    /// The next node on level 0. Written by sources; once not null, only ever led to an earlier
+    /// node.
     next: Link<T>,
     /// The links of levels `1..height`, in the same segment.
     tower: *const Link<T>,
@@ -59,7 +60,8 @@ impl<T> NodePtr<T> {
     ///
     /// # Safety
     ///
-    /// Throughout `'a` a hold of the gate, known to its reclaimer, stands at this node or before it.
+    /// Throughout `'a` a hold of the gate, known to its reclaimer, stands at this node or before
+    /// it.
     #[inline]
     pub(super) unsafe fn get<'a>(self) -> &'a Node<T> {
         debug_assert!(!self.0.is_null());
@@ -145,12 +147,22 @@ impl<T> Node<T> {
 
     /// Puts `node` after this one on `level` if `next` still follows it there.
     #[inline]
-    pub(super) fn insert_after(&self, level: usize, next: Option<&Node<T>>, node: &Node<T>) -> bool {
+    pub(super) fn insert_after(
+        &self,
+        level: usize,
+        next: Option<&Node<T>>,
+        node: &Node<T>,
+    ) -> bool {
         debug_assert!(self.key() <= node.key() && next.is_none_or(|next| node.key() < next.key()));
         // Release: publishes the node's key, payload and links up to `level` (L1) to the Acquire of
         // `next`. Relaxed on failure: the link is read again before it is followed.
         self.link(level)
-            .compare_exchange(pointer(next), pointer(Some(node)), Ordering::Release, Ordering::Relaxed)
+            .compare_exchange(
+                pointer(next),
+                pointer(Some(node)),
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
             .is_ok()
     }
 }
@@ -182,7 +194,9 @@ pub(super) struct Segment<T> {
 impl<T> Segment<T> {
     /// Bytes of a segment of `nodes` nodes.
     pub(super) fn bytes(nodes: usize) -> usize {
-        size_of::<Self>() + nodes * size_of::<Node<T>>() + Self::tower_links(nodes) * size_of::<Link<T>>()
+        size_of::<Self>()
+            + nodes * size_of::<Node<T>>()
+            + Self::tower_links(nodes) * size_of::<Link<T>>()
     }
 
     /// A quarter of the nodes have a second link, a sixteenth a third, and so on: a third in all.
@@ -319,7 +333,8 @@ impl<T> Passed<T> {
         self.oldest.is_null()
     }
 
-    /// Frees the segments whose rows all sort before `low`; the last one only if the source is gone.
+    /// Frees the segments whose rows all sort before `low`; the last one only if the source is
+    /// gone.
     ///
     /// # Safety
     ///
@@ -331,13 +346,19 @@ impl<T> Passed<T> {
             // Acquire: pairs with the Release of `grow`.
             let next = segment.next.load(Ordering::Acquire);
             // Relaxed: published by the Release of `grow`, or by that of the hold given up.
-            let filled = if next.is_null() && !gone { return } else { segment.filled.load(Ordering::Relaxed) };
+            let filled = if next.is_null() && !gone {
+                return;
+            } else {
+                segment.filled.load(Ordering::Relaxed)
+            };
             if filled > 0 && segment.key(filled - 1) >= low {
                 return;
             }
-            // Before it is dropped: a payload that panics then must not find its segment in the chain.
+            // Before it is dropped: a payload that panics then must not find its segment in the
+            // chain.
             let oldest = std::mem::replace(&mut self.oldest, next);
-            // SAFETY: boxed by `Segment::allocate`, reached by nobody (H1, H2), and no longer by this chain.
+            // SAFETY: boxed by `Segment::allocate`, reached by nobody (H1, H2), and no longer by
+            // this chain.
             drop(unsafe { Box::from_raw(oldest) });
         }
     }
@@ -407,8 +428,8 @@ impl<T> SharedPlace<T> {
     /// The place at some moment during the call.
     #[inline]
     pub(super) fn get(&self) -> NodePtr<T> {
-        // Acquire: pairs with the Release of `win`; the node is seen whole, and never an earlier one
-        // than this thread saw before.
+        // Acquire: pairs with the Release of `win`; the node is seen whole, and never an earlier
+        // one than this thread saw before.
         NodePtr(self.at.load(Ordering::Acquire))
     }
 
@@ -417,6 +438,13 @@ impl<T> SharedPlace<T> {
     pub(super) fn win(&self, from: NodePtr<T>, next: &Node<T>) -> bool {
         // Release: hands on what this thread knows of `next`. Relaxed on failure: the place is read
         // again with `get`.
-        self.at.compare_exchange(from.0.cast_mut(), pointer(Some(next)), Ordering::Release, Ordering::Relaxed).is_ok()
+        self.at
+            .compare_exchange(
+                from.0.cast_mut(),
+                pointer(Some(next)),
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .is_ok()
     }
 }

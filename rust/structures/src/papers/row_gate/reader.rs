@@ -34,7 +34,8 @@ unsafe impl<T: Send + Sync> Send for Reader<T> {}
 
 impl<T: Send + Sync> Reader<T> {
     pub(super) fn seed(shared: &Arc<Shared<T>>, cells: &[Arc<PromiseCell>]) -> Self {
-        let lanes = cells.iter().map(|cell| Some(Lane { cell: cell.clone(), last_fork: None })).collect();
+        let lanes =
+            cells.iter().map(|cell| Some(Lane { cell: cell.clone(), last_fork: None })).collect();
         Reader {
             shared: shared.clone(),
             at: shared.head(),

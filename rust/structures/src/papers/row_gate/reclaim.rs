@@ -92,22 +92,28 @@ impl<T> Shared<T> {
                 unsafe { handle.passed.free(low, gone) };
             }
             // SAFETY: as above.
-            known.retain(|handle| !handle.passed.is_empty() || unsafe { handle.hold.place() }.is_some());
+            known.retain(|handle| {
+                !handle.passed.is_empty() || unsafe { handle.hold.place() }.is_some()
+            });
             self.handles.set(known.len());
         });
     }
 
     /// The lowest place that any handle holds.
     ///
-    /// A handle may arrive while the others are read, and the one it was made from may then move on.
-    /// But it arrives before the other moves. So if the reclaimer has read the other's new place, it
-    /// finds the new handle among the arrivals afterwards, and reads again; and if it has read the
-    /// old place, that is no higher than where the new handle begins.
+    /// A handle may arrive while the others are read, and the one it was made from may then move
+    /// on. But it arrives before the other moves. So if the reclaimer has read the other's new
+    /// place, it finds the new handle among the arrivals afterwards, and reads again; and if it has
+    /// read the old place, that is no higher than where the new handle begins.
     fn lowest(&self, known: &mut Vec<Known<T>>) -> Key {
         loop {
             known.extend(self.arrivals.take_all());
             // SAFETY: `known` is reached through the lock, so this thread is the reclaimer.
-            let low = known.iter().filter_map(|handle| unsafe { handle.hold.place() }).min().unwrap_or(Key::LAST);
+            let low = known
+                .iter()
+                .filter_map(|handle| unsafe { handle.hold.place() })
+                .min()
+                .unwrap_or(Key::LAST);
             if self.arrivals.is_empty() {
                 return low;
             }

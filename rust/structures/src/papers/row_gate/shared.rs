@@ -37,7 +37,12 @@ impl<T: Send + Sync> Reader<T> {
     /// Keeps of the stream the rows whose key belongs to part `part` of `parts`.
     ///
     /// `hash` gives a row's key as 64 well-mixed bits, the same for every reader of the gate.
-    pub fn keyed<H: Fn(&Row<'_, T>) -> u64>(self, part: usize, parts: usize, hash: H) -> KeyedReader<T, H> {
+    pub fn keyed<H: Fn(&Row<'_, T>) -> u64>(
+        self,
+        part: usize,
+        parts: usize,
+        hash: H,
+    ) -> KeyedReader<T, H> {
         assert!(part < parts, "part {part} of {parts} does not exist");
         KeyedReader { reader: self, part, parts, hash }
     }

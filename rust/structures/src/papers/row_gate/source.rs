@@ -13,7 +13,8 @@ use crate::gate::promise::{Fork, PromiseCell};
 use crate::gate::{Rejected, TooManySources};
 
 /// What a source that goes counts for in the decision to look for memory to free: often enough that
-/// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000 times.
+/// its rows are not forgotten, and not so often that 60 000 sources are each looked for 60 000
+/// times.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// Where a source stands in the list.
@@ -42,8 +43,8 @@ impl<T> Place<T> {
 struct Finger<T> {
     node: NodePtr<T>,
     key: Key,
-    /// The key of the node that followed when the finger was set, or `FIRST` if none did. Others may
-    /// have come in between since.
+    /// The key of the node that followed when the finger was set, or `FIRST` if none did. Others
+    /// may have come in between since.
     next: Key,
 }
 
@@ -94,7 +95,12 @@ pub struct Source<T: Send + Sync> {
 unsafe impl<T: Send + Sync> Send for Source<T> {}
 
 impl<T: Send + Sync> Source<T> {
-    pub(super) fn new(shared: &Arc<Shared<T>>, number: u16, cell: Arc<PromiseCell>, place: Place<T>) -> Self {
+    pub(super) fn new(
+        shared: &Arc<Shared<T>>,
+        number: u16,
+        cell: Arc<PromiseCell>,
+        place: Place<T>,
+    ) -> Self {
         let hold = shared.hold(place.top(), Passed::none());
         Source {
             shared: shared.clone(),
@@ -167,9 +173,9 @@ impl<T: Send + Sync> Source<T> {
 
     /// One more source, which begins with what this one has promised.
     ///
-    /// Its number is the next one that no source of the gate has had. Sources that begin at the same
-    /// time from different threads get theirs in the order of the calls; fork from one thread if rows
-    /// of equal `ts` must sort the same way in every run.
+    /// Its number is the next one that no source of the gate has had. Sources that begin at the
+    /// same time from different threads get theirs in the order of the calls; fork from one thread
+    /// if rows of equal `ts` must sort the same way in every run.
     pub fn fork(&mut self) -> Result<Source<T>, TooManySources> {
         let number = self.shared.number();
         if number >= MAX_SOURCES {
@@ -288,7 +294,8 @@ impl<T: Send + Sync> Source<T> {
                 }
             }
         }
-        self.place.fingers[level] = Finger { node: NodePtr::of(node), key: node.key(), next: follows };
+        self.place.fingers[level] =
+            Finger { node: NodePtr::of(node), key: node.key(), next: follows };
     }
 
     /// Lets readers see what the source has promised.

@@ -17,8 +17,9 @@ pub enum Archive {
     Immutable,
 }
 
-/// The chained index of Lin et al., in both forms of section 5.1 of the paper: rows enter the youngest index of a chain,
-/// and the oldest is dropped as a whole when its last row has left. Every probe looks into all of them.
+/// The chained index of Lin et al., in both forms of section 5.1 of the paper: rows enter the
+/// youngest index of a chain, and the oldest is dropped as a whole when its last row has left.
+/// Every probe looks into all of them.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,
@@ -46,7 +47,14 @@ impl ChainedIndex {
     /// When `length` is below 2.
     pub fn new(archive: Archive, length: usize) -> Self {
         assert!(length >= 2, "a chain has an active and an archived index");
-        ChainedIndex { archive, length, active: BPlusTree::new(), last: 0, archived: VecDeque::new(), len: 0 }
+        ChainedIndex {
+            archive,
+            length,
+            active: BPlusTree::new(),
+            last: 0,
+            archived: VecDeque::new(),
+            len: 0,
+        }
     }
 
     fn archive(&mut self) {

@@ -1,4 +1,5 @@
-//! The immutable tree: sorted rows in an array, and above them the nodes of a B+-tree in breadth-first order.
+//! The immutable tree: sorted rows in an array, and above them the nodes of a B+-tree in
+//! breadth-first order.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ const FANOUT: usize = 16;
 /// Probes that go down the tree together, so that they wait for memory together.
 pub(super) const GROUP: usize = 32;
 
-/// For each child the greatest key below it, and `i64::MAX` for the last one of a level and behind it.
+/// For each child the greatest key below it, and `i64::MAX` for the last one of a level and behind
+/// it.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Node([i64; FANOUT]);
@@ -37,7 +39,10 @@ pub struct CssTree {
 
 impl fmt::Debug for CssTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CssTree").field("len", &self.len).field("height", &self.height()).finish_non_exhaustive()
+        f.debug_struct("CssTree")
+            .field("len", &self.len)
+            .field("height", &self.height())
+            .finish_non_exhaustive()
     }
 }
 
@@ -48,7 +53,8 @@ impl Default for CssTree {
 }
 
 impl CssTree {
-    /// A tree of the rows of this one that are not before `first` and of others, which are in key order; `len` in all.
+    /// A tree of the rows of this one that are not before `first` and of others, which are in key
+    /// order; `len` in all.
     pub fn merge(&self, others: &[Entry], first: u32, len: usize) -> CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }
@@ -61,10 +67,12 @@ impl CssTree {
     fn merged(keys: &[i64], rows: &[u32], others: &[Entry], first: u32, len: usize) -> CssTree {
         // One more than the rows, so that there is room for one that is written over.
         let padded = (len + 1).next_multiple_of(FANOUT);
-        let (mut merged_keys, mut merged_rows) = (Pages::unwritten(padded), Pages::unwritten(padded));
+        let (mut merged_keys, mut merged_rows) =
+            (Pages::unwritten(padded), Pages::unwritten(padded));
         let mut into = 0;
         let mut add = |key, row| {
-            // Without a branch on whether the row is live, which nothing could predict: another is written over it.
+            // Without a branch on whether the row is live, which nothing could predict: another is
+            // written over it.
             merged_keys[into].set(key);
             merged_rows[into].set(row);
             into += usize::from(is_live(row, first));
@@ -89,7 +97,8 @@ impl CssTree {
 
     /// Makes the inner nodes, from the leaves up.
     fn make_levels(&mut self) {
-        let mut last: Vec<i64> = self.keys.iter().skip(FANOUT - 1).step_by(FANOUT).copied().collect();
+        let mut last: Vec<i64> =
+            self.keys.iter().skip(FANOUT - 1).step_by(FANOUT).copied().collect();
         while last.len() > 1 {
             *last.last_mut().expect("there is more than one") = i64::MAX;
             let node = |keys: &[i64]| {
@@ -141,7 +150,8 @@ impl CssTree {
         node
     }
 
-    /// As [`descend`](Self::descend) for keys that all begin at the root, waiting for memory together.
+    /// As [`descend`](Self::descend) for keys that all begin at the root, waiting for memory
+    /// together.
     #[inline]
     pub(super) fn descend_all(&self, keys: &[i64], from: usize, nodes: &mut [usize], to: usize) {
         for depth in from..to {
@@ -175,7 +185,8 @@ impl CssTree {
         (leaf * FANOUT + count_below(&self.keys.as_chunks::<FANOUT>().0[leaf], key)).min(self.len)
     }
 
-    /// Adds the numbers of the rows that the probe takes, given the leaf to which its low end belongs.
+    /// Adds the numbers of the rows that the probe takes, given the leaf to which its low end
+    /// belongs.
     #[inline]
     pub(super) fn find_from(&self, leaf: usize, probe: &Probe, found: &mut Vec<u32>) {
         let from = self.lower(leaf, probe.low);

@@ -3,8 +3,9 @@
 use super::CssTree;
 use crate::index::{BPlusTree, Entry, Probe, WindowIndex};
 
-/// The IM-Tree, section 3.2 of the paper: new rows enter a B+-tree, which is merged with the immutable tree of all others
-/// when it has the *merge ratio*'s part of the window. Rows that have left are passed over by number, and dropped then.
+/// The IM-Tree, section 3.2 of the paper: new rows enter a B+-tree, which is merged with the
+/// immutable tree of all others when it has the *merge ratio*'s part of the window. Rows that have
+/// left are passed over by number, and dropped then.
 #[derive(Debug)]
 pub struct ImTree {
     mutable: BPlusTree,
@@ -19,13 +20,17 @@ pub struct ImTree {
 }
 
 impl ImTree {
-    /// An index without rows. It merges when the B+-tree has `merge_ratio` times the rows of the window.
+    /// An index without rows. It merges when the B+-tree has `merge_ratio` times the rows of the
+    /// window.
     ///
     /// # Panics
     ///
     /// When the merge ratio is not above 0 and at most 1.
     pub fn new(merge_ratio: f64) -> Self {
-        assert!(merge_ratio > 0.0 && merge_ratio <= 1.0, "the merge ratio is above 0 and at most 1");
+        assert!(
+            merge_ratio > 0.0 && merge_ratio <= 1.0,
+            "the merge ratio is above 0 and at most 1"
+        );
         let (mutable, immutable) = (BPlusTree::new(), CssTree::default());
         ImTree { mutable, immutable, merge_ratio, first: 0, len: 0, delta: Vec::new(), merges: 0 }
     }

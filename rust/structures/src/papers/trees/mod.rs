@@ -1,13 +1,15 @@
-//! Indexes of the rows of a sliding window as trees. All are [`WindowIndex`](crate::index::WindowIndex)es and answer alike:
+//! Indexes of the rows of a sliding window as trees. All are
+//! [`WindowIndex`](crate::index::WindowIndex)es and answer alike:
 //!
 //! - [`RoundRobin`]: several [`BPlusTree`](crate::index::BPlusTree)s, rows dealt out in turns.
 //! - [`ChainedIndex`]: one index a stretch of time; the oldest is dropped as a whole.
-//! - [`ImTree`]: new rows in a B+-tree, all others in an immutable tree ([`CssTree`]) with which they are merged at times.
+//! - [`ImTree`]: new rows in a B+-tree, all others in an immutable tree ([`CssTree`]) with which
+//!   they are merged at times.
 //! - [`PimTree`]: the same with a B+-tree for every node of the immutable tree at some depth.
 //!   [`SharedPimTree`]: one that threads share.
 //!
-//! They are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), sections 2
-//! and 3.
+//! They are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
+//! (SIGMOD 2020), sections 2 and 3.
 #![doc = include_str!("README.md")]
 
 mod chained;

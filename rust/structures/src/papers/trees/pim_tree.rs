@@ -5,12 +5,13 @@ use super::css::GROUP;
 use crate::index::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::memory::gather::prefetch;
 
-/// Rows that a subindex is to have when it is merged, if the insertion depth is left to the tree: one leaf's.
+/// Rows that a subindex is to have when it is merged, if the insertion depth is left to the tree:
+/// one leaf's.
 const ROWS_OF_SUBINDEX: usize = 20;
 
-/// The PIM-Tree, section 3.3 of the paper: an IM-Tree with a B+-tree, a *subindex*, for every node of the immutable tree at
-/// the *insertion depth*. A subindex has the keys that belong to its node, so their ranges follow the distribution of keys
-/// at every merge.
+/// The PIM-Tree, section 3.3 of the paper: an IM-Tree with a B+-tree, a *subindex*, for every node
+/// of the immutable tree at the *insertion depth*. A subindex has the keys that belong to its node,
+/// so their ranges follow the distribution of keys at every merge.
 #[derive(Debug)]
 pub struct PimTree {
     immutable: CssTree,
@@ -31,14 +32,18 @@ pub struct PimTree {
 }
 
 impl PimTree {
-    /// An index without rows. It merges when the subindexes have `merge_ratio` times the rows of the window. Without an
-    /// `insertion_depth` it takes the least at which a subindex has no more than a leaf's rows.
+    /// An index without rows. It merges when the subindexes have `merge_ratio` times the rows of
+    /// the window. Without an `insertion_depth` it takes the least at which a subindex has no more
+    /// than a leaf's rows.
     ///
     /// # Panics
     ///
     /// When the merge ratio is not above 0 and at most 1.
     pub fn new(merge_ratio: f64, insertion_depth: Option<usize>) -> Self {
-        assert!(merge_ratio > 0.0 && merge_ratio <= 1.0, "the merge ratio is above 0 and at most 1");
+        assert!(
+            merge_ratio > 0.0 && merge_ratio <= 1.0,
+            "the merge ratio is above 0 and at most 1"
+        );
         PimTree {
             immutable: CssTree::default(),
             subindexes: vec![BPlusTree::new()],
@@ -86,7 +91,8 @@ impl PimTree {
         self.mutable as f64 >= self.merge_ratio * self.len as f64
     }
 
-    /// Adds the rows of the subindexes, beginning at the one to whose node the probe's low end belongs.
+    /// Adds the rows of the subindexes, beginning at the one to whose node the probe's low end
+    /// belongs.
     #[inline]
     fn find_mutable(&self, mut node: usize, probe: &Probe, found: &mut Vec<u32>) {
         loop {
@@ -103,10 +109,15 @@ impl PimTree {
 }
 
 /// The depth at which an immutable tree has subindexes.
-pub(super) fn insertion_depth(immutable: &CssTree, wanted: Option<usize>, merge_ratio: f64) -> usize {
+pub(super) fn insertion_depth(
+    immutable: &CssTree,
+    wanted: Option<usize>,
+    merge_ratio: f64,
+) -> usize {
     let rows = (immutable.len() as f64 * merge_ratio) as usize;
     let enough = |depth: &usize| immutable.nodes(*depth) * ROWS_OF_SUBINDEX >= rows;
-    let depth = wanted.unwrap_or_else(|| (0..=immutable.height()).find(enough).unwrap_or(immutable.height()));
+    let depth = wanted
+        .unwrap_or_else(|| (0..=immutable.height()).find(enough).unwrap_or(immutable.height()));
     depth.min(immutable.height())
 }
 
@@ -125,7 +136,12 @@ impl WindowIndex for PimTree {
             while !rest.is_empty() {
                 let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
                 keys.iter_mut().zip(rest).for_each(|(key, row)| *key = row.key);
-                self.immutable.descend_all(&keys[..rest.len()], 0, &mut nodes[..rest.len()], self.depth);
+                self.immutable.descend_all(
+                    &keys[..rest.len()],
+                    0,
+                    &mut nodes[..rest.len()],
+                    self.depth,
+                );
                 nodes[..rest.len()].iter().for_each(|&node| prefetch(&self.subindexes, node));
                 nodes[..rest.len()].iter().for_each(|&node| self.subindexes[node].prefetch());
                 let mut done = 0;
@@ -178,7 +194,8 @@ impl WindowIndex for PimTree {
     }
 
     fn memory(&self) -> usize {
-        let of_subindexes: usize = self.subindexes.iter().map(|tree| size_of::<BPlusTree>() + tree.memory()).sum();
+        let of_subindexes: usize =
+            self.subindexes.iter().map(|tree| size_of::<BPlusTree>() + tree.memory()).sum();
         self.immutable.memory() + of_subindexes + self.delta.capacity() * size_of::<Entry>()
     }
 

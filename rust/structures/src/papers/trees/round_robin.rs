@@ -2,8 +2,9 @@
 
 use crate::index::{BPlusTree, Probe, WindowIndex};
 
-/// Rows dealt out to B+-trees in turns, as low-latency handshake join, SplitJoin and BiStream deal them out to threads;
-/// section 2.2.3 of the paper. Trees are smaller, but every probe looks into all of them.
+/// Rows dealt out to B+-trees in turns, as low-latency handshake join, SplitJoin and BiStream deal
+/// them out to threads; section 2.2.3 of the paper. Trees are smaller, but every probe looks into
+/// all of them.
 #[derive(Debug)]
 pub struct RoundRobin {
     trees: Vec<BPlusTree>,

@@ -7,8 +7,9 @@ use super::css::GROUP;
 use super::pim_tree::insertion_depth;
 use crate::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 
-/// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at the same time. Each
-/// subindex has a lock; the immutable tree has none, since nothing in it changes.
+/// A PIM-Tree from one merge to the next, section 3.3.3 of the paper: threads insert and search at
+/// the same time. Each subindex has a lock; the immutable tree has none, since nothing in it
+/// changes.
 ///
 /// A merge makes another tree and leaves this one as it is, so that threads may go on searching it.
 #[derive(Debug)]
@@ -29,12 +30,15 @@ impl Default for SharedPimTree {
 
 impl SharedPimTree {
     fn over(immutable: CssTree, depth: usize) -> Self {
-        let subindexes = (0..immutable.nodes(depth)).map(|_| CachePadded::new(Lock::new(BPlusTree::new()))).collect();
+        let subindexes = (0..immutable.nodes(depth))
+            .map(|_| CachePadded::new(Lock::new(BPlusTree::new())))
+            .collect();
         SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
     }
 
-    /// The rows of this tree that are not before `first`, all of them in the immutable part of a new tree, which is to get
-    /// `merge_ratio` times as many rows before it is merged. Nobody may insert meanwhile: their rows could be missing.
+    /// The rows of this tree that are not before `first`, all of them in the immutable part of a
+    /// new tree, which is to get `merge_ratio` times as many rows before it is merged. Nobody may
+    /// insert meanwhile: their rows could be missing.
     pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
         let mut delta = Vec::with_capacity(self.mutable_rows());
         for subindex in &self.subindexes {
@@ -46,12 +50,14 @@ impl SharedPimTree {
                 });
             });
         }
-        let immutable = self.immutable.merge(&delta, first, self.immutable.live(first) + delta.len());
+        let immutable =
+            self.immutable.merge(&delta, first, self.immutable.live(first) + delta.len());
         let depth = insertion_depth(&immutable, depth, merge_ratio);
         Self::over(immutable, depth)
     }
 
-    /// Adds a row. Rows with one key come in the order of their numbers only as far as threads insert them so.
+    /// Adds a row. Rows with one key come in the order of their numbers only as far as threads
+    /// insert them so.
     pub fn insert(&self, key: i64, row: u32) {
         self.insert_all(&[Entry { key, row }]);
     }
@@ -71,13 +77,14 @@ impl SharedPimTree {
         }
     }
 
-    /// Adds the numbers of the rows that the probe takes to `found`, in any order: all whose insertion was over before, and
-    /// those of others that came in time.
+    /// Adds the numbers of the rows that the probe takes to `found`, in any order: all whose
+    /// insertion was over before, and those of others that came in time.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut node = self.immutable.descend(probe.low, 0, 0, self.depth);
         let leaf = self.immutable.descend(probe.low, self.depth, node, self.immutable.height());
         self.immutable.find_from(leaf, probe, found);
-        // A row is in the subindex of its key only, so none is missed or seen twice between two locks.
+        // A row is in the subindex of its key only, so none is missed or seen twice between two
+        // locks.
         loop {
             self.subindexes[node].with(|tree| tree.find(probe, found));
             if probe.high <= self.immutable.limit(self.depth, node) {
@@ -104,7 +111,8 @@ impl SharedPimTree {
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        let of_subindex = |subindex: &CachePadded<Lock<BPlusTree>>| subindex.with(|tree| tree.memory());
+        let of_subindex =
+            |subindex: &CachePadded<Lock<BPlusTree>>| subindex.with(|tree| tree.memory());
         let own = self.subindexes.len() * size_of::<CachePadded<Lock<BPlusTree>>>();
         self.immutable.memory() + own + self.subindexes.iter().map(of_subindex).sum::<usize>()
     }

@@ -61,7 +61,10 @@ impl Tables<'_> {
             None => (memory::filled(left.rows(), 0), memory::filled(right.rows(), 0)),
             Some(windows) => {
                 let (left_ts, right_ts) = windows.times(left, right)?;
-                (memory::collect(left_ts.iter().copied()), memory::collect(right_ts.iter().copied()))
+                (
+                    memory::collect(left_ts.iter().copied()),
+                    memory::collect(right_ts.iter().copied()),
+                )
             }
         };
         let mut sides = [
@@ -79,20 +82,28 @@ impl Tables<'_> {
     /// What rows of a side are compared by: their bands, then their keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];
-        let of_bands = self.plan.columns.iter().map(|column| column.ranges(side, table, self.driver));
+        let of_bands =
+            self.plan.columns.iter().map(|column| column.ranges(side, table, self.driver));
         let mut ranges = of_bands.collect::<Result<Vec<_>>>()?;
         ranges.extend(self.keys.map(|keys| of_keys([&keys.left, &keys.right][side as usize])));
         Ok(ranges)
     }
 
     /// The numbers of the left and right rows of all pairs, epoch by epoch.
-    fn run(&self, mut join: RowJoin, sides: &[Ordered; 2], most: Option<u64>) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
+    fn run(
+        &self,
+        mut join: RowJoin,
+        sides: &[Ordered; 2],
+        most: Option<u64>,
+    ) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
         let mut done = [0; 2];
         let (mut pairs, mut count) = (Vec::new(), 0);
         while let Some(last) = self.begin(&mut join, sides, &mut done) {
             while !join.is_done() {
                 let progress = join.advance::<Error>(self.driver, None)?;
-                let Progress::Pieces(pieces) = progress else { unreachable!("an inner join of tables gives pieces") };
+                let Progress::Pieces(pieces) = progress else {
+                    unreachable!("an inner join of tables gives pieces")
+                };
                 let found = self.driver.map(pieces, |piece| numbers(&join, sides, piece))?;
                 count += found.iter().map(|(left, _)| left.len() as u64).sum::<u64>();
                 if let Some(most) = most.filter(|&most| count > most) {
@@ -110,8 +121,14 @@ impl Tables<'_> {
         Ok(pairs)
     }
 
-    /// Begins the next epoch, and returns its last time; `done` are the rows of each side that have come.
-    fn begin(&self, join: &mut RowJoin, sides: &[Ordered; 2], done: &mut [usize; 2]) -> Option<i64> {
+    /// Begins the next epoch, and returns its last time; `done` are the rows of each side that have
+    /// come.
+    fn begin(
+        &self,
+        join: &mut RowJoin,
+        sides: &[Ordered; 2],
+        done: &mut [usize; 2],
+    ) -> Option<i64> {
         let from = *done;
         let (mut ts, mut of) = (Vec::with_capacity(EPOCH_ROWS), Vec::with_capacity(EPOCH_ROWS));
         while ts.len() < EPOCH_ROWS {

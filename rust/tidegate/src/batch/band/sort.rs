@@ -29,10 +29,16 @@ impl WindowColumn {
         let Some(plan) = &tables.plan.windows else { return Ok(None) };
         let (left, right) = plan.times(tables.left, tables.right)?;
         Ok(Some(match plan.windows {
-            // A right row comes at most so much after a left row as that one stays, and the reverse.
+            // A right row comes at most so much after a left row as that one stays, and the
+            // reverse.
             Windows::Time(left_stays, right_stays) => {
-                let (below, above) = (Some(right_stays.unsigned_abs()), Some(left_stays.unsigned_abs()));
-                WindowColumn { left, right, bounds: WindowBounds::Time(Band::Steps { below, above }) }
+                let (below, above) =
+                    (Some(right_stays.unsigned_abs()), Some(left_stays.unsigned_abs()));
+                WindowColumn {
+                    left,
+                    right,
+                    bounds: WindowBounds::Time(Band::Steps { below, above }),
+                }
             }
             Windows::Rows(left_rows, right_rows) => {
                 let counts = Counts { left: left_rows, right: right_rows };
@@ -52,11 +58,15 @@ impl WindowColumn {
 }
 
 impl Tables<'_> {
-    /// The matches, but for checks that are still to be made; `None` if a left row has more than `most` candidates, by a
-    /// sample.
+    /// The matches, but for checks that are still to be made; `None` if a left row has more than
+    /// `most` candidates, by a sample.
     pub(super) fn sort(&self, most: f64) -> Result<Option<(Matches, Vec<Check>)>> {
         let Tables { plan, left, right, keys, driver } = *self;
-        let codes = plan.columns.iter().map(|column| column.codes(left, right, driver)).collect::<Result<Vec<_>>>()?;
+        let codes = plan
+            .columns
+            .iter()
+            .map(|column| column.codes(left, right, driver))
+            .collect::<Result<Vec<_>>>()?;
         let window = WindowColumn::new(self)?;
         let mut columns: Vec<_> = codes
             .iter()
@@ -67,7 +77,8 @@ impl Tables<'_> {
             })
             .collect();
         columns.extend(window.as_ref().map(WindowColumn::column));
-        let of_tables = keys.map(|keys| BandKeys { left: &keys.left, right: &keys.right, count: keys.count });
+        let of_tables =
+            keys.map(|keys| BandKeys { left: &keys.left, right: &keys.right, count: keys.count });
         let with_values = with_values(&codes, of_tables, (left.rows(), right.rows()));
         let keys = match &with_values {
             None => of_tables,
@@ -81,7 +92,8 @@ impl Tables<'_> {
     }
 }
 
-/// Keys of both sides, and how many there are, such that rows without a value match nothing, if there are such rows.
+/// Keys of both sides, and how many there are, such that rows without a value match nothing, if
+/// there are such rows.
 fn with_values(
     codes: &[(Codes, Codes)],
     keys: Option<BandKeys<'_>>,
@@ -94,7 +106,8 @@ fn with_values(
         Some(keys) => Pages::copied(keys),
         None => Pages::filled(rows, 0),
     };
-    let (mut left, mut right) = (own(rows.0, keys.map(|keys| keys.left)), own(rows.1, keys.map(|keys| keys.right)));
+    let (mut left, mut right) =
+        (own(rows.0, keys.map(|keys| keys.left)), own(rows.1, keys.map(|keys| keys.right)));
     for (of_left, of_right) in codes {
         of_left.missing.iter().for_each(|&row| left[row as usize] = NO_KEY);
         of_right.missing.iter().for_each(|&row| right[row as usize] = NO_KEY);

@@ -8,7 +8,8 @@ use super::bound::{Bound, Operation, ZeroDivisor, any_can_fail, boolean, cast, f
 use super::evaluate::{Rows, arithmetic_kernel};
 use super::pattern;
 use super::types::{
-    comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type, literal_type_beside, operand_types,
+    comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type,
+    literal_type_beside, operand_types,
 };
 use super::{Arithmetic, Binary, Expr, Side, Unary};
 use crate::{Error, Result};
@@ -23,13 +24,15 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// Checks that `expr` reads columns that exist, combines types that go together and yields a boolean.
+    /// Checks that `expr` reads columns that exist, combines types that go together and yields a
+    /// boolean.
     ///
     /// # Errors
     ///
     /// A schema error that names the column or the operation, its types and what was expected.
     pub fn bind(expr: &Expr, left: &Schema, right: &Schema) -> Result<Self> {
-        let mut binder = Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
+        let mut binder =
+            Binder { left, right, left_columns: Vec::new(), right_columns: Vec::new() };
         binder.collect(expr)?;
         let root = binder.bind(expr)?;
         let root = binder.boolean(root)?;
@@ -52,7 +55,8 @@ impl Predicate {
         slots.sort_unstable();
         slots.dedup();
         root.renumber(&|slot| slots.binary_search(&slot).expect("a slot that was collected"));
-        let (of_left, of_right) = slots.split_at(slots.partition_point(|&slot| slot < self.left.len()));
+        let (of_left, of_right) =
+            slots.split_at(slots.partition_point(|&slot| slot < self.left.len()));
         Predicate {
             root,
             left: of_left.iter().map(|&slot| self.left[slot]).collect(),
@@ -61,7 +65,8 @@ impl Predicate {
         }
     }
 
-    /// As [`bind`](Self::bind), for an expression over the rows of one table, which stands for the left one.
+    /// As [`bind`](Self::bind), for an expression over the rows of one table, which stands for the
+    /// left one.
     ///
     /// # Errors
     ///
@@ -78,17 +83,25 @@ impl Predicate {
         }
     }
 
-    /// Which of `rows` candidate pairs match. The arrays hold, pair by pair, the columns that [`Predicate::columns`]
-    /// names, in that order. Null counts as false.
+    /// Which of `rows` candidate pairs match. The arrays hold, pair by pair, the columns that
+    /// [`Predicate::columns`] names, in that order. Null counts as false.
     ///
     /// # Errors
     ///
     /// A data error where whole numbers, decimals or times overflow or are divided by zero.
-    pub fn evaluate(&self, left: &[ArrayRef], right: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+    pub fn evaluate(
+        &self,
+        left: &[ArrayRef],
+        right: &[ArrayRef],
+        rows: usize,
+    ) -> Result<BooleanBuffer> {
         let columns: Vec<ArrayRef> = left.iter().chain(right).cloned().collect();
         let as_bound = left.len() == self.left.len()
             && columns.len() == self.types.len()
-            && columns.iter().zip(&self.types).all(|(column, t)| column.data_type() == t && column.len() == rows);
+            && columns
+                .iter()
+                .zip(&self.types)
+                .all(|(column, t)| column.data_type() == t && column.len() == rows);
         if !as_bound {
             return Err(Error::bug(format!(
                 "where `{}`: expected {rows} rows of {:?}, got {:?}",
@@ -131,8 +144,12 @@ impl Binder<'_> {
             }
             Expr::Literal(_) => Ok(()),
             Expr::Unary(_, x) => self.collect(x),
-            Expr::Binary(left, _, right) => [left, right].into_iter().try_for_each(|x| self.collect(x)),
-            Expr::Between { value, low, high } => [value, low, high].into_iter().try_for_each(|x| self.collect(x)),
+            Expr::Binary(left, _, right) => {
+                [left, right].into_iter().try_for_each(|x| self.collect(x))
+            }
+            Expr::Between { value, low, high } => {
+                [value, low, high].into_iter().try_for_each(|x| self.collect(x))
+            }
             Expr::In { value, items } => {
                 self.collect(value)?;
                 items.iter().try_for_each(|x| self.collect(x))
@@ -155,10 +172,13 @@ impl Binder<'_> {
             (Some((index, _)), None) => Ok(index),
             (Some(_), Some(_)) => {
                 let table = table(side);
-                Err(Error::schema(format!("where: {table} has more than one column `{name}`; rename one")))
+                Err(Error::schema(format!(
+                    "where: {table} has more than one column `{name}`; rename one"
+                )))
             }
             (None, _) => {
-                let mut names: Vec<_> = fields.iter().take(20).map(|field| format!("`{}`", field.name())).collect();
+                let mut names: Vec<_> =
+                    fields.iter().take(20).map(|field| format!("`{}`", field.name())).collect();
                 if fields.len() > names.len() {
                     names.push("...".into());
                 }
@@ -175,17 +195,21 @@ impl Binder<'_> {
             Expr::Column(side, name) => self.column(*side, name, text),
             Expr::Literal(literal) => scalar(literal, &literal_type(literal)),
             Expr::Unary(operator, operand) => self.unary(*operator, operand, text),
-            Expr::Binary(left, Binary::Arithmetic(operator), right) => self.arithmetic(*operator, left, right, text),
+            Expr::Binary(left, Binary::Arithmetic(operator), right) => {
+                self.arithmetic(*operator, left, right, text)
+            }
             Expr::Binary(left, Binary::Compare(operator), right) => {
                 let operands = self.comparable(&text, &[left, right])?;
                 Ok(boolean(text, Operation::Compare(*operator, boxed(operands))))
             }
-            Expr::Binary(left, Binary::And, right) => {
-                Ok(boolean(text, Operation::And(Box::new([self.condition(left)?, self.condition(right)?]))))
-            }
-            Expr::Binary(left, Binary::Or, right) => {
-                Ok(boolean(text, Operation::Or(Box::new([self.condition(left)?, self.condition(right)?]))))
-            }
+            Expr::Binary(left, Binary::And, right) => Ok(boolean(
+                text,
+                Operation::And(Box::new([self.condition(left)?, self.condition(right)?])),
+            )),
+            Expr::Binary(left, Binary::Or, right) => Ok(boolean(
+                text,
+                Operation::Or(Box::new([self.condition(left)?, self.condition(right)?])),
+            )),
             Expr::Between { value, low, high } => {
                 let operands = self.comparable(&text, &[value, low, high])?;
                 Ok(boolean(text, Operation::Between(boxed(operands))))
@@ -201,7 +225,9 @@ impl Binder<'_> {
                 let regex = pattern::compile(&text, *language, pattern)?;
                 if !is_text(leaf(&value.data_type)) {
                     let (shown, data_type) = (&value.text, &value.data_type);
-                    return Err(Error::schema(format!("where `{text}`: expected text, but `{shown}` is {data_type}")));
+                    return Err(Error::schema(format!(
+                        "where `{text}`: expected text, but `{shown}` is {data_type}"
+                    )));
                 }
                 Ok(boolean(text, Operation::Match(Box::new(value), regex)))
             }
@@ -210,7 +236,9 @@ impl Binder<'_> {
 
     fn column(&self, side: Side, name: &str, text: String) -> Result<Bound> {
         let index = self.index(side, name)?;
-        let found = |columns: &[usize]| columns.binary_search(&index).expect("`collect` found every column");
+        let found = |columns: &[usize]| {
+            columns.binary_search(&index).expect("`collect` found every column")
+        };
         let slot = match side {
             Side::Left | Side::Row => found(&self.left_columns),
             Side::Right => self.left_columns.len() + found(&self.right_columns),
@@ -236,10 +264,13 @@ impl Binder<'_> {
         match operator {
             Unary::Not => Ok(boolean(text, Operation::Not(Box::new(self.condition(operand)?)))),
             Unary::IsNull => Ok(boolean(text, Operation::IsNull(Box::new(self.bind(operand)?)))),
-            Unary::IsNotNull => Ok(boolean(text, Operation::IsNotNull(Box::new(self.bind(operand)?)))),
+            Unary::IsNotNull => {
+                Ok(boolean(text, Operation::IsNotNull(Box::new(self.bind(operand)?))))
+            }
             Unary::Negate | Unary::Abs => {
                 let operand = self.bind(operand)?;
-                let data_type = computed(leaf(&operand.data_type)).filter(|t| !matches!(t, DataType::Timestamp(..)));
+                let data_type = computed(leaf(&operand.data_type))
+                    .filter(|t| !matches!(t, DataType::Timestamp(..)));
                 let Some(data_type) = data_type else {
                     return Err(Error::schema(format!(
                         "where `{text}`: expected a number or a duration, but `{}` is {}",
@@ -248,14 +279,23 @@ impl Binder<'_> {
                 };
                 let operand = Box::new(cast(operand, &data_type)?);
                 let can_fail = data_type != DataType::Float64 || operand.can_fail;
-                let operation =
-                    if operator == Unary::Abs { Operation::Abs(operand) } else { Operation::Negate(operand) };
+                let operation = if operator == Unary::Abs {
+                    Operation::Abs(operand)
+                } else {
+                    Operation::Negate(operand)
+                };
                 Ok(Bound { operation, data_type, text, can_fail })
             }
         }
     }
 
-    fn arithmetic(&self, operator: Arithmetic, left: &Expr, right: &Expr, text: String) -> Result<Bound> {
+    fn arithmetic(
+        &self,
+        operator: Arithmetic,
+        left: &Expr,
+        right: &Expr,
+        text: String,
+    ) -> Result<Bound> {
         let [left, right] = self.side_by_side(left, right)?;
         let types = operand_types(operator, leaf(&left.data_type), leaf(&right.data_type));
         let Some((left_type, right_type)) = types else {
@@ -263,29 +303,44 @@ impl Binder<'_> {
         };
         if operator == Arithmetic::Divide {
             let whole = |bound: &Bound| computed(leaf(&bound.data_type)) != Some(DataType::Float64);
-            let zero = if whole(&left) && whole(&right) { ZeroDivisor::IsAnError } else { ZeroDivisor::FollowsIeee754 };
-            let operands = Box::new([float(cast(left, &left_type)?)?, float(cast(right, &right_type)?)?]);
+            let zero = if whole(&left) && whole(&right) {
+                ZeroDivisor::IsAnError
+            } else {
+                ZeroDivisor::FollowsIeee754
+            };
+            let operands =
+                Box::new([float(cast(left, &left_type)?)?, float(cast(right, &right_type)?)?]);
             let can_fail = zero == ZeroDivisor::IsAnError || any_can_fail(&*operands);
             let operation = Operation::Divide(operands, zero);
             return Ok(Bound { operation, data_type: DataType::Float64, text, can_fail });
         }
         let operands = Box::new([cast(left, &left_type)?, cast(right, &right_type)?]);
         // The kernel itself says what type it gives.
-        let data_type = arithmetic_kernel(operator, &new_empty_array(&left_type), &new_empty_array(&right_type))
-            .map_err(|error| Error::schema(format!("where `{text}`: {error}")))?
-            .data_type()
-            .clone();
+        let data_type = arithmetic_kernel(
+            operator,
+            &new_empty_array(&left_type),
+            &new_empty_array(&right_type),
+        )
+        .map_err(|error| Error::schema(format!("where `{text}`: {error}")))?
+        .data_type()
+        .clone();
         let can_fail = data_type != DataType::Float64 || any_can_fail(&*operands);
-        Ok(Bound { operation: Operation::Arithmetic(operator, operands), data_type, text, can_fail })
+        Ok(Bound {
+            operation: Operation::Arithmetic(operator, operands),
+            data_type,
+            text,
+            can_fail,
+        })
     }
 
     /// Two operands, a literal in the type that suits the other.
     fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[Bound; 2]> {
         let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
         Ok(match (left, right) {
-            (Expr::Literal(literal), _) => {
-                [scalar(literal, &literal_type_beside(literal, &right_bound.data_type))?, right_bound]
-            }
+            (Expr::Literal(literal), _) => [
+                scalar(literal, &literal_type_beside(literal, &right_bound.data_type))?,
+                right_bound,
+            ],
             (_, Expr::Literal(literal)) => {
                 let data_type = literal_type_beside(literal, &left_bound.data_type);
                 [left_bound, scalar(literal, &data_type)?]
@@ -296,7 +351,8 @@ impl Binder<'_> {
 
     /// Operands in one type, in which they compare.
     fn comparable(&self, text: &str, operands: &[&Expr]) -> Result<Vec<Bound>> {
-        let mut bound = operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>>>()?;
+        let mut bound =
+            operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>>>()?;
         let is_literal = |operand: &&Expr| matches!(operand, Expr::Literal(_));
         if let Some(column) = operands.iter().position(|operand| !is_literal(operand)) {
             let beside = bound[column].data_type.clone();

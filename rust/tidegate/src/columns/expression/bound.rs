@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array, NullArray,
-    StringArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
+    NullArray, StringArray, UInt64Array,
 };
 use arrow_cast::{CastOptions, can_cast_types, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
@@ -74,7 +74,10 @@ impl Bound {
 
 pub(super) fn boolean(text: String, operation: Operation) -> Bound {
     let can_fail = match &operation {
-        Operation::Not(x) | Operation::IsNull(x) | Operation::IsNotNull(x) | Operation::Match(x, _) => x.can_fail,
+        Operation::Not(x)
+        | Operation::IsNull(x)
+        | Operation::IsNotNull(x)
+        | Operation::Match(x, _) => x.can_fail,
         Operation::Compare(_, operands) | Operation::And(operands) | Operation::Or(operands) => {
             any_can_fail(&**operands)
         }
@@ -96,12 +99,15 @@ pub(super) fn float(operand: Bound) -> Result<Bound> {
 /// The same values in another type; a scalar is cast here and now.
 pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
     let encoded = matches!(operand.data_type, DataType::RunEndEncoded(..));
-    if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to) || operand.data_type == *to {
+    if !encoded && leaf(&operand.data_type) == to && is_text_or_binary(to)
+        || operand.data_type == *to
+    {
         return Ok(operand);
     }
     if let Operation::Scalar(value) = &operand.operation {
-        let value = cast_with_options(value, to, &EXACT)
-            .map_err(|_| Error::schema(format!("where: the literal {} does not fit {to}", operand.text)))?;
+        let value = cast_with_options(value, to, &EXACT).map_err(|_| {
+            Error::schema(format!("where: the literal {} does not fit {to}", operand.text))
+        })?;
         return Ok(Bound { operation: Operation::Scalar(value), data_type: to.clone(), ..operand });
     }
     if !can_cast_types(&operand.data_type, to) {
@@ -110,15 +116,24 @@ pub(super) fn cast(operand: Bound, to: &DataType) -> Result<Bound> {
             operand.text, operand.data_type
         )));
     }
-    // A finer unit of time or more decimal digits may not hold the value. Numbers and text always fit.
-    let can_fail = operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
+    // A finer unit of time or more decimal digits may not hold the value. Numbers and text always
+    // fit.
+    let can_fail =
+        operand.can_fail || !(to.is_integer() || to.is_floating() || is_text_or_binary(to));
     let text = operand.text.clone();
-    Ok(Bound { operation: Operation::Cast(Box::new(operand)), data_type: to.clone(), text, can_fail })
+    Ok(Bound {
+        operation: Operation::Cast(Box::new(operand)),
+        data_type: to.clone(),
+        text,
+        can_fail,
+    })
 }
 
 pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
     let text = literal.to_string();
-    let too_large = || Error::schema(format!("where: the literal {text} does not fit {}", literal_type(literal)));
+    let too_large = || {
+        Error::schema(format!("where: the literal {text} does not fit {}", literal_type(literal)))
+    };
     let value: ArrayRef = match literal {
         Literal::Null => Arc::new(NullArray::new(1)),
         Literal::Boolean(value) => Arc::new(BooleanArray::from(vec![*value])),
@@ -135,7 +150,8 @@ pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
         Literal::Binary(value) => Arc::new(BinaryArray::from(vec![value.as_slice()])),
         Literal::Date(days) => Arc::new(Date32Array::from(vec![*days])),
         Literal::Timestamp { nanoseconds, .. } | Literal::Duration { nanoseconds } => {
-            let (DataType::Timestamp(unit, _) | DataType::Duration(unit)) = literal_type(literal) else {
+            let (DataType::Timestamp(unit, _) | DataType::Duration(unit)) = literal_type(literal)
+            else {
                 unreachable!("a timestamp or a duration has such a type")
             };
             let value = in_unit(*nanoseconds, unit).ok_or_else(too_large)?;
@@ -143,7 +159,12 @@ pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<Bound> {
         }
     };
     let data_type_on_its_own = value.data_type().clone();
-    let bound = Bound { operation: Operation::Scalar(value), data_type: data_type_on_its_own, text, can_fail: false };
+    let bound = Bound {
+        operation: Operation::Scalar(value),
+        data_type: data_type_on_its_own,
+        text,
+        can_fail: false,
+    };
     cast(bound, data_type)
 }
 

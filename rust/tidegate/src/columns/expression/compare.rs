@@ -1,4 +1,5 @@
-//! Comparisons: Arrow's kernels, and our own for floats, which Arrow puts in IEEE 754's total order.
+//! Comparisons: Arrow's kernels, and our own for floats, which Arrow puts in IEEE 754's total
+//! order.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
@@ -10,7 +11,11 @@ use arrow_schema::{ArrowError, DataType};
 use super::Comparison;
 
 /// Compares values of one type; null with anything is null.
-pub(super) fn compare(operator: Comparison, left: &dyn Datum, right: &dyn Datum) -> Result<BooleanArray, ArrowError> {
+pub(super) fn compare(
+    operator: Comparison,
+    left: &dyn Datum,
+    right: &dyn Datum,
+) -> Result<BooleanArray, ArrowError> {
     match left.get().0.data_type() {
         DataType::Float32 => Ok(compare_floats::<Float32Type>(operator, left, right)),
         DataType::Float64 => Ok(compare_floats::<Float64Type>(operator, left, right)),
@@ -46,7 +51,8 @@ fn compare_by<T: ArrowPrimitiveType>(
     holds: impl Fn(T::Native, T::Native) -> bool,
 ) -> BooleanArray {
     let ((left, left_is_scalar), (right, right_is_scalar)) = (left.get(), right.get());
-    let (left, right): (&PrimitiveArray<T>, &PrimitiveArray<T>) = (left.as_primitive(), right.as_primitive());
+    let (left, right): (&PrimitiveArray<T>, &PrimitiveArray<T>) =
+        (left.as_primitive(), right.as_primitive());
     match (left_is_scalar, right_is_scalar) {
         (true, false) => with_scalar(right, left, |value, scalar| holds(scalar, value)),
         (false, true) => with_scalar(left, right, holds),
@@ -79,12 +85,15 @@ fn pack<T: Copy>(values: &[T], holds: impl Fn(T) -> bool) -> BooleanBuffer {
 /// A bit for each pair of values.
 fn pack2<T: Copy>(left: &[T], right: &[T], holds: impl Fn(T, T) -> bool) -> BooleanBuffer {
     assert_eq!(left.len(), right.len(), "both columns hold a value for each pair");
-    let ((left_chunks, left_rest), (right_chunks, right_rest)) = (left.as_chunks::<64>(), right.as_chunks::<64>());
-    let words = left_chunks.iter().zip(right_chunks).map(|(l, r)| word(l.len(), |i| holds(l[i], r[i])));
+    let ((left_chunks, left_rest), (right_chunks, right_rest)) =
+        (left.as_chunks::<64>(), right.as_chunks::<64>());
+    let words =
+        left_chunks.iter().zip(right_chunks).map(|(l, r)| word(l.len(), |i| holds(l[i], r[i])));
     collect(left.len(), words, word(left_rest.len(), |i| holds(left_rest[i], right_rest[i])))
 }
 
-/// Without branches, and of a length that the compiler knows for whole chunks, so that it can use vectors.
+/// Without branches, and of a length that the compiler knows for whole chunks, so that it can use
+/// vectors.
 #[inline(always)]
 fn word(len: usize, bit: impl Fn(usize) -> bool) -> u64 {
     (0..len).fold(0, |word, i| word | u64::from(bit(i)) << i)

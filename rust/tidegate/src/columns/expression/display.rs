@@ -1,4 +1,5 @@
-//! The text of an expression: what `parse_sql` reads back as the same tree, with no more parentheses than it needs.
+//! The text of an expression: what `parse_sql` reads back as the same tree, with no more
+//! parentheses than it needs.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -6,7 +7,8 @@ use arrow_array::temporal_conversions::{date32_to_datetime, timestamp_s_to_datet
 
 use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary};
 
-/// How tightly an expression binds: a part is put in parentheses where it binds less than its place asks for.
+/// How tightly an expression binds: a part is put in parentheses where it binds less than its place
+/// asks for.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {
     Or,
@@ -30,11 +32,17 @@ impl Expr {
             | Expr::Between { .. }
             | Expr::In { .. }
             | Expr::Match { .. } => Level::Predicate,
-            Expr::Binary(_, Binary::Arithmetic(Arithmetic::Add | Arithmetic::Subtract), _) => Level::Sum,
+            Expr::Binary(_, Binary::Arithmetic(Arithmetic::Add | Arithmetic::Subtract), _) => {
+                Level::Sum
+            }
             Expr::Binary(_, Binary::Arithmetic(_), _) => Level::Product,
             Expr::Unary(Unary::Negate, _) => Level::Sign,
             Expr::Literal(Literal::Integer(value)) if *value < 0 => Level::Sign,
-            Expr::Literal(Literal::Float(value)) if value.is_finite() && value.is_sign_negative() => Level::Sign,
+            Expr::Literal(Literal::Float(value))
+                if value.is_finite() && value.is_sign_negative() =>
+            {
+                Level::Sign
+            }
             Expr::Column(..) | Expr::Literal(_) | Expr::Unary(Unary::Abs, _) => Level::Atom,
         }
     }
@@ -79,7 +87,12 @@ impl Display for Expr {
                     Level::Product => (Level::Product, Level::Sign),
                     _ => (Level::Sum, Level::Sum),
                 };
-                write!(f, "{} {operator} {}", left.at_least(left_level), right.at_least(right_level))
+                write!(
+                    f,
+                    "{} {operator} {}",
+                    left.at_least(left_level),
+                    right.at_least(right_level)
+                )
             }
             Expr::Between { value, low, high } => {
                 let [value, low, high] = [value, low, high].map(|part| part.at_least(Level::Sum));
@@ -94,7 +107,12 @@ impl Display for Expr {
             }
             Expr::Match { value, language, pattern } => {
                 let word = if *language == Language::Like { "LIKE" } else { "REGEXP" };
-                write!(f, "{} {word} {}", value.at_least(Level::Sum), Literal::Text(pattern.clone()))
+                write!(
+                    f,
+                    "{} {word} {}",
+                    value.at_least(Level::Sum),
+                    Literal::Text(pattern.clone())
+                )
             }
         }
     }
@@ -190,7 +208,12 @@ fn timestamp(f: &mut Formatter<'_>, nanoseconds: i128, zoned: bool) -> fmt::Resu
 
 /// In the coarsest unit, up to seconds, that leaves no fraction.
 fn duration(f: &mut Formatter<'_>, nanoseconds: i128) -> fmt::Result {
-    let units = [(SECOND, "seconds"), (1_000_000, "milliseconds"), (1_000, "microseconds"), (1, "nanoseconds")];
+    let units = [
+        (SECOND, "seconds"),
+        (1_000_000, "milliseconds"),
+        (1_000, "microseconds"),
+        (1, "nanoseconds"),
+    ];
     let fits = |(size, _): &&(i128, &str)| nanoseconds % size == 0;
     let (size, unit) = units.iter().find(fits).expect("one nanosecond divides every duration");
     write!(f, "INTERVAL '{} {unit}'", nanoseconds / size)

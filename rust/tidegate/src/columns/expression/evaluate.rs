@@ -1,4 +1,5 @@
-//! Runs a bound expression over a block of pairs with Arrow kernels: one pass an operation, no work a row in between.
+//! Runs a bound expression over a block of pairs with Arrow kernels: one pass an operation, no work
+//! a row in between.
 
 use std::sync::Arc;
 
@@ -6,11 +7,12 @@ use arrow_arith::boolean::{and_kleene, is_not_null, is_null, not, or_kleene};
 use arrow_arith::numeric;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
-    DurationSecondType, Float64Type, Int64Type,
+    Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType,
+    DurationNanosecondType, DurationSecondType, Float64Type, Int64Type,
 };
 use arrow_array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, Datum, Float64Array, Scalar, UInt32Array,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, Datum, Float64Array,
+    Scalar, UInt32Array,
 };
 use arrow_buffer::BooleanBuffer;
 use arrow_cast::cast_with_options;
@@ -62,12 +64,15 @@ impl Value {
         }
     }
 
-    /// A boolean for each pair. The Boolean kernels take no scalars; at a bit a pair this costs nothing.
+    /// A boolean for each pair. The Boolean kernels take no scalars; at a bit a pair this costs
+    /// nothing.
     fn booleans(&self, rows: usize) -> BooleanArray {
         match self {
             Value::Array(array) => array.as_boolean().clone(),
             Value::Scalar(array) if array.is_null(0) => BooleanArray::new_null(rows),
-            Value::Scalar(array) if array.as_boolean().value(0) => BooleanBuffer::new_set(rows).into(),
+            Value::Scalar(array) if array.as_boolean().value(0) => {
+                BooleanBuffer::new_set(rows).into()
+            }
             Value::Scalar(_) => BooleanBuffer::new_unset(rows).into(),
         }
     }
@@ -109,7 +114,9 @@ impl Bound {
     pub(super) fn values(&self, rows: &Rows) -> Result<ArrayRef> {
         match self.evaluate(rows)? {
             Value::Array(array) => Ok(array),
-            Value::Scalar(array) => Ok(take(&array, &UInt32Array::from(vec![0; rows.len()]), None)?),
+            Value::Scalar(array) => {
+                Ok(take(&array, &UInt32Array::from(vec![0; rows.len()]), None)?)
+            }
         }
     }
 
@@ -117,7 +124,9 @@ impl Bound {
         match &self.operation {
             Operation::Column(slot) => rows.column(*slot).map(Value::Array),
             Operation::Scalar(value) => Ok(Value::Scalar(value.clone())),
-            Operation::Cast(x) => self.map(x, rows, |array| cast_with_options(array, &self.data_type, &EXACT)),
+            Operation::Cast(x) => {
+                self.map(x, rows, |array| cast_with_options(array, &self.data_type, &EXACT))
+            }
             Operation::Negate(x) => self.map(x, rows, |array| numeric::neg(array)),
             Operation::Abs(x) => self.map(x, rows, abs),
             Operation::Not(x) => self.map(x, rows, |array| Ok(Arc::new(not(array.as_boolean())?))),
@@ -125,7 +134,8 @@ impl Bound {
             Operation::IsNotNull(x) => self.map(x, rows, |array| Ok(Arc::new(is_not_null(array)?))),
             Operation::Arithmetic(operator, operands) => {
                 let (left, right) = both(operands, rows)?;
-                let result = arithmetic_kernel(*operator, &left, &right).map_err(|error| self.failed(&error))?;
+                let result = arithmetic_kernel(*operator, &left, &right)
+                    .map_err(|error| self.failed(&error))?;
                 Ok(left.like_both(&right, result))
             }
             Operation::Divide(operands, zero) => self.divide(operands, *zero, rows),
@@ -194,7 +204,9 @@ fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     match divisor {
         Value::Scalar(_) => divisors[0] == 0.0 && quotients.null_count() < quotients.len(),
         // Under a null may lie any value.
-        Value::Array(_) => divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i)),
+        Value::Array(_) => {
+            divisors.iter().enumerate().any(|(i, &x)| x == 0.0 && quotients.is_valid(i))
+        }
     }
 }
 
@@ -206,7 +218,9 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
     match array.data_type() {
         DataType::Int64 => absolute::<Int64Type>(array),
-        DataType::Float64 => Ok(Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::abs))),
+        DataType::Float64 => {
+            Ok(Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::abs)))
+        }
         DataType::Decimal128(..) => absolute::<Decimal128Type>(array),
         DataType::Decimal256(..) => absolute::<Decimal256Type>(array),
         DataType::Duration(TimeUnit::Second) => absolute::<DurationSecondType>(array),
@@ -217,12 +231,17 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// `left and right`, `left or right`. Where the right side can fail, it is evaluated only on the pairs that the left
-/// side leaves open: a guard keeps its promise, and whether a pair is an error does not depend on its block.
+/// `left and right`, `left or right`. Where the right side can fail, it is evaluated only on the
+/// pairs that the left side leaves open: a guard keeps its promise, and whether a pair is an error
+/// does not depend on its block.
 fn connect(connective: Connective, operands: &[Bound; 2], rows: &Rows) -> Result<Value> {
     let [left, right] = operands;
     let left = left.boolean(rows)?;
-    let right = if right.can_fail { where_open(connective, &left, right, rows)? } else { right.boolean(rows)? };
+    let right = if right.can_fail {
+        where_open(connective, &left, right, rows)?
+    } else {
+        right.boolean(rows)?
+    };
     let result = match connective {
         Connective::And => and_kleene(&left, &right),
         Connective::Or => or_kleene(&left, &right),
@@ -231,7 +250,12 @@ fn connect(connective: Connective, operands: &[Bound; 2], rows: &Rows) -> Result
 }
 
 /// `right` on the pairs that `left` leaves open, and null on the others, where it does not matter.
-fn where_open(connective: Connective, left: &BooleanArray, right: &Bound, rows: &Rows) -> Result<BooleanArray> {
+fn where_open(
+    connective: Connective,
+    left: &BooleanArray,
+    right: &Bound,
+    rows: &Rows,
+) -> Result<BooleanArray> {
     let open = BooleanArray::from(open(connective, left));
     let undecided = FilterBuilder::new(&open).optimize().build();
     match undecided.count() {

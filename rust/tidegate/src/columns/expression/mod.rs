@@ -1,5 +1,5 @@
-//! The `where` of a join: a typed predicate over pairs of a left row and a right row; and that of an aggregation, over
-//! single rows.
+//! The `where` of a join: a typed predicate over pairs of a left row and a right row; and that of
+//! an aggregation, over single rows.
 //!
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
@@ -9,25 +9,28 @@
 //!                                                        (split.rs)
 //! ```
 //!
-//! An [`Expr`] knows no types. [`Predicate::bind`] checks it once against two schemas and fixes the type of every
-//! operation; [`Predicate::evaluate`] then runs Arrow kernels over blocks of candidate pairs.
+//! An [`Expr`] knows no types. [`Predicate::bind`] checks it once against two schemas and fixes the
+//! type of every operation; [`Predicate::evaluate`] then runs Arrow kernels over blocks of
+//! candidate pairs.
 //!
 //! # Meaning
 //!
 //! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
-//! - Comparisons widen without loss: integers of any width and sign compare exactly (`int64` with `uint64` as
-//!   `decimal128`), decimals with decimals and integers exactly, any other mixture with a float as `float64`.
-//!   Text compares by its bytes, whatever the layout, and so do binaries. Times are compared in the finer unit, a
-//!   date as its midnight; with a zone and without one do not mix. Everything else is a schema error.
-//! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is neither equal to, below nor above anything,
-//!   itself included (so `NaN != NaN` is true), and `-0.0 = 0.0`.
-//! - Arithmetic is in `int64`, in `float64` once one side is a float, and exact in `decimal128` (or `decimal256`) with
-//!   decimals or `uint64`. `/` is always a true division in `float64`, and `%` has the sign of the dividend.
-//!   Time minus time is a duration, time plus or minus a duration is a time, and the ratio of two durations a float.
+//! - Comparisons widen without loss: integers of any width and sign compare exactly (`int64` with
+//!   `uint64` as `decimal128`), decimals with decimals and integers exactly, any other mixture with
+//!   a float as `float64`. Text compares by its bytes, whatever the layout, and so do binaries.
+//!   Times are compared in the finer unit, a date as its midnight; with a zone and without one do
+//!   not mix. Everything else is a schema error.
+//! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is neither equal to, below nor
+//!   above anything, itself included (so `NaN != NaN` is true), and `-0.0 = 0.0`.
+//! - Arithmetic is in `int64`, in `float64` once one side is a float, and exact in `decimal128` (or
+//!   `decimal256`) with decimals or `uint64`. `/` is always a true division in `float64`, and `%`
+//!   has the sign of the dividend. Time minus time is a duration, time plus or minus a duration is
+//!   a time, and the ratio of two durations a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and heed upper and lower case.
-//! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names the expression.
-//!   Floats follow IEEE 754. `and` and `or` look at their right side only where the left has not decided, so that
-//!   `right.size != 0 and left.amount / right.size > 2` is safe.
+//! - Overflow, and division of or by whole or decimal numbers by zero, is a data error that names
+//!   the expression. Floats follow IEEE 754. `and` and `or` look at their right side only where the
+//!   left has not decided, so that `right.size != 0 and left.amount / right.size > 2` is safe.
 //!
 //! # Files
 //!
@@ -67,7 +70,8 @@ pub enum Side {
     Row,
 }
 
-/// An expression over the columns of a left row and a right row, not yet checked against any schema.
+/// An expression over the columns of a left row and a right row, not yet checked against any
+/// schema.
 ///
 /// It is displayed as the SQL text that [`parse_sql`] reads back as the same tree.
 ///
@@ -120,7 +124,9 @@ impl Expr {
             Expr::Column(side, name) => each(*side, name),
             Expr::Literal(_) => {}
             Expr::Unary(_, x) => x.for_each_column(each),
-            Expr::Binary(left, _, right) => [left, right].into_iter().for_each(|x| x.for_each_column(each)),
+            Expr::Binary(left, _, right) => {
+                [left, right].into_iter().for_each(|x| x.for_each_column(each))
+            }
             Expr::Between { value, low, high } => {
                 [value, low, high].into_iter().for_each(|x| x.for_each_column(each));
             }
@@ -174,9 +180,11 @@ pub enum Literal {
 /// How a pattern of text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// `LIKE`: `%` is any text, `_` any character, and all else itself. The pattern is that of the whole text.
+    /// `LIKE`: `%` is any text, `_` any character, and all else itself. The pattern is that of the
+    /// whole text.
     Like,
-    /// `REGEXP`: a regular expression, as the `regex` crate has them, that matches anywhere in the text.
+    /// `REGEXP`: a regular expression, as the `regex` crate has them, that matches anywhere in the
+    /// text.
     Regexp,
 }
 

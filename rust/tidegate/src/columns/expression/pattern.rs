@@ -18,8 +18,16 @@ pub(super) fn compile(text: &str, language: Language, pattern: &str) -> Result<R
         Language::Like => Regex::new(&of_like(pattern)),
     };
     regex.map_err(|error| {
-        let reason = error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Error::argument(format!("where `{text}`: the regular expression does not compile: {reason}"))
+        let reason = error
+            .to_string()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned();
+        Error::argument(format!(
+            "where `{text}`: the regular expression does not compile: {reason}"
+        ))
     })
 }
 

@@ -1,11 +1,13 @@
-//! Separates a predicate into comparisons between the two sides, which the operators scan for, and the rest.
+//! Separates a predicate into comparisons between the two sides, which the operators scan for, and
+//! the rest.
 //!
-//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <= 5` relates a number of
-//! the left row to one of the right row. Each number is a column, or an expression over one side, which is computed once
-//! a row instead of once a pair. What each conjunct means stays what the evaluator computes, rounding included.
+//! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
+//! 5` relates a number of the left row to one of the right row. Each number is a column, or an
+//! expression over one side, which is computed once a row instead of once a pair. What each
+//! conjunct means stays what the evaluator computes, rounding included.
 //!
-//! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one that may fail, since
-//! that one would then fail for fewer pairs.
+//! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one
+//! that may fail, since that one would then fail for fewer pairs.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
@@ -49,7 +51,8 @@ enum Domain {
     Float,
 }
 
-/// How a predicate is tested: by scanning for its comparisons, and evaluating the rest on the pairs that they leave.
+/// How a predicate is tested: by scanning for its comparisons, and evaluating the rest on the pairs
+/// that they leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     bands: Vec<Band>,
@@ -60,16 +63,24 @@ impl Scan {
     /// The comparisons, between rows of which there are none yet.
     pub(crate) fn terms(&self) -> Vec<Term> {
         let none = |bound: &Bound| Operand::new(no_numbers(&bound.data_type), None);
-        let term = |band: &Band| Term::new(none(&band.left), none(&band.right), band.relation.clone());
+        let term =
+            |band: &Band| Term::new(none(&band.left), none(&band.right), band.relation.clone());
         self.bands.iter().map(|band| term(band).expect("a term without rows")).collect()
     }
 
-    /// The numbers of rows, for each comparison. `None` if whether a pair matches is for the evaluation of the whole
-    /// predicate to say: computing a number fails, though its row may be in no pair; or one is missing and the rest may
-    /// fail, because a comparison with null is null and `and` still evaluates the rest.
-    pub(crate) fn numbers(&self, left: &Columns, right: &Columns) -> Option<Vec<(Operand, Operand)>> {
+    /// The numbers of rows, for each comparison. `None` if whether a pair matches is for the
+    /// evaluation of the whole predicate to say: computing a number fails, though its row may be in
+    /// no pair; or one is missing and the rest may fail, because a comparison with null is null and
+    /// `and` still evaluates the rest.
+    pub(crate) fn numbers(
+        &self,
+        left: &Columns,
+        right: &Columns,
+    ) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
-        let numbers = |band: &Band| Some((sides.numbers(&band.left, left)?, sides.numbers(&band.right, right)?));
+        let numbers = |band: &Band| {
+            Some((sides.numbers(&band.left, left)?, sides.numbers(&band.right, right)?))
+        };
         let all: Vec<(Operand, Operand)> = self.bands.iter().map(numbers).collect::<Option<_>>()?;
         let has_missing = all.iter().any(|(left, right)| left.has_missing() || right.has_missing());
         let rest_can_fail = self.rest.as_ref().is_some_and(|rest| rest.root().can_fail);
@@ -110,10 +121,12 @@ impl Predicate {
         Scan { bands, rest }
     }
 
-    /// The comparisons between columns of two tables, and what has to be evaluated on the pairs that they leave.
+    /// The comparisons between columns of two tables, and what has to be evaluated on the pairs
+    /// that they leave.
     pub(crate) fn split(&self, left: &Columns, right: &Columns) -> (Vec<Term>, Option<Predicate>) {
         let scan = self.scan();
-        let term = |(band, (left, right)): (&Band, _)| Term::new(left, right, band.relation.clone());
+        let term =
+            |(band, (left, right)): (&Band, _)| Term::new(left, right, band.relation.clone());
         let numbers = scan.numbers(left, right);
         match numbers.and_then(|numbers| scan.bands.iter().zip(numbers).map(term).collect()) {
             Some(terms) => (terms, scan.rest),
@@ -130,8 +143,12 @@ impl Predicate {
     fn conjuncts(&self) -> Vec<Conjunct> {
         fn collect(bound: &Bound, left_columns: usize, into: &mut Vec<Conjunct>) {
             match &bound.operation {
-                Operation::And(operands) => operands.iter().for_each(|operand| collect(operand, left_columns, into)),
-                _ => into.push(Conjunct { whole: bound.clone(), bands: bands(bound, left_columns) }),
+                Operation::And(operands) => {
+                    operands.iter().for_each(|operand| collect(operand, left_columns, into))
+                }
+                _ => {
+                    into.push(Conjunct { whole: bound.clone(), bands: bands(bound, left_columns) })
+                }
             }
         }
         let mut conjuncts = Vec::new();
@@ -156,23 +173,38 @@ struct Sides<'a> {
 
 impl Sides<'_> {
     fn numbers(&self, bound: &Bound, side: &Columns) -> Option<Operand> {
-        // An expression over one side reads neither the columns of the other side nor columns in chunks.
+        // An expression over one side reads neither the columns of the other side nor columns in
+        // chunks.
         let columns = self.left.arrays.iter().chain(&self.right.arrays);
-        let columns: Vec<_> =
-            columns.map(|array| array.clone().unwrap_or_else(|| new_empty_array(&DataType::Null))).collect();
+        let columns: Vec<_> = columns
+            .map(|array| array.clone().unwrap_or_else(|| new_empty_array(&DataType::Null)))
+            .collect();
         let len = side.rows;
-        let array = bound.values(&Rows::All { columns: &columns, len }).ok().filter(|array| array.len() == len)?;
+        let array = bound
+            .values(&Rows::All { columns: &columns, len })
+            .ok()
+            .filter(|array| array.len() == len)?;
         let numbers = match number_type(array.data_type())? {
-            DataType::Int32 => {
-                Numbers::I32(cast(&array, &DataType::Int32).ok()?.as_primitive::<Int32Type>().values().to_vec())
-            }
-            DataType::Int64 => {
-                Numbers::I64(cast(&array, &DataType::Int64).ok()?.as_primitive::<Int64Type>().values().to_vec())
-            }
-            DataType::Float32 => {
-                Numbers::F32(cast(&array, &DataType::Float32).ok()?.as_primitive::<Float32Type>().values().to_vec())
-            }
-            _ => Numbers::F64(cast(&array, &DataType::Float64).ok()?.as_primitive::<Float64Type>().values().to_vec()),
+            DataType::Int32 => Numbers::I32(
+                cast(&array, &DataType::Int32).ok()?.as_primitive::<Int32Type>().values().to_vec(),
+            ),
+            DataType::Int64 => Numbers::I64(
+                cast(&array, &DataType::Int64).ok()?.as_primitive::<Int64Type>().values().to_vec(),
+            ),
+            DataType::Float32 => Numbers::F32(
+                cast(&array, &DataType::Float32)
+                    .ok()?
+                    .as_primitive::<Float32Type>()
+                    .values()
+                    .to_vec(),
+            ),
+            _ => Numbers::F64(
+                cast(&array, &DataType::Float64)
+                    .ok()?
+                    .as_primitive::<Float64Type>()
+                    .values()
+                    .to_vec(),
+            ),
         };
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let missing = nulls.map(|nulls| nulls.iter().map(|valid| !valid).collect());
@@ -183,8 +215,8 @@ impl Sides<'_> {
 /// The type in which the numbers of a column are scanned, if it has one.
 fn number_type(data_type: &DataType) -> Option<DataType> {
     use DataType::{
-        Date32, Date64, Duration, Float16, Float32, Float64, Int8, Int16, Int32, Int64, Time32, Time64, Timestamp,
-        UInt8, UInt16, UInt32,
+        Date32, Date64, Duration, Float16, Float32, Float64, Int8, Int16, Int32, Int64, Time32,
+        Time64, Timestamp, UInt8, UInt16, UInt32,
     };
     match data_type {
         Int8 | Int16 | Int32 | UInt8 | UInt16 | Date32 | Time32(_) => Some(Int32),
@@ -205,7 +237,8 @@ fn no_numbers(data_type: &DataType) -> Numbers {
 }
 
 fn domain(data_type: &DataType) -> Option<Domain> {
-    number_type(data_type).map(|found| if found.is_floating() { Domain::Float } else { Domain::Whole })
+    number_type(data_type)
+        .map(|found| if found.is_floating() { Domain::Float } else { Domain::Whole })
 }
 
 /// The sides whose columns an expression reads.
@@ -223,7 +256,9 @@ fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
 /// The comparisons that a conjunct is made of; none where it is something else.
 fn bands(bound: &Bound, left_columns: usize) -> Option<Vec<Band>> {
     match &bound.operation {
-        Operation::Compare(comparison, operands) => compared(*comparison, &operands[0], &operands[1], left_columns),
+        Operation::Compare(comparison, operands) => {
+            compared(*comparison, &operands[0], &operands[1], left_columns)
+        }
         Operation::Between(operands) => {
             let [value, low, high] = &**operands;
             let mut all = compared(Comparison::GreaterOrEqual, value, low, left_columns)?;
@@ -234,7 +269,12 @@ fn bands(bound: &Bound, left_columns: usize) -> Option<Vec<Band>> {
     }
 }
 
-fn compared(comparison: Comparison, first: &Bound, second: &Bound, left_columns: usize) -> Option<Vec<Band>> {
+fn compared(
+    comparison: Comparison,
+    first: &Bound,
+    second: &Bound,
+    left_columns: usize,
+) -> Option<Vec<Band>> {
     let domain = domain(&first.data_type)?;
     let orders = match comparison {
         Comparison::Equal => vec![Order::LessOrEqual, Order::GreaterOrEqual],
@@ -249,7 +289,9 @@ fn compared(comparison: Comparison, first: &Bound, second: &Bound, left_columns:
         ((true, false), (false, true)) => sums(first, second, orders, domain),
         ((false, true), (true, false)) => sums(second, first, orders_across, domain),
         ((true, true), (false, false)) => difference(first, second, orders, domain, left_columns),
-        ((false, false), (true, true)) => difference(second, first, orders_across, domain, left_columns),
+        ((false, false), (true, true)) => {
+            difference(second, first, orders_across, domain, left_columns)
+        }
         _ => None,
     }
 }
@@ -295,7 +337,9 @@ fn difference(
         Operation::Abs(inner) => (&**inner, true),
         _ => (computed, false),
     };
-    let Operation::Arithmetic(Arithmetic::Subtract, operands) = &subtraction.operation else { return None };
+    let Operation::Arithmetic(Arithmetic::Subtract, operands) = &subtraction.operation else {
+        return None;
+    };
     if self::domain(&subtraction.data_type)? != domain {
         return None;
     }
@@ -319,13 +363,21 @@ fn difference(
     }
     let relation = match domain {
         Domain::Whole => Relation::Whole(
-            all.iter().map(|&(order, than)| Constraint::Difference { order, than: than.whole }).collect(),
+            all.iter()
+                .map(|&(order, than)| Constraint::Difference { order, than: than.whole })
+                .collect(),
         ),
         Domain::Float => Relation::Float(
-            all.iter().map(|&(order, than)| Constraint::Difference { order, than: than.float }).collect(),
+            all.iter()
+                .map(|&(order, than)| Constraint::Difference { order, than: than.float })
+                .collect(),
         ),
     };
-    Some(vec![Band { left: column(left, domain)?.clone(), right: column(right, domain)?.clone(), relation }])
+    Some(vec![Band {
+        left: column(left, domain)?.clone(),
+        right: column(right, domain)?.clone(),
+        relation,
+    }])
 }
 
 /// A finite constant, in both types; the one of the comparison's domain is exact.
@@ -345,12 +397,14 @@ impl Constant {
         }
         match domain(value.data_type())? {
             Domain::Whole => {
-                let whole = cast(value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
+                let whole =
+                    cast(value, &DataType::Int64).ok()?.as_primitive::<Int64Type>().value(0);
                 // Its negative must exist.
                 (whole > i64::MIN).then_some(Constant { whole, float: whole as f64 })
             }
             Domain::Float => {
-                let float = cast(value, &DataType::Float64).ok()?.as_primitive::<Float64Type>().value(0);
+                let float =
+                    cast(value, &DataType::Float64).ok()?.as_primitive::<Float64Type>().value(0);
                 float.is_finite().then_some(Constant { whole: 0, float })
             }
         }
@@ -365,12 +419,15 @@ impl Constant {
 fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
     let inner = match &bound.operation {
         // To another unit of time is no widening.
-        Operation::Cast(inner) if self::domain(&inner.data_type) == Some(domain) && !bound.data_type.is_temporal() => {
+        Operation::Cast(inner)
+            if self::domain(&inner.data_type) == Some(domain) && !bound.data_type.is_temporal() =>
+        {
             inner
         }
         _ => bound,
     };
-    if let Operation::Arithmetic(operator @ (Arithmetic::Add | Arithmetic::Subtract), operands) = &inner.operation
+    if let Operation::Arithmetic(operator @ (Arithmetic::Add | Arithmetic::Subtract), operands) =
+        &inner.operation
         && self::domain(&inner.data_type) == Some(domain)
     {
         let [first, second] = &**operands;
@@ -385,7 +442,8 @@ fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
     Some((column(bound, domain)?, Constant::ZERO))
 }
 
-/// What a number is read from, without the cast to the type it is compared in, which keeps the order.
+/// What a number is read from, without the cast to the type it is compared in, which keeps the
+/// order.
 fn column(bound: &Bound, domain: Domain) -> Option<&Bound> {
     let found = number_type(&bound.data_type)?;
     match &bound.operation {
@@ -438,7 +496,10 @@ mod tests {
         ] {
             assert_eq!(comparisons(text), (1, 1), "{text}");
         }
-        assert_eq!(comparisons("left.i < right.i AND left.s = right.s AND abs(left.n) < right.n"), (2, 3));
+        assert_eq!(
+            comparisons("left.i < right.i AND left.s = right.s AND abs(left.n) < right.n"),
+            (2, 3)
+        );
     }
 
     #[test]

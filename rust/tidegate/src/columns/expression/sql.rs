@@ -4,8 +4,8 @@ use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;
 use arrow_cast::parse::{Parser as ParseValue, string_to_datetime};
 use sqlparser::ast::{
-    self, BinaryOperator, DataType, ExactNumberInfo, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    UnaryOperator, Value,
+    self, BinaryOperator, DataType, ExactNumberInfo, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, UnaryOperator, Value,
 };
 use sqlparser::dialect::Dialect;
 use sqlparser::keywords::Keyword;
@@ -15,7 +15,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary};
 use crate::{Error, Result};
 
-/// More operators than anyone writes. The tree is as deep as its longest chain of them, and each level takes stack.
+/// More operators than anyone writes. The tree is as deep as its longest chain of them, and each
+/// level takes stack.
 const MAX_OPERATORS: usize = 200;
 
 /// How deep parentheses, calls and prefixes may nest, by the parser's own count.
@@ -23,11 +24,11 @@ const MAX_NESTING: usize = 120;
 
 /// Reads a predicate over `left` and `right` columns.
 ///
-/// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - * / %`,
-/// `= != < <= > >=`, `AND`, `OR`, `NOT`, `abs(x)`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`,
-/// `[NOT] REGEXP '^a+$'`, numbers, strings,
-/// `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an
-/// offset for an instant) and `INTERVAL '1 hour 30 minutes'`.
+/// Columns are `left.price` or, with any other characters, `right."odd name"`. Supported are `+ - *
+/// / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `abs(x)`, `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT]
+/// IN (...)`, `[NOT] LIKE 'a%'`, `[NOT] REGEXP '^a+$'`, numbers, strings, `X'00ff'`, `TRUE`,
+/// `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with
+/// an offset for an instant) and `INTERVAL '1 hour 30 minutes'`.
 ///
 /// # Errors
 ///
@@ -39,8 +40,8 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Reads a predicate over the columns of one table, which are `price`, `row.price` or, with any other characters,
-/// `"odd name"`. The rest is as for [`parse_sql`].
+/// Reads a predicate over the columns of one table, which are `price`, `row.price` or, with any
+/// other characters, `"odd name"`. The rest is as for [`parse_sql`].
 ///
 /// # Errors
 ///
@@ -48,16 +49,24 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
 pub fn parse_row_sql(text: &str) -> Result<Expr> {
     parse(text, "price > 10", |side, name| match side {
         Side::Row => Ok(()),
-        Side::Left | Side::Right => Err(format!("`{side}.{name}`: there are no sides here; write row.{name}")),
+        Side::Left | Side::Right => {
+            Err(format!("`{side}.{name}`: there are no sides here; write row.{name}"))
+        }
     })
 }
 
 /// Reads a predicate whose columns are all `allowed`.
-fn parse(text: &str, example: &str, allowed: impl Fn(Side, &str) -> Result<(), String>) -> Result<Expr> {
+fn parse(
+    text: &str,
+    example: &str,
+    allowed: impl Fn(Side, &str) -> Result<(), String>,
+) -> Result<Expr> {
     let invalid = |reason: String| Error::argument(format!("where `{}`: {reason}", shown(text)));
     let tokens = tokens(text).map_err(invalid)?;
     if tokens.is_empty() {
-        return Err(invalid(format!("the text is empty; expected a condition such as `{example}`")));
+        return Err(invalid(format!(
+            "the text is empty; expected a condition such as `{example}`"
+        )));
     }
     let operators = tokens.iter().filter(|token| is_operator(&token.token)).count();
     if operators > MAX_OPERATORS {
@@ -66,11 +75,15 @@ fn parse(text: &str, example: &str, allowed: impl Fn(Side, &str) -> Result<(), S
             "where: {operators} operators are more than {MAX_OPERATORS}; use IN for a long list of values"
         )));
     }
-    let mut parser = Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
+    let mut parser =
+        Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
     let tree = parser.parse_expr().map_err(|error| invalid(error.to_string()))?;
     let rest = parser.next_token();
     if rest.token != Token::EOF {
-        return Err(invalid(format!("expected the end, found `{}`{}", rest.token, rest.span.start)));
+        return Err(invalid(format!(
+            "expected the end, found `{}`{}",
+            rest.token, rest.span.start
+        )));
     }
     let expr = expression(tree).map_err(invalid)?;
     let mut verdict = Ok(());
@@ -106,17 +119,22 @@ impl Dialect for Where {
     }
 }
 
-/// The tokens without spaces and comments. A word after a point, and the one before it, is a name whatever it spells:
-/// `left.case` and `right.date` are columns.
+/// The tokens without spaces and comments. A word after a point, and the one before it, is a name
+/// whatever it spells: `left.case` and `right.date` are columns.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
-    let tokens = Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
-    let mut tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
+    let tokens =
+        Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
+    let mut tokens: Vec<_> =
+        tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     for point in 1..tokens.len() {
         if tokens[point].token == Token::Period {
             // The parser takes names of any length, in time that is the square of it.
             if point >= 3 && tokens[point - 2].token == Token::Period {
-                let [side, name] = [point - 3, point - 1].map(|at| shown(&tokens[at].token.to_string()));
-                return Err(format!("`{side}.{name}.`: expected a side and a column, such as left.price"));
+                let [side, name] =
+                    [point - 3, point - 1].map(|at| shown(&tokens[at].token.to_string()));
+                return Err(format!(
+                    "`{side}.{name}.`: expected a side and a column, such as left.price"
+                ));
             }
             quote(&mut tokens[point - 1].token);
             if let Some(next) = tokens.get_mut(point + 1) {
@@ -162,7 +180,8 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
             Ok(Expr::Binary(boxed(*left)?, operator, boxed(*right)?))
         }
         ast::Expr::Between { expr, negated, low, high } => {
-            let between = Expr::Between { value: boxed(*expr)?, low: boxed(*low)?, high: boxed(*high)? };
+            let between =
+                Expr::Between { value: boxed(*expr)?, low: boxed(*low)?, high: boxed(*high)? };
             Ok(not_if(negated, between))
         }
         ast::Expr::InList { expr, list, negated } => {
@@ -181,7 +200,9 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
 
 fn matched(value: ast::Expr, language: Language, pattern: ast::Expr) -> Result<Expr, String> {
     match expression(pattern)? {
-        Expr::Literal(Literal::Text(pattern)) => Ok(Expr::Match { value: boxed(value)?, language, pattern }),
+        Expr::Literal(Literal::Text(pattern)) => {
+            Ok(Expr::Match { value: boxed(value)?, language, pattern })
+        }
         other => Err(format!("the pattern `{other}` is not supported; expected text in quotes")),
     }
 }
@@ -207,12 +228,18 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
         "left" => Side::Left,
         "right" => Side::Right,
         "row" => Side::Row,
-        other => return Err(format!("`{}`: expected left or right before the point, found `{other}`", written())),
+        other => {
+            return Err(format!(
+                "`{}`: expected left or right before the point, found `{other}`",
+                written()
+            ));
+        }
     };
     Ok(Expr::Column(side, name.value.clone()))
 }
 
-/// A minus sign directly before a number makes a negative number, so that the smallest `int64` can be written.
+/// A minus sign directly before a number makes a negative number, so that the smallest `int64` can
+/// be written.
 fn negated(operand: ast::Expr) -> Result<Expr, String> {
     if let ast::Expr::Value(value) = &operand
         && let Value::Number(digits, false) = &value.value
@@ -234,7 +261,9 @@ fn abs(function: Function) -> Result<Expr, String> {
         && function.within_group.is_empty();
     match list.args.pop() {
         Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
-            if plain && list.args.is_empty() && function.name.to_string().eq_ignore_ascii_case("abs") =>
+            if plain
+                && list.args.is_empty()
+                && function.name.to_string().eq_ignore_ascii_case("abs") =>
         {
             unary(Unary::Abs, argument)
         }
@@ -280,8 +309,12 @@ fn number(digits: &str) -> Result<Literal, String> {
         };
     }
     match digits.parse::<i128>() {
-        Ok(value) if (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value) => Ok(Literal::Integer(value)),
-        _ => Err(format!("the number `{digits}` fits neither int64 nor uint64; write DECIMAL '{digits}'")),
+        Ok(value) if (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value) => {
+            Ok(Literal::Integer(value))
+        }
+        _ => Err(format!(
+            "the number `{digits}` fits neither int64 nor uint64; write DECIMAL '{digits}'"
+        )),
     }
 }
 
@@ -290,7 +323,10 @@ fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(invalid());
     }
-    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).map_err(|_| invalid())).collect()
+    (0..digits.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(&digits[i..i + 2], 16).map_err(|_| invalid()))
+        .collect()
 }
 
 fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
@@ -319,7 +355,8 @@ fn date(text: &str) -> Option<Literal> {
 fn timestamp(text: &str) -> Option<Literal> {
     let utc: Tz = "+00:00".parse().ok()?;
     let time = string_to_datetime(&utc, text).ok()?;
-    let nanoseconds = i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos());
+    let nanoseconds =
+        i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos());
     let after_date = text.get("2024-01-31T".len()..).unwrap_or_default();
     let zoned = after_date.contains(|c: char| c.is_alphabetic() || c == '+' || c == '-');
     Some(Literal::Timestamp { nanoseconds, zoned })
@@ -337,8 +374,11 @@ fn decimal(text: &str) -> Option<Literal> {
 
 fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
     let shown = interval.to_string();
-    let invalid =
-        || format!("`{shown}`: expected such as INTERVAL '1 hour 30 minutes', in units from nanoseconds to weeks");
+    let invalid = || {
+        format!(
+            "`{shown}`: expected such as INTERVAL '1 hour 30 minutes', in units from nanoseconds to weeks"
+        )
+    };
     let amount = match *interval.value {
         ast::Expr::Value(value) => match value.value {
             Value::SingleQuotedString(text) | Value::Number(text, false) => text,
@@ -354,7 +394,8 @@ fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
     Ok(Literal::Duration { nanoseconds })
 }
 
-/// `1h30m`, `-5 seconds`, `1 hour 30 minutes`, `0.5 s`: amounts with units, all under the sign of the first.
+/// `1h30m`, `-5 seconds`, `1 hour 30 minutes`, `0.5 s`: amounts with units, all under the sign of
+/// the first.
 fn duration(text: &str) -> Option<i128> {
     let text = text.trim();
     let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest.trim_start()));
@@ -362,7 +403,8 @@ fn duration(text: &str) -> Option<i128> {
     while !rest.is_empty() {
         let (amount, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
         let after = after.trim_start();
-        let (unit, after) = after.split_at(after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len()));
+        let (unit, after) =
+            after.split_at(after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len()));
         total = total.checked_add(scaled(amount, unit_nanoseconds(unit)?)?)?;
         rest = after.trim_start();
     }

@@ -1,15 +1,17 @@
 //! The typing rules: in which type two values compare, and in which they are computed.
 
 use arrow_schema::DataType::{
-    self, Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration,
-    FixedSizeBinary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8, Null, Time32,
-    Time64, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+    self, Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128,
+    Decimal256, Duration, FixedSizeBinary, Float16, Float32, Float64, Int8, Int16, Int32, Int64,
+    LargeBinary, LargeUtf8, Null, Time32, Time64, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8,
+    Utf8View,
 };
 use arrow_schema::TimeUnit;
 
 use super::{Arithmetic, Literal};
 
-/// All instants are computed and compared in UTC, written so because Arrow knows names of zones only by a feature.
+/// All instants are computed and compared in UTC, written so because Arrow knows names of zones
+/// only by a feature.
 const UTC: &str = "+00:00";
 
 /// A `uint64` of any value.
@@ -45,8 +47,12 @@ pub(super) fn comparison_type(left: &DataType, right: &DataType) -> Option<DataT
         (Null, Null) => Some(Null),
         (Null, other) | (other, Null) => comparison_type(other, other),
         (Boolean, Boolean) => Some(Boolean),
-        _ if is_text(left) && is_text(right) => Some(if left == right { left.clone() } else { Utf8View }),
-        _ if is_binary(left) && is_binary(right) => Some(if left == right { left.clone() } else { BinaryView }),
+        _ if is_text(left) && is_text(right) => {
+            Some(if left == right { left.clone() } else { Utf8View })
+        }
+        _ if is_binary(left) && is_binary(right) => {
+            Some(if left == right { left.clone() } else { BinaryView })
+        }
         (Date32, Date32) => Some(Date32),
         (Duration(l), Duration(r)) => Some(Duration(*l.max(r))),
         (Time32(l) | Time64(l), Time32(r) | Time64(r)) => Some(time_type(*l.max(r))),
@@ -55,16 +61,17 @@ pub(super) fn comparison_type(left: &DataType, right: &DataType) -> Option<DataT
 }
 
 fn numbers(left: &DataType, right: &DataType) -> Option<DataType> {
-    let ((left_precision, left_scale), (right_precision, right_scale)) = match (digits(left), digits(right)) {
-        (Some(left), Some(right)) => (left, right),
-        // One is a float and the other any number.
-        _ if is_float(left) && is_float(right) => {
-            return Some(if *left == Float64 || *right == Float64 { Float64 } else { Float32 });
-        }
-        (Some(_), None) if is_float(right) => return Some(Float64),
-        (None, Some(_)) if is_float(left) => return Some(Float64),
-        _ => return None,
-    };
+    let ((left_precision, left_scale), (right_precision, right_scale)) =
+        match (digits(left), digits(right)) {
+            (Some(left), Some(right)) => (left, right),
+            // One is a float and the other any number.
+            _ if is_float(left) && is_float(right) => {
+                return Some(if *left == Float64 || *right == Float64 { Float64 } else { Float32 });
+            }
+            (Some(_), None) if is_float(right) => return Some(Float64),
+            (None, Some(_)) if is_float(left) => return Some(Float64),
+            _ => return None,
+        };
     if let (Some(left), Some(right)) = (integer(left), integer(right)) {
         return Some(common_integer(left, right));
     }
@@ -78,8 +85,13 @@ fn numbers(left: &DataType, right: &DataType) -> Option<DataType> {
 
 fn times(left: &DataType, right: &DataType) -> Option<DataType> {
     let ((left_unit, left_zoned), (right_unit, right_zoned)) = (instant(left)?, instant(right)?);
-    (left_zoned == right_zoned)
-        .then(|| if left == right { left.clone() } else { timestamp_type(left_unit.max(right_unit), left_zoned) })
+    (left_zoned == right_zoned).then(|| {
+        if left == right {
+            left.clone()
+        } else {
+            timestamp_type(left_unit.max(right_unit), left_zoned)
+        }
+    })
 }
 
 /// Whether an integer type has a sign, and its bits.
@@ -161,7 +173,9 @@ fn time_type(unit: TimeUnit) -> DataType {
 /// Why two types that look alike do not go together; empty where the types say it.
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
-        (Some((_, left)), Some((_, right))) if left != right => ": one has a time zone and the other has none",
+        (Some((_, left)), Some((_, right))) if left != right => {
+            ": one has a time zone and the other has none"
+        }
         (Some(_), None) if is_text(right) => ": write a time as TIMESTAMP '2024-01-31 12:00:00'",
         (None, Some(_)) if is_text(left) => ": write a time as TIMESTAMP '2024-01-31 12:00:00'",
         _ => "",
@@ -169,22 +183,32 @@ pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
 }
 
 /// The types in which arithmetic takes its two operands; none where there is no such arithmetic.
-pub(super) fn operand_types(operator: Arithmetic, left: &DataType, right: &DataType) -> Option<(DataType, DataType)> {
+pub(super) fn operand_types(
+    operator: Arithmetic,
+    left: &DataType,
+    right: &DataType,
+) -> Option<(DataType, DataType)> {
     use Arithmetic::{Add, Divide, Subtract};
     let (left, right) = match (left, right) {
         (Null, Null) => (Int64, Int64),
-        (Null, other) | (other, Null) if instant(other).is_none() => (computed(other)?, computed(other)?),
+        (Null, other) | (other, Null) if instant(other).is_none() => {
+            (computed(other)?, computed(other)?)
+        }
         _ => (computed(left)?, computed(right)?),
     };
     match (operator, &left, &right) {
-        (Subtract, Timestamp(..), Timestamp(..)) => times(&left, &right).map(|both| (both.clone(), both)),
+        (Subtract, Timestamp(..), Timestamp(..)) => {
+            times(&left, &right).map(|both| (both.clone(), both))
+        }
         (Add | Subtract, Timestamp(l, zone), Duration(r)) => {
             Some((timestamp_type(*l.max(r), zone.is_some()), Duration(*l.max(r))))
         }
         (Add, Duration(l), Timestamp(r, zone)) => {
             Some((Duration(*l.max(r)), timestamp_type(*l.max(r), zone.is_some())))
         }
-        (Add | Subtract | Divide, Duration(l), Duration(r)) => Some((Duration(*l.max(r)), Duration(*l.max(r)))),
+        (Add | Subtract | Divide, Duration(l), Duration(r)) => {
+            Some((Duration(*l.max(r)), Duration(*l.max(r))))
+        }
         _ if instant_or_duration(&left) || instant_or_duration(&right) => None,
         (Divide, ..) => Some((Float64, Float64)),
         _ if left == Float64 || right == Float64 => Some((Float64, Float64)),
@@ -206,7 +230,8 @@ fn as_decimal(data_type: &DataType, wide: bool) -> Option<DataType> {
     Some(if wide { Decimal256(precision, scale) } else { Decimal128(precision, scale) })
 }
 
-/// The type in which one value is computed, so that few kernels serve every type and `int8 * 100` does not overflow.
+/// The type in which one value is computed, so that few kernels serve every type and `int8 * 100`
+/// does not overflow.
 pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         Null | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Int64,
@@ -238,24 +263,31 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
         Literal::Text(_) => Utf8,
         Literal::Binary(_) => Binary,
         Literal::Date(_) => Date32,
-        Literal::Timestamp { nanoseconds, zoned } => timestamp_type(coarsest_unit(*nanoseconds), *zoned),
+        Literal::Timestamp { nanoseconds, zoned } => {
+            timestamp_type(coarsest_unit(*nanoseconds), *zoned)
+        }
         Literal::Duration { nanoseconds } => Duration(coarsest_unit(*nanoseconds)),
     }
 }
 
-/// The type of a literal beside a value of another type: that one where it holds the literal exactly, which spares the
-/// column a cast.
+/// The type of a literal beside a value of another type: that one where it holds the literal
+/// exactly, which spares the column a cast.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {
         (Literal::Integer(value), other) if fits(*value, other) => other.clone(),
-        (Literal::Integer(value), Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..)) => {
-            decimal_literal_type(*value, 0)
-        }
+        (
+            Literal::Integer(value),
+            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..),
+        ) => decimal_literal_type(*value, 0),
         (Literal::Integer(value), Float32) if value.unsigned_abs() <= 1 << 24 => Float32,
         (Literal::Float(value), Float32) if exact_in_f32(*value) => Float32,
         (Literal::Text(_), other) if is_text(other) => other.clone(),
-        (Literal::Binary(bytes), FixedSizeBinary(size)) if usize::try_from(*size) != Ok(bytes.len()) => Binary,
+        (Literal::Binary(bytes), FixedSizeBinary(size))
+            if usize::try_from(*size) != Ok(bytes.len()) =>
+        {
+            Binary
+        }
         (Literal::Binary(_), other) if is_binary(other) => other.clone(),
         _ => literal_type(literal),
     }
@@ -272,12 +304,18 @@ fn fits(value: i128, data_type: &DataType) -> bool {
 fn decimal_literal_type(value: i128, scale: u8) -> DataType {
     let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
     // At most 38 of each, which `parse_sql` has checked.
-    Decimal128(u8::try_from(digits).unwrap_or(38).max(scale).max(1), i8::try_from(scale).unwrap_or(38))
+    Decimal128(
+        u8::try_from(digits).unwrap_or(38).max(scale).max(1),
+        i8::try_from(scale).unwrap_or(38),
+    )
 }
 
 fn coarsest_unit(nanoseconds: i128) -> TimeUnit {
     let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond];
-    units.into_iter().find(|unit| nanoseconds % nanoseconds_of(*unit) == 0).unwrap_or(TimeUnit::Nanosecond)
+    units
+        .into_iter()
+        .find(|unit| nanoseconds % nanoseconds_of(*unit) == 0)
+        .unwrap_or(TimeUnit::Nanosecond)
 }
 
 /// The nanoseconds of one unit.

@@ -46,9 +46,15 @@ impl KeySource for ByteColumn {
 
 fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
     match array.data_type() {
-        DataType::Utf8 => array.as_string::<i32>().iter().for_each(|key| each(key.map(str::as_bytes))),
-        DataType::LargeUtf8 => array.as_string::<i64>().iter().for_each(|key| each(key.map(str::as_bytes))),
-        DataType::Utf8View => array.as_string_view().iter().for_each(|key| each(key.map(str::as_bytes))),
+        DataType::Utf8 => {
+            array.as_string::<i32>().iter().for_each(|key| each(key.map(str::as_bytes)))
+        }
+        DataType::LargeUtf8 => {
+            array.as_string::<i64>().iter().for_each(|key| each(key.map(str::as_bytes)))
+        }
+        DataType::Utf8View => {
+            array.as_string_view().iter().for_each(|key| each(key.map(str::as_bytes)))
+        }
         DataType::Binary => array.as_binary::<i32>().iter().for_each(each),
         DataType::LargeBinary => array.as_binary::<i64>().iter().for_each(each),
         DataType::BinaryView => array.as_binary_view().iter().for_each(each),
@@ -58,7 +64,8 @@ fn bytes(array: &dyn Array, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
             let values = cast(dictionary.values(), &DataType::LargeBinary)?;
             let values = values.as_binary::<i64>();
             let codes = cast(dictionary.keys(), &DataType::UInt32)?;
-            let value = |code: u32| values.is_valid(code as usize).then(|| values.value(code as usize));
+            let value =
+                |code: u32| values.is_valid(code as usize).then(|| values.value(code as usize));
             codes.as_primitive::<UInt32Type>().iter().for_each(|code| each(code.and_then(value)));
         }
         other => return Err(Error::bug(format!("{other} is no string or binary type"))),
@@ -77,7 +84,12 @@ pub(crate) struct RowColumns<'a> {
 
 impl<'a> RowColumns<'a> {
     pub(super) fn new(table: &'a Table, columns: Vec<(usize, &'a DataType)>) -> Self {
-        RowColumns { table, columns, chunks: Chunks::new(table, Vec::new()), nulls_are_values: false }
+        RowColumns {
+            table,
+            columns,
+            chunks: Chunks::new(table, Vec::new()),
+            nulls_are_values: false,
+        }
     }
 
     /// The same rows, of which those with a null have a key, too.
@@ -90,7 +102,9 @@ impl<'a> RowColumns<'a> {
         match common {
             _ if is_word(common) => DataType::Int64,
             DataType::Utf8 | DataType::Utf8View => DataType::LargeUtf8,
-            DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::LargeBinary,
+            DataType::Binary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                DataType::LargeBinary
+            }
             other => other.clone(),
         }
     }
@@ -113,23 +127,24 @@ impl KeySource for RowColumns<'_> {
     fn for_each(&self, rows: Range<usize>, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
         /// Rows encoded at a time: their bytes should stay in a cache.
         const ENCODED: usize = 1 << 12;
-        let fields = self.columns.iter().map(|(_, common)| SortField::new(Self::encoded_type(common)));
+        let fields =
+            self.columns.iter().map(|(_, common)| SortField::new(Self::encoded_type(common)));
         let converter = RowConverter::new(fields.collect())?;
         for (chunk, range) in self.chunks.pieces(rows) {
             let batch = &self.table.batches()[chunk];
             for start in range.clone().step_by(ENCODED) {
                 let len = ENCODED.min(range.end - start);
-                let columns = self
-                    .columns
-                    .iter()
-                    .map(|&(column, common)| self.column(column, common, &batch.column(column).slice(start, len)));
+                let columns = self.columns.iter().map(|&(column, common)| {
+                    self.column(column, common, &batch.column(column).slice(start, len))
+                });
                 let columns = columns.collect::<Result<Vec<_>>>()?;
-                let nulls = columns
-                    .iter()
-                    .fold(None, |nulls, column| NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref()));
+                let nulls = columns.iter().fold(None, |nulls, column| {
+                    NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref())
+                });
                 let encoded = converter.convert_columns(&columns)?;
                 for (row, key) in encoded.iter().enumerate() {
-                    let valid = self.nulls_are_values || nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+                    let valid = self.nulls_are_values
+                        || nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
                     each(valid.then_some(key.as_ref()));
                 }
             }

@@ -1,15 +1,15 @@
 //! Key columns as dense numbers: equal keys get equal numbers, whatever the columns' layouts.
 //!
-//! The right side's keys are numbered, in parts by several threads; the left side's are looked up. A key that holds a
-//! null, and a left key that no right row has, is [`NO_KEY`].
+//! The right side's keys are numbered, in parts by several threads; the left side's are looked up.
+//! A key that holds a null, and a left key that no right row has, is [`NO_KEY`].
 //!
 //! Three ways, by what the key is:
 //!
-//! - *direct*: one column stored as 64-bit integers whose values span little more than there are rows. The number is
-//!   the distance from the smallest.
+//! - *direct*: one column stored as 64-bit integers whose values span little more than there are
+//!   rows. The number is the distance from the smallest.
 //! - *integers*: any other such column: a hash table of integers.
-//! - *bytes*: strings and binaries as they are, anything else and several columns through `arrow-row`'s encoding, in
-//!   which equal keys are equal bytes: a hash table of byte strings.
+//! - *bytes*: strings and binaries as they are, anything else and several columns through
+//!   `arrow-row`'s encoding, in which equal keys are equal bytes: a hash table of byte strings.
 //!
 //! # Files
 //!
@@ -68,7 +68,12 @@ pub(crate) struct KeyColumn {
 }
 
 impl KeyColumn {
-    pub(crate) fn new(left: usize, left_field: &Field, right: usize, right_field: &Field) -> Result<Self> {
+    pub(crate) fn new(
+        left: usize,
+        left_field: &Field,
+        right: usize,
+        right_field: &Field,
+    ) -> Result<Self> {
         let common = common_type(left_field.data_type(), right_field.data_type()).ok_or_else(|| {
             Error::schema(format!(
                 "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; cast one of them",
@@ -88,13 +93,20 @@ impl KeyColumn {
 }
 
 /// Numbers the keys of both sides.
-pub(crate) fn encode(left: &Table, right: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
+pub(crate) fn encode(
+    left: &Table,
+    right: &Table,
+    columns: &[KeyColumn],
+    driver: &Driver,
+) -> Result<Keys> {
     if let [column] = columns {
         if is_word(&column.common) {
             let left = words(left, column.left, &column.common, driver)?;
             let right = words(right, column.right, &column.common, driver)?;
             return match span(&right, driver)? {
-                Some(span) if span.is_direct(left.rows() + right.rows()) => direct(&left, &right, span, driver),
+                Some(span) if span.is_direct(left.rows() + right.rows()) => {
+                    direct(&left, &right, span, driver)
+                }
                 _ => number::<IntegerTable, _>(&left, &right, "hashed integers", driver),
             };
         }
@@ -104,13 +116,17 @@ pub(crate) fn encode(left: &Table, right: &Table, columns: &[KeyColumn], driver:
             return number::<ByteTable, _>(&left, &right, "hashed byte strings", driver);
         }
     }
-    let left = RowColumns::new(left, columns.iter().map(|column| (column.left, &column.common)).collect());
-    let right = RowColumns::new(right, columns.iter().map(|column| (column.right, &column.common)).collect());
+    let left =
+        RowColumns::new(left, columns.iter().map(|column| (column.left, &column.common)).collect());
+    let right = RowColumns::new(
+        right,
+        columns.iter().map(|column| (column.right, &column.common)).collect(),
+    );
     number::<ByteTable, _>(&left, &right, "hashed rows of several columns", driver)
 }
 
-/// Numbers the keys of one table, for grouping. A null is a value like any other where there are several columns; the null
-/// of a single column is [`NO_KEY`].
+/// Numbers the keys of one table, for grouping. A null is a value like any other where there are
+/// several columns; the null of a single column is [`NO_KEY`].
 pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
     let nothing = Table::from(&**table.schema());
     if let [_] = columns {
@@ -142,7 +158,9 @@ impl<'a> SideKeys<'a> {
             [(column, common)] if is_word(common) => {
                 SideKeys::Words(words(table, *column, common, &Driver::new(1, Stop::default()))?)
             }
-            [(column, common)] if is_bytes(common) => SideKeys::Bytes(ByteColumn::new(table, *column)),
+            [(column, common)] if is_bytes(common) => {
+                SideKeys::Bytes(ByteColumn::new(table, *column))
+            }
             columns => SideKeys::Rows(RowColumns::new(table, columns.to_vec())),
         })
     }

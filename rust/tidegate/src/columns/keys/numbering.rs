@@ -19,7 +19,8 @@ pub(super) trait KeySource: Sync {
 
     fn rows(&self) -> usize;
 
-    /// Calls `each` with every key of a range of rows, in order; `None` for a key that holds a null.
+    /// Calls `each` with every key of a range of rows, in order; `None` for a key that holds a
+    /// null.
     fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
 }
 
@@ -34,7 +35,12 @@ pub(super) trait KeyTable: Default + Send + Sync {
 }
 
 /// Numbers the right keys through a hash table and looks the left ones up.
-pub(super) fn number<T, S>(left: &S, right: &S, method: &'static str, driver: &Driver) -> Result<Keys>
+pub(super) fn number<T, S>(
+    left: &S,
+    right: &S,
+    method: &'static str,
+    driver: &Driver,
+) -> Result<Keys>
 where
     T: KeyTable,
     S: KeySource<Key = T::Key>,
@@ -64,7 +70,9 @@ where
         .collect();
     let later = split(&mut numbers, &parts).into_iter().skip(1).zip(&translations).collect();
     driver.map(later, |(part, translation): (&mut [u32], &Vec<u32>)| {
-        part.iter_mut().filter(|number| **number != NO_KEY).for_each(|number| *number = translation[*number as usize]);
+        part.iter_mut()
+            .filter(|number| **number != NO_KEY)
+            .for_each(|number| *number = translation[*number as usize]);
     })?;
     // 3. Left keys are looked up.
     let parts = ranges(left.rows(), left.rows().div_ceil(PART_ROWS));
@@ -103,7 +111,9 @@ impl KeyTable for IntegerTable {
     type Key = i64;
 
     fn number_of(&self, key: &i64) -> Option<u32> {
-        self.numbers.find(HASHER.hash_one(key), |&number| self.keys[number as usize] == *key).copied()
+        self.numbers
+            .find(HASHER.hash_one(key), |&number| self.keys[number as usize] == *key)
+            .copied()
     }
 
     fn insert(&mut self, key: &i64) -> u32 {
@@ -115,7 +125,9 @@ impl KeyTable for IntegerTable {
                 let number = keys.len() as u32;
                 grow(numbers, keys);
                 keys.push(*key);
-                numbers.insert_unique(HASHER.hash_one(key), number, |&number| HASHER.hash_one(keys[number as usize]));
+                numbers.insert_unique(HASHER.hash_one(key), number, |&number| {
+                    HASHER.hash_one(keys[number as usize])
+                });
                 number
             }
         }
@@ -175,6 +187,7 @@ impl KeyTable for ByteTable {
     }
 
     fn for_each(&self, mut each: impl FnMut(&[u8])) {
-        (0..self.ends.len() as u32).for_each(|number| each(&self.bytes[Self::key(&self.bytes, &self.ends, number)]));
+        (0..self.ends.len() as u32)
+            .for_each(|number| each(&self.bytes[Self::key(&self.bytes, &self.ends, number)]));
     }
 }

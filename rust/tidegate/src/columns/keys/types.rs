@@ -5,13 +5,16 @@ use arrow_schema::{DataType, TimeUnit};
 /// The type in which values of two types are compared for equality, if they can be.
 pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{
-        Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary,
-        FixedSizeBinary, Float64, Int64, LargeBinary, LargeUtf8, Null, Timestamp, UInt64, Utf8, Utf8View,
+        Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256,
+        Dictionary, FixedSizeBinary, Float64, Int64, LargeBinary, LargeUtf8, Null, Timestamp,
+        UInt64, Utf8, Utf8View,
     };
     let string = |t: &DataType| matches!(t, Utf8 | LargeUtf8 | Utf8View);
     let binary = |t: &DataType| matches!(t, Binary | LargeBinary | BinaryView | FixedSizeBinary(_));
     match (left, right) {
-        (Dictionary(_, values), other) | (other, Dictionary(_, values)) => common_type(values, other),
+        (Dictionary(_, values), other) | (other, Dictionary(_, values)) => {
+            common_type(values, other)
+        }
         (a, b) if a.is_signed_integer() && b.is_signed_integer() => Some(Int64),
         (a, b) if a.is_unsigned_integer() && b.is_unsigned_integer() => Some(UInt64),
         (a, b) if a.is_integer() && b.is_integer() => Some(Int64),
@@ -19,7 +22,9 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
         (a, b) if string(a) && string(b) => Some(if a == b { a.clone() } else { LargeUtf8 }),
         (a, b) if binary(a) && binary(b) => Some(if a == b { a.clone() } else { LargeBinary }),
         (Boolean | Null, Boolean | Null) => Some(Boolean),
-        (Date32 | Date64, Date32 | Date64) => Some(if left == right { left.clone() } else { Date64 }),
+        (Date32 | Date64, Date32 | Date64) => {
+            Some(if left == right { left.clone() } else { Date64 })
+        }
         (Timestamp(a, zone), Timestamp(b, other)) if zone.is_some() == other.is_some() => {
             Some(Timestamp(finer(*a, *b), zone.clone()))
         }
@@ -58,5 +63,8 @@ pub(crate) fn is_word(data_type: &DataType) -> bool {
 
 pub(super) fn is_bytes(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary, LargeUtf8, Utf8, Utf8View};
-    matches!(data_type, Binary | BinaryView | FixedSizeBinary(_) | LargeBinary | LargeUtf8 | Utf8 | Utf8View)
+    matches!(
+        data_type,
+        Binary | BinaryView | FixedSizeBinary(_) | LargeBinary | LargeUtf8 | Utf8 | Utf8View
+    )
 }

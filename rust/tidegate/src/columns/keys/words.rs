@@ -18,10 +18,18 @@ use crate::columns::table::Table;
 use crate::{Error, Result};
 
 /// A chunk as words: equal values, and only they, have equal words.
-pub(super) fn word_chunk(table: &Table, column: usize, chunk: &ArrayRef, common: &DataType) -> Result<Int64Array> {
+pub(super) fn word_chunk(
+    table: &Table,
+    column: usize,
+    chunk: &ArrayRef,
+    common: &DataType,
+) -> Result<Int64Array> {
     let failed = |error| {
         let name = table.schema().field(column).name().clone();
-        Error::data(format!("{}: key column `{name}` cannot be compared as {common}: {error}", table.name()))
+        Error::data(format!(
+            "{}: key column `{name}` cannot be compared as {common}: {error}",
+            table.name()
+        ))
     };
     if let Some(values) = crate::columns::time::as_int64(chunk)
         && chunk.data_type() == common
@@ -32,9 +40,12 @@ pub(super) fn word_chunk(table: &Table, column: usize, chunk: &ArrayRef, common:
         DataType::Dictionary(_, values) => cast(chunk, values).map_err(failed)?,
         _ => chunk.clone(),
     };
-    // An unsigned key above the signed range has no equal on a side with signed keys; a null has none either.
+    // An unsigned key above the signed range has no equal on a side with signed keys; a null has
+    // none either.
     if *common == DataType::Int64 && *chunk.data_type() == DataType::UInt64 {
-        return Ok(chunk.as_primitive::<UInt64Type>().unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
+        return Ok(chunk
+            .as_primitive::<UInt64Type>()
+            .unary_opt::<_, Int64Type>(|key| i64::try_from(key).ok()));
     }
     let strict = arrow_cast::CastOptions { safe: false, ..Default::default() };
     let plain = |to: &DataType| arrow_cast::cast_with_options(&chunk, to, &strict).map_err(failed);
@@ -42,7 +53,9 @@ pub(super) fn word_chunk(table: &Table, column: usize, chunk: &ArrayRef, common:
         DataType::Float64 => plain(common)?
             .as_primitive::<Float64Type>()
             .unary::<_, Int64Type>(|key| canonical(key).to_bits().cast_signed()),
-        DataType::UInt64 => plain(common)?.as_primitive::<UInt64Type>().unary::<_, Int64Type>(u64::cast_signed),
+        DataType::UInt64 => {
+            plain(common)?.as_primitive::<UInt64Type>().unary::<_, Int64Type>(u64::cast_signed)
+        }
         DataType::Date32 | DataType::Boolean => cast(&plain(common)?, &DataType::Int32)
             .and_then(|array| cast(&array, &DataType::Int64))
             .map_err(failed)?
@@ -50,7 +63,8 @@ pub(super) fn word_chunk(table: &Table, column: usize, chunk: &ArrayRef, common:
             .clone(),
         _ => {
             let array = plain(common)?;
-            let values = crate::columns::time::as_int64(&array).expect("a type stored as 64-bit integers");
+            let values =
+                crate::columns::time::as_int64(&array).expect("a type stored as 64-bit integers");
             Int64Array::new(values, array.nulls().cloned())
         }
     })
@@ -73,7 +87,12 @@ pub(crate) struct WordColumn {
     starts: Chunks,
 }
 
-pub(super) fn words(table: &Table, column: usize, common: &DataType, driver: &Driver) -> Result<WordColumn> {
+pub(super) fn words(
+    table: &Table,
+    column: usize,
+    common: &DataType,
+    driver: &Driver,
+) -> Result<WordColumn> {
     let arrays = table.chunks(column);
     let chunks = driver.map(arrays, |chunk| word_chunk(table, column, &chunk, common))?;
     let chunks = chunks.into_iter().map(|chunk| {
@@ -82,7 +101,10 @@ pub(super) fn words(table: &Table, column: usize, common: &DataType, driver: &Dr
             (values, nulls.filter(|nulls| nulls.null_count() > 0))
         })
     });
-    Ok(WordColumn { chunks: chunks.collect::<Result<_>>()?, starts: Chunks::new(table, Vec::new()) })
+    Ok(WordColumn {
+        chunks: chunks.collect::<Result<_>>()?,
+        starts: Chunks::new(table, Vec::new()),
+    })
 }
 
 impl KeySource for WordColumn {
@@ -97,7 +119,9 @@ impl KeySource for WordColumn {
             let (values, nulls) = &self.chunks[chunk];
             match nulls {
                 None => values[range].iter().for_each(|key| each(Some(key))),
-                Some(nulls) => range.for_each(|row| each(nulls.is_valid(row).then_some(&values[row]))),
+                Some(nulls) => {
+                    range.for_each(|row| each(nulls.is_valid(row).then_some(&values[row])))
+                }
             }
         }
         Ok(())
@@ -134,7 +158,9 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<Span>>
                     values[range.clone()].iter().copied().fold(i64::MAX, i64::min),
                     values[range].iter().copied().fold(i64::MIN, i64::max),
                 ),
-                Some(nulls) => range.filter(|&row| nulls.is_valid(row)).for_each(|row| widen(values[row], values[row])),
+                Some(nulls) => range
+                    .filter(|&row| nulls.is_valid(row))
+                    .for_each(|row| widen(values[row], values[row])),
             }
         }
         span
@@ -144,7 +170,12 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<Span>>
 }
 
 /// Numbers keys by their distance from the smallest right one.
-pub(super) fn direct(left: &WordColumn, right: &WordColumn, span: Span, driver: &Driver) -> Result<Keys> {
+pub(super) fn direct(
+    left: &WordColumn,
+    right: &WordColumn,
+    span: Span,
+    driver: &Driver,
+) -> Result<Keys> {
     let width = span.high.abs_diff(span.low);
     let number = |key: i64| {
         let distance = (key as u64).wrapping_sub(span.low as u64);
@@ -154,22 +185,33 @@ pub(super) fn direct(left: &WordColumn, right: &WordColumn, span: Span, driver: 
         let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
         let mut numbers = Pages::unwritten(column.rows());
         let slices = split(&mut numbers, &parts);
-        driver.map(parts.into_iter().zip(slices).collect(), |(rows, mut out): (_, &mut [Slot<u32>])| {
-            for (chunk, range) in column.starts.pieces(rows) {
-                let (values, nulls) = &column.chunks[chunk];
-                let (head, rest) = std::mem::take(&mut out).split_at_mut(range.len());
-                out = rest;
-                head.iter_mut().zip(&values[range.clone()]).for_each(|(out, &key)| out.set(number(key)));
-                if let Some(nulls) = nulls {
+        driver.map(
+            parts.into_iter().zip(slices).collect(),
+            |(rows, mut out): (_, &mut [Slot<u32>])| {
+                for (chunk, range) in column.starts.pieces(rows) {
+                    let (values, nulls) = &column.chunks[chunk];
+                    let (head, rest) = std::mem::take(&mut out).split_at_mut(range.len());
+                    out = rest;
                     head.iter_mut()
-                        .zip(range)
-                        .filter(|(_, row)| nulls.is_null(*row))
-                        .for_each(|(out, _)| out.set(NO_KEY));
+                        .zip(&values[range.clone()])
+                        .for_each(|(out, &key)| out.set(number(key)));
+                    if let Some(nulls) = nulls {
+                        head.iter_mut()
+                            .zip(range)
+                            .filter(|(_, row)| nulls.is_null(*row))
+                            .for_each(|(out, _)| out.set(NO_KEY));
+                    }
                 }
-            }
-        })?;
+            },
+        )?;
         Ok(numbers.written())
     };
     let (left, right) = (side(left)?, side(right)?);
-    Ok(Keys { left, right, count: width as usize + 1, smallest: Some(span.low), method: "direct integers" })
+    Ok(Keys {
+        left,
+        right,
+        count: width as usize + 1,
+        smallest: Some(span.low),
+        method: "direct integers",
+    })
 }

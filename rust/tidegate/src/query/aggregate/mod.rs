@@ -28,7 +28,8 @@ pub enum Windows {
     Session(Bound),
 }
 
-/// An aggregation: which windows, which keys, which values. The result has a row for each window and key that rows fall in.
+/// An aggregation: which windows, which keys, which values. The result has a row for each window
+/// and key that rows fall in.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The time column.

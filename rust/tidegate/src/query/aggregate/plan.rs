@@ -18,7 +18,8 @@ use crate::{Error, Result};
 pub(crate) struct Plan {
     pub(crate) unit: Unit,
     pub(crate) span: Span,
-    /// The columns that keys and values are read from, with the types that all tables' columns take.
+    /// The columns that keys and values are read from, with the types that all tables' columns
+    /// take.
     pub(crate) read: SchemaRef,
     /// The key columns, by their places in `read`.
     pub(crate) by: Vec<KeyColumn>,
@@ -77,15 +78,20 @@ impl Plan {
         if tables.is_empty() {
             return Err(Error::argument("streams: expected at least one stream, got none"));
         }
-        let times: Vec<usize> =
-            tables.iter().map(|(name, schema)| column(name, schema, &query.on, "on")).collect::<Result<_>>()?;
-        let fields: Vec<&Field> = tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
+        let times: Vec<usize> = tables
+            .iter()
+            .map(|(name, schema)| column(name, schema, &query.on, "on"))
+            .collect::<Result<_>>()?;
+        let fields: Vec<&Field> =
+            tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
         let unit = common_unit(tables, &fields)?;
         let span = span(query, unit)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut known = HashSet::new();
-        let of_aggregates =
-            query.aggregates.iter().filter_map(|aggregate| aggregate.column.as_deref().map(|name| (name, "aggs")));
+        let of_aggregates = query
+            .aggregates
+            .iter()
+            .filter_map(|aggregate| aggregate.column.as_deref().map(|name| (name, "aggs")));
         for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
             if known.insert(name) {
                 names.push((name, role));
@@ -94,20 +100,28 @@ impl Plan {
         let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
         let read = Arc::new(read_schema(tables, &columns, &names)?);
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
-        let by = query.by.iter().map(|name| key(&read, of_read[&**name])).collect::<Result<Vec<_>>>()?;
-        let table = |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
-            let bind = |expr| Predicate::bind_row(expr, schema).map_err(|error| in_table(name, tables.len(), error));
-            Ok(TablePlan {
-                time: *time,
-                rows: query.predicate.as_ref().map(bind).transpose()?,
-                read: names.iter().map(|(read, role)| columns.column(name, read, role)).collect::<Result<_>>()?,
-                predicates: query
-                    .aggregates
-                    .iter()
-                    .map(|aggregate| aggregate.predicate.as_ref().map(bind).transpose())
-                    .collect::<Result<_>>()?,
-            })
-        };
+        let by =
+            query.by.iter().map(|name| key(&read, of_read[&**name])).collect::<Result<Vec<_>>>()?;
+        let table =
+            |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
+                let bind = |expr| {
+                    Predicate::bind_row(expr, schema)
+                        .map_err(|error| in_table(name, tables.len(), error))
+                };
+                Ok(TablePlan {
+                    time: *time,
+                    rows: query.predicate.as_ref().map(bind).transpose()?,
+                    read: names
+                        .iter()
+                        .map(|(read, role)| columns.column(name, read, role))
+                        .collect::<Result<_>>()?,
+                    predicates: query
+                        .aggregates
+                        .iter()
+                        .map(|aggregate| aggregate.predicate.as_ref().map(bind).transpose())
+                        .collect::<Result<_>>()?,
+                })
+            };
         let output = |aggregate: &Aggregate| {
             let column = aggregate.column.as_deref().map(|name| of_read[name]);
             let Aggregate { name, function, .. } = aggregate;
@@ -174,19 +188,24 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
     };
     match design {
         Design::Slices => "slices: a row goes to one slice, each source has states of its own",
-        Design::MultiQueue => "MQ: a queue with a lock for each source; one thread merges, and updates slices",
+        Design::MultiQueue => {
+            "MQ: a queue with a lock for each source; one thread merges, and updates slices"
+        }
         Design::LockFreeMultiQueue => {
             "MQ-LF: a queue without locks for each source; one thread merges, and updates slices"
         }
         Design::MergedSingleConsumer => "TuMLSC: a gate merges; one thread updates slices",
-        Design::MergedMultipleConsumer => "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive",
+        Design::MergedMultipleConsumer => {
+            "TuMLMC: a gate merges; each thread updates slices of some keys, in a hive"
+        }
         Design::WindowMerged => "WiML: each source updates slices, in a hive",
     }
 }
 
 fn show(aggregate: &Aggregate) -> String {
     let Aggregate { name, function, column, predicate } = aggregate;
-    let condition = predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
+    let condition =
+        predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
     format!("{name} = {}({}){condition}", function.name(), column.as_deref().unwrap_or(""))
 }
 
@@ -210,7 +229,9 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
             ))
         };
         if zoned(field) != zoned(fields[0]) {
-            return Err(refuse("times with and without a zone cannot be compared; give all a zone or none"));
+            return Err(refuse(
+                "times with and without a zone cannot be compared; give all a zone or none",
+            ));
         }
         common = match (common, Unit::of(name, field)?) {
             (Unit::Integer, Unit::Integer) => Unit::Integer,
@@ -224,7 +245,10 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
 fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
     let positive = |name: &str, bound| match time::steps(name, bound, unit)? {
         steps if steps > 0 => Ok(steps),
-        steps => Err(Error::argument(format!("{name} must be greater than 0, got {steps} ({})", unit.name()))),
+        steps => Err(Error::argument(format!(
+            "{name} must be greater than 0, got {steps} ({})",
+            unit.name()
+        ))),
     };
     Ok(match query.windows {
         super::Windows::Sliding { size, advance, offset } => {
@@ -232,7 +256,9 @@ fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
             let advance = advance.map_or(Ok(size), |advance| positive("advance", advance))?;
             Span::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
         }
-        super::Windows::Session(gap) if query.algorithm.is_none() => Span::Sessions(positive("session", gap)?),
+        super::Windows::Session(gap) if query.algorithm.is_none() => {
+            Span::Sessions(positive("session", gap)?)
+        }
         super::Windows::Session(_) => {
             return Err(Error::argument(
                 "algorithm: sessions have an algorithm of their own; leave it out, or choose windows with a size",
@@ -242,7 +268,11 @@ fn span(query: &Aggregation, unit: Unit) -> Result<Span> {
 }
 
 /// The columns that are read, in types that hold the values of all tables.
-fn read_schema(tables: &[(String, &Schema)], columns: &[Names<'_>], names: &[(&str, &str)]) -> Result<Schema> {
+fn read_schema(
+    tables: &[(String, &Schema)],
+    columns: &[Names<'_>],
+    names: &[(&str, &str)],
+) -> Result<Schema> {
     let field = |&(name, role): &(&str, &str)| {
         let mut common: Option<Field> = None;
         for ((table, schema), columns) in tables.iter().zip(columns) {
@@ -254,14 +284,15 @@ fn read_schema(tables: &[(String, &Schema)], columns: &[Names<'_>], names: &[(&s
                     common.with_nullable(nullable)
                 }
                 Some(common) => {
-                    let both = common_type(common.data_type(), field.data_type()).ok_or_else(|| {
-                        Error::schema(format!(
-                            "column `{name}` is {} in {} and {} in {table}; cast one of them",
-                            common.data_type(),
-                            tables[0].0,
-                            field.data_type()
-                        ))
-                    })?;
+                    let both =
+                        common_type(common.data_type(), field.data_type()).ok_or_else(|| {
+                            Error::schema(format!(
+                                "column `{name}` is {} in {} and {} in {table}; cast one of them",
+                                common.data_type(),
+                                tables[0].0,
+                                field.data_type()
+                            ))
+                        })?;
                     let nullable = common.is_nullable() || field.is_nullable();
                     common.with_data_type(both).with_nullable(nullable)
                 }
@@ -276,7 +307,10 @@ fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
     let field = read.field(at);
     let name = field.name();
     KeyColumn::new(at, field, at, field).map_err(|_| {
-        Error::schema(format!("by: column `{name}` is {}, which cannot be a key; cast it first", field.data_type()))
+        Error::schema(format!(
+            "by: column `{name}` is {}, which cannot be a key; cast it first",
+            field.data_type()
+        ))
     })
 }
 
@@ -297,9 +331,16 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     DataType::Timestamp(unit, zone)
 }
 
-fn schema(by: &[KeyColumn], window: &DataType, read: &Schema, outputs: &[OutputPlan]) -> Result<SchemaRef> {
-    let mut fields =
-        vec![Field::new("window_start", window.clone(), false), Field::new("window_end", window.clone(), false)];
+fn schema(
+    by: &[KeyColumn],
+    window: &DataType,
+    read: &Schema,
+    outputs: &[OutputPlan],
+) -> Result<SchemaRef> {
+    let mut fields = vec![
+        Field::new("window_start", window.clone(), false),
+        Field::new("window_end", window.clone(), false),
+    ];
     fields.extend(by.iter().map(|key| read.field(key.left).clone()));
     for output in outputs {
         let of = output.column.map(|at| read.field(at));
@@ -325,7 +366,9 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     let Some(of) = of else {
         return match function {
             Function::Count => Ok(DataType::Int64),
-            _ => Err(Error::argument(format!("aggs: `{name}`: {} needs a column", function.name()))),
+            _ => {
+                Err(Error::argument(format!("aggs: `{name}`: {} needs a column", function.name())))
+            }
         };
     };
     let given = of.data_type();
@@ -337,7 +380,10 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
             of.name()
         ))
     };
-    let is_decimal = matches!(values, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+    let is_decimal = matches!(
+        values,
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
+    );
     match function {
         Function::Count => Ok(DataType::Int64),
         Function::First | Function::Last => Ok(given.clone()),
@@ -348,9 +394,9 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
         Function::Sum if values.is_unsigned_integer() => Ok(DataType::UInt64),
         Function::Sum if values.is_integer() => Ok(DataType::Int64),
         Function::Sum => Ok(match values {
-            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
-                DataType::Decimal128(38, *scale)
-            }
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
             _ => DataType::Float64,
         }),
         Function::Mean | Function::Var | Function::Std => Ok(DataType::Float64),
@@ -367,7 +413,8 @@ pub(crate) fn leaf(data_type: &DataType) -> &DataType {
 
 fn is_ordered(data_type: &DataType) -> bool {
     use DataType::{Duration, Time32, Time64};
-    matches!(data_type, Time32(_) | Time64(_) | Duration(_)) || common_type(data_type, data_type).is_some()
+    matches!(data_type, Time32(_) | Time64(_) | Duration(_))
+        || common_type(data_type, data_type).is_some()
 }
 
 impl TablePlan {
@@ -383,7 +430,8 @@ impl TablePlan {
 
     /// Those that something reads apart from the time and the predicate on rows.
     pub(crate) fn used(&self) -> Vec<usize> {
-        let predicates = self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Side::Left));
+        let predicates =
+            self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Side::Left));
         let mut used: Vec<usize> = self.read.iter().chain(predicates).copied().collect();
         used.sort_unstable();
         used.dedup();

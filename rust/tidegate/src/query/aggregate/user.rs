@@ -7,7 +7,8 @@ use tidegate_operators::aggregate::{Aggregate, Column, Output, UserFunction};
 
 use super::Function;
 
-/// A [`UserFunction`] of a column of numbers: see [`Function::of_floats`] and [`Function::of_integers`].
+/// A [`UserFunction`] of a column of numbers: see [`Function::of_floats`] and
+/// [`Function::of_integers`].
 #[derive(Clone, Copy)]
 pub struct UserDefined {
     pub(crate) name: &'static str,
@@ -39,7 +40,10 @@ impl UserResult for f64 {
 impl UserDefined {
     /// The type of the result; none if the function is not of such values.
     pub(super) fn result(&self, values: &DataType) -> Option<DataType> {
-        let is_decimal = matches!(values, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+        let is_decimal = matches!(
+            values,
+            DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
+        );
         let fits = match self.of {
             Of::Integers(_) => values.is_integer() && *values != DataType::UInt64,
             Of::Floats(_) => values.is_integer() || values.is_floating() || is_decimal,
@@ -65,9 +69,10 @@ impl fmt::Debug for UserDefined {
 impl Function {
     /// A user's function of numbers of any type, as floats; nulls do not count.
     ///
-    /// It is used as those that there are: over windows and sessions, by every design, in [`Aggregation`](super::Aggregation)
-    /// and [`OnlineAggregation`](crate::stream::OnlineAggregation). `name` stands for the function in plans, messages
-    /// and snapshots: give another to a function that computes something else.
+    /// It is used as those that there are: over windows and sessions, by every design, in
+    /// [`Aggregation`](super::Aggregation) and
+    /// [`OnlineAggregation`](crate::stream::OnlineAggregation). `name` stands for the function in
+    /// plans, messages and snapshots: give another to a function that computes something else.
     ///
     /// # Examples
     ///
@@ -148,7 +153,9 @@ impl Function {
     }
 
     /// As [`of_floats`](Self::of_floats), of whole numbers, as they are.
-    pub fn of_integers<F: UserFunction<Input = i64, Output: UserResult>>(name: &'static str) -> Self {
+    pub fn of_integers<F: UserFunction<Input = i64, Output: UserResult>>(
+        name: &'static str,
+    ) -> Self {
         Function::User(UserDefined {
             name,
             of: Of::Integers(|columns| Aggregate::user::<F>(columns)),
@@ -232,13 +239,18 @@ mod tests {
     }
 
     fn sources() -> [RecordBatch; 2] {
-        [rows(&[0, 4, 9, 30], &[Some(1), None, Some(4), None]), rows(&[2, 4, 8], &[Some(2), Some(3), Some(5)])]
+        [
+            rows(&[0, 4, 9, 30], &[Some(1), None, Some(4), None]),
+            rows(&[2, 4, 8], &[Some(2), Some(3), Some(5)]),
+        ]
     }
 
     fn digits(batches: &[RecordBatch]) -> Vec<Option<i64>> {
         batches
             .iter()
-            .flat_map(|batch| batch["digits"].as_primitive::<Int64Type>().iter().collect::<Vec<_>>())
+            .flat_map(|batch| {
+                batch["digits"].as_primitive::<Int64Type>().iter().collect::<Vec<_>>()
+            })
             .collect()
     }
 
@@ -263,7 +275,11 @@ mod tests {
         for cut in 0..4 {
             for (source, batch) in online.sources().to_vec().iter().zip(sources()) {
                 if cut < batch.num_rows() {
-                    lock(source).push(&batch.schema(), vec![batch.slice(cut, 1)], &Stop::default())?;
+                    lock(source).push(
+                        &batch.schema(),
+                        vec![batch.slice(cut, 1)],
+                        &Stop::default(),
+                    )?;
                 }
             }
             poll(&mut online)?;
@@ -279,13 +295,23 @@ mod tests {
     #[test]
     fn a_function_of_one_s_own_is_computed_by_every_design() {
         use Design::{
-            LockFreeMultiQueue, MergedMultipleConsumer, MergedSingleConsumer, MultiQueue, Slices, WindowMerged,
+            LockFreeMultiQueue, MergedMultipleConsumer, MergedSingleConsumer, MultiQueue, Slices,
+            WindowMerged,
         };
-        let designs =
-            [Slices, MultiQueue, LockFreeMultiQueue, MergedSingleConsumer, MergedMultipleConsumer, WindowMerged];
+        let designs = [
+            Slices,
+            MultiQueue,
+            LockFreeMultiQueue,
+            MergedSingleConsumer,
+            MergedMultipleConsumer,
+            WindowMerged,
+        ];
         for algorithm in std::iter::once(None).chain(designs.map(Some)) {
-            let size =
-                Windows::Sliding { size: Bound::Steps(5), advance: Some(Bound::Steps(4)), offset: Bound::Steps(0) };
+            let size = Windows::Sliding {
+                size: Bound::Steps(5),
+                advance: Some(Bound::Steps(4)),
+                offset: Bound::Steps(0),
+            };
             let query = query(size, algorithm);
             let wanted = [Some(1), Some(123), Some(35), Some(54), None];
             assert_eq!(digits(&of_tables(&query).unwrap()), wanted, "{algorithm:?}");

@@ -28,26 +28,37 @@ pub(crate) type RowJoin = IndexJoin<Box<dyn WindowIndex>>;
 
 impl BandAlgorithm {
     /// A join of rows as they come, with so many columns to compare.
-    pub(crate) fn join(self, windows: Option<Windows>, how: How, columns: usize, ordered: bool) -> RowJoin {
+    pub(crate) fn join(
+        self,
+        windows: Option<Windows>,
+        how: How,
+        columns: usize,
+        ordered: bool,
+    ) -> RowJoin {
         let window = match windows {
             None => Window::Time { left: u64::MAX, right: u64::MAX },
-            Some(Windows::Time(left, right)) => Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() },
-            Some(Windows::Rows(left, right)) => Window::Rows { left: left as u64, right: right as u64 },
+            Some(Windows::Time(left, right)) => {
+                Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() }
+            }
+            Some(Windows::Rows(left, right)) => {
+                Window::Rows { left: left as u64, right: right as u64 }
+            }
         };
         let make = |kind: IndexKind| IndexJoin::new(window, how, columns, ordered, || kind.index());
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort => make(IndexKind::Buckets),
             BandAlgorithm::Index(kind) => make(kind),
-            BandAlgorithm::Tasks { is_blocking } => {
-                make(IndexKind::PimTree).by_tasks(TaskOptions { is_blocking, ..TaskOptions::default() })
-            }
+            BandAlgorithm::Tasks { is_blocking } => make(IndexKind::PimTree)
+                .by_tasks(TaskOptions { is_blocking, ..TaskOptions::default() }),
         }
     }
 
     /// What rows that come are indexed by, for people.
     pub(crate) fn index(self) -> &'static str {
         match self {
-            BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Index(IndexKind::Buckets) => "buckets",
+            BandAlgorithm::Auto
+            | BandAlgorithm::Sort
+            | BandAlgorithm::Index(IndexKind::Buckets) => "buckets",
             BandAlgorithm::Index(IndexKind::PimTree) => "PIM-Tree",
             BandAlgorithm::Index(IndexKind::ImTree) => "IM-Tree",
             BandAlgorithm::Index(IndexKind::BPlusTree) => "B+-tree",

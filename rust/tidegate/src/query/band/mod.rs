@@ -12,14 +12,14 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// Candidates a left row beyond which rows enter an index, so that only those in a window are looked at. Checking this many
-/// costs as much as the index, as measured.
+/// Candidates a left row beyond which rows enter an index, so that only those in a window are
+/// looked at. Checking this many costs as much as the index, as measured.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
 /// A band join: which pairs of rows of two tables are wanted.
 ///
-/// A pair `(l, r)` is in the result when `l.x - below <= r.x <= l.x + above` in each column of `on`, all `by` columns are
-/// equal and `predicate` holds.
+/// A pair `(l, r)` is in the result when `l.x - below <= r.x <= l.x + above` in each column of
+/// `on`, all `by` columns are equal and `predicate` holds.
 #[derive(Clone, Debug)]
 pub struct BandJoin {
     /// The band columns of both sides.
@@ -58,7 +58,9 @@ impl BandJoin {
             return Err(Error::argument("on names no column; a band join needs one at least"));
         }
         if columns != widths {
-            return Err(Error::argument(format!("within has {widths} entries, but on names {columns} columns")));
+            return Err(Error::argument(format!(
+                "within has {widths} entries, but on names {columns} columns"
+            )));
         }
         let columns = self.on.iter().zip(&self.within);
         let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
@@ -109,12 +111,16 @@ impl BandJoin {
                         "; buckets instead, if a sample says that this leaves more than {MOST_CANDIDATES} pairs a left \
                          row to be checked"
                     ),
-                    (BandAlgorithm::Auto, None) => "; no index, since without windows no rows leave it".to_owned(),
+                    (BandAlgorithm::Auto, None) => {
+                        "; no index, since without windows no rows leave it".to_owned()
+                    }
                     _ => String::new(),
                 };
                 (format!("{sort}{choice}"), sorted)
             }
-            algorithm => (algorithm.to_string(), format!("{} a side, as asked for", algorithm.index())),
+            algorithm => {
+                (algorithm.to_string(), format!("{} a side, as asked for", algorithm.index()))
+            }
         };
         lines.extend([
             format!("  algorithm  {algorithm}"),

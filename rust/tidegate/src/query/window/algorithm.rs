@@ -47,17 +47,20 @@ impl Algorithm {
         }
     }
 
-    /// Bytes that a kept row takes beside itself, where the columns of what is compared have grown by half at most since
-    /// rows have left them.
+    /// Bytes that a kept row takes beside itself, where the columns of what is compared have grown
+    /// by half at most since rows have left them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);
         2 * match self {
             // A number, whether there is one, its rank and code; and where the row is.
-            Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => (2 * rank + 3) * terms.len() + bitmaps + 4,
+            Algorithm::ThreeStep | Algorithm::Cell | Algorithm::ScaleJoin => {
+                (2 * rank + 3) * terms.len() + bitmaps + 4
+            }
             // And in a block: a number and its place, and the rank of a second column.
             Algorithm::Indexed => (2 * rank + 3) * terms.len() + bitmaps + 4 + 12 + rank,
-            // A rank and a range of others; and a place, a key, and what is noted of a row that waits.
+            // A rank and a range of others; and a place, a key, and what is noted of a row that
+            // waits.
             Algorithm::Handshake => 3 * rank * terms.len() + 24 + 8 + 17,
             // And in an index.
             Algorithm::LowLatencyHandshake => {
@@ -105,7 +108,8 @@ impl Comparing {
     pub(crate) fn join<W: WithJoin>(self, algorithm: Algorithm, with: W) -> W::Done {
         let Comparing { windows, how, threads, ordered, terms } = self;
         let narrow = terms.iter().all(Term::is_narrow);
-        let scale = |algorithm, terms| ScaleJoin::new(windows, how, algorithm, threads, ordered, terms);
+        let scale =
+            |algorithm, terms| ScaleJoin::new(windows, how, algorithm, threads, ordered, terms);
         let handshake = match algorithm {
             Algorithm::ThreeStep => return with.with(scale(scale::Algorithm::ThreeStep, terms)),
             Algorithm::Cell => return with.with(scale(scale::Algorithm::Cell, terms)),
@@ -115,16 +119,22 @@ impl Comparing {
             Algorithm::LowLatencyHandshake => handshake::Algorithm::LowLatency,
         };
         match narrow {
-            true => with.with(SlidingHandshake::<u32>::new(windows, how, handshake, threads, terms)),
-            false => with.with(SlidingHandshake::<u64>::new(windows, how, handshake, threads, terms)),
+            true => {
+                with.with(SlidingHandshake::<u32>::new(windows, how, handshake, threads, terms))
+            }
+            false => {
+                with.with(SlidingHandshake::<u64>::new(windows, how, handshake, threads, terms))
+            }
         }
     }
 }
 
 /// What stands for equal keys: the numbers that they have been given.
 pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
-    let equal = [Order::LessOrEqual, Order::GreaterOrEqual].map(|order| Constraint::Difference { order, than: 0 });
-    Term::new(left, right, Relation::Whole(equal.to_vec())).expect("numbers of keys are far from the ends")
+    let equal = [Order::LessOrEqual, Order::GreaterOrEqual]
+        .map(|order| Constraint::Difference { order, than: 0 });
+    Term::new(left, right, Relation::Whole(equal.to_vec()))
+        .expect("numbers of keys are far from the ends")
 }
 
 /// Keys as numbers to compare; their order has no meaning.

@@ -23,8 +23,8 @@ pub enum Window {
 
 /// A window join: which pairs of rows of two tables are wanted.
 ///
-/// A pair is in the result when the earlier of its rows, in merged order, is still in its side's window when the later one
-/// comes, all `by` columns are equal and `predicate` holds.
+/// A pair is in the result when the earlier of its rows, in merged order, is still in its side's
+/// window when the later one comes, all `by` columns are equal and `predicate` holds.
 #[derive(Clone, Debug)]
 pub struct WindowJoin {
     /// The time column of each side.
@@ -62,12 +62,14 @@ impl WindowPlan {
         left: &Schema,
         right: &Schema,
     ) -> Result<Self> {
-        let times = (column("left", left, &names.0, role)?, column("right", right, &names.1, role)?);
+        let times =
+            (column("left", left, &names.0, role)?, column("right", right, &names.1, role)?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
         let windows = match window {
-            (Window::Time(left), Window::Time(right)) => {
-                Windows::Time(time::length("window", left, unit)?, time::length("window", right, unit)?)
-            }
+            (Window::Time(left), Window::Time(right)) => Windows::Time(
+                time::length("window", left, unit)?,
+                time::length("window", right, unit)?,
+            ),
             (Window::Rows(left), Window::Rows(right)) => Windows::Rows(left, right),
             _ => {
                 return Err(Error::argument(
@@ -94,7 +96,10 @@ impl WindowPlan {
 
     /// The times of both sides.
     pub(crate) fn times(&self, left: &Table, right: &Table) -> Result<(Int64s, Int64s)> {
-        Ok((time::times(left, self.times.0, self.unit)?, time::times(right, self.times.1, self.unit)?))
+        Ok((
+            time::times(left, self.times.0, self.unit)?,
+            time::times(right, self.times.1, self.unit)?,
+        ))
     }
 }
 

@@ -6,10 +6,12 @@ use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
 
-/// Rows that are found together: their values are few enough for a core to wait for all of them at a time.
+/// Rows that are found together: their values are few enough for a core to wait for all of them at
+/// a time.
 const GROUP: usize = 8;
 
-/// Groups under way: the values of the first one are asked for, and those of the last one are copied.
+/// Groups under way: the values of the first one are asked for, and those of the last one are
+/// copied.
 const UNDER_WAY: usize = 3;
 
 /// Where a row is: its chunk, and its place there.
@@ -52,15 +54,27 @@ impl<T: Copy + Default> Chunked for Chunks<'_, T> {
 }
 
 /// Writes the values of the same rows of columns of one table; of rows that are [`NO_ROW`], zeros.
-pub(super) fn gather_columns(columns: Vec<(&Column, &mut [Slot<u8>])>, rows: &[u32], optional: bool, store: Store) {
+pub(super) fn gather_columns(
+    columns: Vec<(&Column, &mut [Slot<u8>])>,
+    rows: &[u32],
+    optional: bool,
+    store: Store,
+) {
     let Some(starts) = columns.first().map(|(column, _)| &column.starts) else { return };
-    debug_assert!(columns.iter().all(|(column, _)| column.starts == *starts), "columns of a table are cut alike");
+    debug_assert!(
+        columns.iter().all(|(column, _)| column.starts == *starts),
+        "columns of a table are cut alike"
+    );
     if starts.len() == 2 {
-        return columns.into_iter().for_each(|(column, out)| column.gather_values(rows, optional, out, store));
+        return columns
+            .into_iter()
+            .for_each(|(column, out)| column.gather_values(rows, optional, out, store));
     }
     let finder = ChunkFinder::new(starts);
-    let mut columns: Vec<_> = columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
-    // Where rows are is found once for all columns, and ahead, so that values come from memory meanwhile.
+    let mut columns: Vec<_> =
+        columns.into_iter().map(|(column, out)| column.chunked(out)).collect();
+    // Where rows are is found once for all columns, and ahead, so that values come from memory
+    // meanwhile.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);
     let group = |nth: usize| &rows[nth * GROUP..rows.len().min((nth + 1) * GROUP)];
@@ -79,8 +93,8 @@ pub(super) fn gather_columns(columns: Vec<(&Column, &mut [Slot<u8>])>, rows: &[u
     }
 }
 
-/// Finds the chunk of a row. Rows are cut into blocks, of which few hold a chunk's end: no branch on where a row is goes
-/// wrong often, in whichever order rows come.
+/// Finds the chunk of a row. Rows are cut into blocks, of which few hold a chunk's end: no branch
+/// on where a row is goes wrong often, in whichever order rows come.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
     /// The chunk of each block's first row, and once more that of the last row.
@@ -92,7 +106,9 @@ pub(super) struct ChunkFinder<'a> {
 impl<'a> ChunkFinder<'a> {
     pub(super) fn new(starts: &'a [u32]) -> Self {
         let (chunks, rows) = (starts.len() - 1, starts[starts.len() - 1]);
-        let Some(last) = rows.checked_sub(1) else { return ChunkFinder { starts, chunk_of: Vec::new(), shift: 0 } };
+        let Some(last) = rows.checked_sub(1) else {
+            return ChunkFinder { starts, chunk_of: Vec::new(), shift: 0 };
+        };
         // Some blocks a chunk.
         let shift = (rows / chunks as u32 / 8).checked_ilog2().unwrap_or(0);
         let mut chunk = 0;

@@ -41,12 +41,20 @@ impl Column {
         Self::of_chunks(data_type, one_dictionary(table.chunks(column)))
     }
 
-    /// A key column of both sides. Where both are dictionaries of one type, they get one dictionary.
-    pub(crate) fn new_pair(left: &Table, left_column: usize, right: &Table, right_column: usize) -> (Self, Self) {
+    /// A key column of both sides. Where both are dictionaries of one type, they get one
+    /// dictionary.
+    pub(crate) fn new_pair(
+        left: &Table,
+        left_column: usize,
+        right: &Table,
+        right_column: usize,
+    ) -> (Self, Self) {
         let (of_left, of_right) = (left.chunks(left_column), right.chunks(right_column));
         let one = one_dictionary([of_left.clone(), of_right.clone()].concat());
-        let (left_type, right_type) =
-            (left.schema().field(left_column).data_type(), right.schema().field(right_column).data_type());
+        let (left_type, right_type) = (
+            left.schema().field(left_column).data_type(),
+            right.schema().field(right_column).data_type(),
+        );
         let (of_left, of_right) = match &one[..] {
             [one] if left_type == right_type => {
                 (vec![one.slice(0, left.rows())], vec![one.slice(left.rows(), right.rows())])
@@ -63,7 +71,9 @@ impl Column {
             Some(*rows)
         }));
         let width = fixed_width(&data_type);
-        let values = width.map_or_else(Vec::new, |width| chunks.iter().map(|chunk| raw_values(chunk, width)).collect());
+        let values = width.map_or_else(Vec::new, |width| {
+            chunks.iter().map(|chunk| raw_values(chunk, width)).collect()
+        });
         let has_nulls = chunks.iter().any(|chunk| chunk.null_count() > 0);
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
@@ -72,8 +82,11 @@ impl Column {
     pub(crate) fn row_bytes(&self) -> usize {
         let rows = self.starts[self.starts.len() - 1] as usize;
         self.width.unwrap_or_else(|| {
-            let bytes: usize =
-                self.chunks.iter().map(|chunk| chunk.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+            let bytes: usize = self
+                .chunks
+                .iter()
+                .map(|chunk| chunk.to_data().get_slice_memory_size().unwrap_or(0))
+                .sum();
             bytes.div_ceil(rows.max(1))
         })
     }
@@ -112,7 +125,12 @@ impl Column {
     }
 
     /// The array of the values gathered from the rows.
-    pub(super) fn array(&self, values: Buffer, rows: &[u32], optional: bool) -> Result<ArrayRef, ArrowError> {
+    pub(super) fn array(
+        &self,
+        values: Buffer,
+        rows: &[u32],
+        optional: bool,
+    ) -> Result<ArrayRef, ArrowError> {
         let data = ArrayDataBuilder::new(self.data_type.clone())
             .len(rows.len())
             .add_buffer(values)
@@ -126,16 +144,27 @@ impl Column {
             [] => Ok(new_null_array(&self.data_type, rows.len())),
             [chunk] if takes_nulls(&self.data_type) || !rows.contains(&NO_ROW) => {
                 demand_texts(&self.chunks, rows.iter().map(|&row| (0, row as usize)));
-                let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != NO_ROW));
-                take(chunk, &UInt32Array::new(rows.to_vec().into(), (nulls.null_count() > 0).then_some(nulls)), None)
+                let nulls = NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), |at| {
+                    rows[at] != NO_ROW
+                }));
+                take(
+                    chunk,
+                    &UInt32Array::new(
+                        rows.to_vec().into(),
+                        (nulls.null_count() > 0).then_some(nulls),
+                    ),
+                    None,
+                )
             }
             chunks => {
                 let null = new_null_array(&self.data_type, 1);
                 let mut sources: Vec<&dyn Array> = chunks.iter().map(|chunk| &**chunk).collect();
                 sources.push(&*null);
                 let finder = ChunkFinder::new(&self.starts);
-                let places: Vec<(usize, usize)> =
-                    rows.iter().map(|&row| if row == NO_ROW { (chunks.len(), 0) } else { finder.find(row) }).collect();
+                let places: Vec<(usize, usize)> = rows
+                    .iter()
+                    .map(|&row| if row == NO_ROW { (chunks.len(), 0) } else { finder.find(row) })
+                    .collect();
                 demand_texts(chunks, places.iter().copied());
                 interleave(&sources, &places)
             }
@@ -158,8 +187,15 @@ impl Column {
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// Writes the values of the rows, of which those that are [`NO_ROW`] give zeros, where the column has one chunk.
-    pub(super) fn gather_values(&self, rows: &[u32], optional: bool, out: &mut [Slot<u8>], store: Store) {
+    /// Writes the values of the rows, of which those that are [`NO_ROW`] give zeros, where the
+    /// column has one chunk.
+    pub(super) fn gather_values(
+        &self,
+        rows: &[u32],
+        optional: bool,
+        out: &mut [Slot<u8>],
+        store: Store,
+    ) {
         match self.width {
             Some(1) => self.gather_as::<u8>(rows, optional, out, store),
             Some(2) => self.gather_as::<u16>(rows, optional, out, store),
@@ -193,7 +229,8 @@ impl Column {
             values: &'a [Buffer],
             out: &'a mut [Slot<u8>],
         ) -> Box<dyn Chunked + 'a> {
-            let chunks: Vec<&[T]> = values.iter().map(|values| bytemuck::cast_slice(values)).collect();
+            let chunks: Vec<&[T]> =
+                values.iter().map(|values| bytemuck::cast_slice(values)).collect();
             Box::new(Chunks { chunks, out: Slot::cast(out) })
         }
         match self.width {
@@ -207,7 +244,8 @@ impl Column {
     }
 }
 
-/// Whether `take` gives a null where a row number is null: not of types without a validity bitmap of their own.
+/// Whether `take` gives a null where a row number is null: not of types without a validity bitmap
+/// of their own.
 fn takes_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::RunEndEncoded(..) => false,
@@ -216,11 +254,15 @@ fn takes_nulls(data_type: &DataType) -> bool {
     }
 }
 
-/// Dictionary chunks as one array with one dictionary, so that all batches of a result share it; other chunks as they are,
-/// and so dictionaries that together have more values than their codes can tell apart.
+/// Dictionary chunks as one array with one dictionary, so that all batches of a result share it;
+/// other chunks as they are, and so dictionaries that together have more values than their codes
+/// can tell apart.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
-    let of_dictionaries = chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
-    if chunks.len() < 2 || !of_dictionaries || !chunks.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type())
+    let of_dictionaries =
+        chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
+    if chunks.len() < 2
+        || !of_dictionaries
+        || !chunks.windows(2).all(|pair| pair[0].data_type() == pair[1].data_type())
     {
         return chunks;
     }

@@ -11,8 +11,12 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::column::{fixed_width, raw_values};
 use crate::Result;
 
-/// Rows of several batches as one. Values of fixed width share one piece of memory, on huge pages if they are many.
-pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
+/// Rows of several batches as one. Values of fixed width share one piece of memory, on huge pages
+/// if they are many.
+pub(crate) fn concat_rows(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+) -> Result<RecordBatch, ArrowError> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema.clone()));
     }
@@ -42,7 +46,9 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
         let Some(width) = width(column) else { return concat(&chunks) };
         let values = Buffer::from(memory.slice(start..start + width * rows));
         start += padded(width);
-        let data = ArrayDataBuilder::new(schema.field(column).data_type().clone()).len(rows).add_buffer(values);
+        let data = ArrayDataBuilder::new(schema.field(column).data_type().clone())
+            .len(rows)
+            .add_buffer(values);
         data.nulls(concat_nulls(&chunks)).build().map(make_array)
     });
     let columns = columns.collect::<Result<_, _>>()?;

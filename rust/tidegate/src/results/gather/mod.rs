@@ -1,8 +1,8 @@
 //! Gathers rows of table columns, given by row numbers, into new arrays.
 //!
-//! Fixed-width columns, chunked or not, are gathered by our kernels into memory on huge pages: a result is large and fresh,
-//! and its page faults would cost more than the join (see [`tidegate_structures::memory::pages`]). All other columns go
-//! through `arrow-select`.
+//! Fixed-width columns, chunked or not, are gathered by our kernels into memory on huge pages: a
+//! result is large and fresh, and its page faults would cost more than the join (see
+//! [`tidegate_structures::memory::pages`]). All other columns go through `arrow-select`.
 //!
 //! # Files
 //!
@@ -61,8 +61,13 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Lays right columns out row by row: worth it for a result that has most right rows, at places far apart.
-    pub(crate) fn lay_out_right(&mut self, rows: (usize, usize), driver: &Driver) -> Result<(), Stopped> {
+    /// Lays right columns out row by row: worth it for a result that has most right rows, at places
+    /// far apart.
+    pub(crate) fn lay_out_right(
+        &mut self,
+        rows: (usize, usize),
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
         let right = |(place, source): (usize, &Source)| match source {
             Source::Right(column) if Records::takes(column) => Some((place, column.clone())),
             _ => None,
@@ -81,17 +86,24 @@ impl Gather {
         self.sources.iter().map(bytes).sum()
     }
 
-    /// The columns of the result rows given by their rows of each side. Values that will not be read soon are written past
-    /// the caches.
-    pub(crate) fn columns(&self, left: &[u32], right: &[u32], read_soon: bool) -> Result<Vec<ArrayRef>, ArrowError> {
+    /// The columns of the result rows given by their rows of each side. Values that will not be
+    /// read soon are written past the caches.
+    pub(crate) fn columns(
+        &self,
+        left: &[u32],
+        right: &[u32],
+        read_soon: bool,
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
         let rows = left.len();
-        // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's start.
+        // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's
+        //    start.
         let width = |source: &Source| match source {
             Source::Left(column) | Source::Right(column) => column.width,
             Source::Either(..) => None,
         };
         let padded = |width: usize| (width * rows).next_multiple_of(64);
-        let mut memory = Pages::<u8>::unwritten(self.sources.iter().filter_map(width).map(padded).sum());
+        let mut memory =
+            Pages::<u8>::unwritten(self.sources.iter().filter_map(width).map(padded).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
         let mut rest = &mut memory[..];
         let mut of_source = |source: &Source| {
@@ -103,7 +115,8 @@ impl Gather {
             out
         };
         let mut out: Vec<&mut [Slot<u8>]> = self.sources.iter().map(&mut of_source).collect();
-        for ((records, rows), optional) in self.records.iter().zip([left, right]).zip(self.optional) {
+        for ((records, rows), optional) in self.records.iter().zip([left, right]).zip(self.optional)
+        {
             records.iter().for_each(|records| records.gather(rows, optional, &mut out, store));
         }
         let mut of_sides = [Vec::new(), Vec::new()];
@@ -157,6 +170,7 @@ fn either(
     }
     let left_values = as_common(of_left.take(left)?)?;
     let right_values = as_common(of_right.take(right)?)?;
-    let places: Vec<_> = left.iter().enumerate().map(|(at, &row)| (usize::from(row == NO_ROW), at)).collect();
+    let places: Vec<_> =
+        left.iter().enumerate().map(|(at, &row)| (usize::from(row == NO_ROW), at)).collect();
     interleave(&[&*left_values, &*right_values], &places)
 }

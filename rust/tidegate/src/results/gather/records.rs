@@ -1,4 +1,5 @@
-//! Columns row by row, for results whose rows lie far apart: each then costs one cache line, not one a column.
+//! Columns row by row, for results whose rows lie far apart: each then costs one cache line, not
+//! one a column.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use super::column::Column;
 /// Rows of a task.
 const PART_ROWS: usize = 1 << 15;
 
-/// What records may take for each row of both sides of a table join: it is to take at most 40 bytes beside its inputs and its
-/// result, and has the pairs in some of them.
+/// What records may take for each row of both sides of a table join: it is to take at most 40 bytes
+/// beside its inputs and its result, and has the pairs in some of them.
 const ROW_BYTES: usize = 24;
 
 /// Some columns, row by row.
@@ -28,7 +29,10 @@ pub(crate) enum Rows {
 impl Rows {
     /// Without rows, of so many columns.
     pub(crate) fn new(columns: usize) -> Self {
-        debug_assert!((2..=COLUMNS).contains(&columns), "a column by itself is no worse off where it lies");
+        debug_assert!(
+            (2..=COLUMNS).contains(&columns),
+            "a column by itself is no worse off where it lies"
+        );
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
 
@@ -38,7 +42,11 @@ impl Rows {
     }
 
     /// The values of columns of one length.
-    fn of_columns(columns: &[(usize, Arc<Column>)], rows: usize, driver: &Driver) -> Result<Self, Stopped> {
+    fn of_columns(
+        columns: &[(usize, Arc<Column>)],
+        rows: usize,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
         Ok(match columns.len() {
             2 => Rows::Two(Arc::new(lay_out(columns, rows, driver)?.into())),
             _ => Rows::Four(Arc::new(lay_out(columns, rows, driver)?.into())),
@@ -74,11 +82,16 @@ fn owned<R: Record>(log: &mut Arc<RecordLog<R>>) -> &mut RecordLog<R> {
     Arc::get_mut(log).expect("nobody gathers while rows come or leave")
 }
 
-fn lay_out<R: Record>(columns: &[(usize, Arc<Column>)], rows: usize, driver: &Driver) -> Result<Pages<R>, Stopped> {
+fn lay_out<R: Record>(
+    columns: &[(usize, Arc<Column>)],
+    rows: usize,
+    driver: &Driver,
+) -> Result<Pages<R>, Stopped> {
     let mut values = Pages::unwritten(rows);
     let parts = values.chunks_mut(PART_ROWS).zip((0..).step_by(PART_ROWS)).collect();
     driver.map(parts, |(records, start): (&mut [Slot<R>], usize)| {
-        let longs: Vec<_> = columns.iter().map(|(_, column)| column.longs(start..start + records.len())).collect();
+        let longs: Vec<_> =
+            columns.iter().map(|(_, column)| column.longs(start..start + records.len())).collect();
         interleave(&longs.iter().map(|longs| &longs[..]).collect::<Vec<_>>(), records);
     })?;
     Ok(values.written())
@@ -98,21 +111,28 @@ impl Records {
         matches!(column.width, Some(4 | 8))
     }
 
-    /// Lays out `columns`, which are given with their places in the result, as far as all rows of both sides afford.
+    /// Lays out `columns`, which are given with their places in the result, as far as all rows of
+    /// both sides afford.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
-        // A column by itself is no worse off where it lies, nor are two narrow ones, of which a cache holds more there.
-        let width = |group: &[(usize, Arc<Column>)]| group.iter().filter_map(|(_, column)| column.width).sum::<usize>();
-        let groups = columns.chunks(COLUMNS).filter(|group| width(group) > size_of::<u64>()).take_while(|group| {
-            let bytes = Rows::row_bytes(group.len());
-            let is_affordable = bytes <= affordable;
-            affordable = affordable.saturating_sub(bytes);
-            is_affordable
-        });
+        // A column by itself is no worse off where it lies, nor are two narrow ones, of which a
+        // cache holds more there.
+        let width = |group: &[(usize, Arc<Column>)]| {
+            group.iter().filter_map(|(_, column)| column.width).sum::<usize>()
+        };
+        let groups = columns
+            .chunks(COLUMNS)
+            .filter(|group| width(group) > size_of::<u64>())
+            .take_while(|group| {
+                let bytes = Rows::row_bytes(group.len());
+                let is_affordable = bytes <= affordable;
+                affordable = affordable.saturating_sub(bytes);
+                is_affordable
+            });
         let records = |group: &[(usize, Arc<Column>)]| {
             let columns = group.iter().map(|(place, _)| *place).collect();
             Ok(Records { columns, rows: Rows::of_columns(group, right_rows, driver)? })
@@ -120,9 +140,15 @@ impl Records {
         groups.map(records).collect()
     }
 
-    /// Writes the rows to those of `out` that are of these columns, and takes them out of there. Rows that are not there,
-    /// which only those of `optional` columns may be, are zeros.
-    pub(crate) fn gather(&self, rows: &[u32], optional: bool, out: &mut [&mut [Slot<u8>]], store: Store) {
+    /// Writes the rows to those of `out` that are of these columns, and takes them out of there.
+    /// Rows that are not there, which only those of `optional` columns may be, are zeros.
+    pub(crate) fn gather(
+        &self,
+        rows: &[u32],
+        optional: bool,
+        out: &mut [&mut [Slot<u8>]],
+        store: Store,
+    ) {
         let of_column = |&column: &usize| {
             let out = std::mem::take(&mut out[column]);
             match out.len() == size_of_val(rows) {
@@ -138,7 +164,13 @@ impl Records {
     }
 }
 
-fn gather_rows<R: Record>(records: &[R], rows: &[u32], optional: bool, out: &mut [Out<'_>], store: Store) {
+fn gather_rows<R: Record>(
+    records: &[R],
+    rows: &[u32],
+    optional: bool,
+    out: &mut [Out<'_>],
+    store: Store,
+) {
     if !optional {
         return gather(records, rows, out, store);
     }

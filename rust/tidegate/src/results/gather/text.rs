@@ -1,4 +1,5 @@
-//! How long the texts of some rows are together, before they are copied: a few long ones may come in many rows.
+//! How long the texts of some rows are together, before they are copied: a few long ones may come
+//! in many rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -35,7 +36,8 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Raises unless there is memory for the texts of these rows, given by chunk and row; those that are not there have none.
+/// Raises unless there is memory for the texts of these rows, given by chunk and row; those that
+/// are not there have none.
 pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
     let ends: Vec<Ends<'_>> = chunks.iter().map(|chunk| Ends::of(chunk)).collect();
     if !ends.iter().all(|ends| matches!(ends, Ends::Any)) {
@@ -58,7 +60,8 @@ mod tests {
         let long = "x".repeat(1 << 20);
         let demand = |chunk: ArrayRef, rows: usize| {
             let chunks = [chunk.clone(), chunk.slice(1, 1)];
-            // The text is the second row of one chunk and the first of the other; beside it, a row that is not there.
+            // The text is the second row of one chunk and the first of the other; beside it, a row
+            // that is not there.
             let places = (0..rows).flat_map(|_| [(0, 1), (1, 0), (0, u32::MAX as usize)]);
             Error::catch(|| {
                 demand_texts(&chunks, places);
@@ -73,7 +76,10 @@ mod tests {
         for text in texts {
             assert!(demand(text.clone(), 2).is_ok());
             let error = demand(text, 1 << 21).unwrap_err();
-            assert!(error.is_memory() && error.message().contains(&format!("{} bytes", 1_u64 << 42)), "{error}");
+            assert!(
+                error.is_memory() && error.message().contains(&format!("{} bytes", 1_u64 << 42)),
+                "{error}"
+            );
         }
         assert!(demand(Arc::new(Int32Array::from(vec![1, 2])), 10).is_ok());
     }

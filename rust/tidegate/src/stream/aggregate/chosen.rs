@@ -13,7 +13,8 @@ use crate::stream::memory::Charge;
 /// How many rows may be kept beyond twice those that are chosen.
 const SPARE_ROWS: usize = 1 << 16;
 
-/// Rows by number. Of epochs, all rows are kept as they came, until they are far more than are chosen.
+/// Rows by number. Of epochs, all rows are kept as they came, until they are far more than are
+/// chosen.
 #[derive(Debug)]
 pub(crate) struct Rows {
     schema: SchemaRef,

@@ -1,4 +1,5 @@
-//! The groups of an aggregation of rows as they come: numbers that are given again, and their order.
+//! The groups of an aggregation of rows as they come: numbers that are given again, and their
+//! order.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast;
@@ -20,7 +21,8 @@ use crate::{Error, Result};
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Numbers that are no group's any more are looked for when there are so many more than after the last time.
+/// Numbers that are no group's any more are looked for when there are so many more than after the
+/// last time.
 const NEW_GROUPS: usize = 1 << 10;
 
 /// What a group takes beside its key: its number, its place in a hash table and in the order.
@@ -53,7 +55,8 @@ impl Groups {
         let key = |at: usize| KeyColumn::new(at, schema.field(at), at, schema.field(at));
         let columns = (0..schema.fields().len()).map(key).collect::<Result<Vec<_>>>()?;
         let fields = schema.fields().iter();
-        let fields = fields.map(|field| SortField::new_with_options(leaf(field.data_type()).clone(), ASCENDING));
+        let fields = fields
+            .map(|field| SortField::new_with_options(leaf(field.data_type()).clone(), ASCENDING));
         let mut groups = Groups {
             numbers: KeyNumbers::of_groups(columns),
             converter: RowConverter::new(fields.collect())?,
@@ -66,7 +69,8 @@ impl Groups {
             schema,
         };
         if groups.schema.fields().is_empty() {
-            (groups.keys, groups.order, groups.ranks) = (vec![Some(Box::default())], vec![0], vec![0]);
+            (groups.keys, groups.order, groups.ranks) =
+                (vec![Some(Box::default())], vec![0], vec![0]);
         }
         Ok(groups)
     }
@@ -149,8 +153,10 @@ impl Groups {
     /// The key columns, with a value for each group in their order.
     pub(crate) fn columns(&mut self) -> Result<&[Column]> {
         if self.columns.is_none() {
-            let column = |array: ArrayRef| Column::of_chunks(array.data_type().clone(), vec![array]);
-            self.columns = Some(self.table(&self.order)?.columns().iter().cloned().map(column).collect());
+            let column =
+                |array: ArrayRef| Column::of_chunks(array.data_type().clone(), vec![array]);
+            self.columns =
+                Some(self.table(&self.order)?.columns().iter().cloned().map(column).collect());
         }
         self.columns.as_deref().ok_or_else(|| Error::bug("the key columns were made"))
     }
@@ -161,12 +167,18 @@ impl Groups {
         let keys = numbers.iter().filter_map(|&number| self.keys[number as usize].as_deref());
         let columns = self.converter.convert_rows(keys.map(|key| parser.parse(key)))?;
         let types = self.schema.fields().iter().map(|field| field.data_type());
-        let columns = columns.iter().zip(types).map(|(column, data_type)| match column.data_type() == data_type {
-            true => Ok(column.clone()),
-            false => cast(column, data_type),
+        let columns = columns.iter().zip(types).map(|(column, data_type)| {
+            match column.data_type() == data_type {
+                true => Ok(column.clone()),
+                false => cast(column, data_type),
+            }
         });
         let options = RecordBatchOptions::new().with_row_count(Some(numbers.len()));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns.collect::<Result<_, _>>()?, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            self.schema.clone(),
+            columns.collect::<Result<_, _>>()?,
+            &options,
+        )?)
     }
 
     /// Whether it is time to look for groups without rows.
@@ -177,7 +189,8 @@ impl Groups {
     /// Forgets groups that are not used.
     pub(crate) fn release(&mut self, used: &[bool]) {
         let is_used = |number: u32| used.get(number as usize).copied().unwrap_or(false);
-        let silent: Vec<u32> = self.order.iter().copied().filter(|&number| !is_used(number)).collect();
+        let silent: Vec<u32> =
+            self.order.iter().copied().filter(|&number| !is_used(number)).collect();
         if !silent.is_empty() && !self.schema.fields().is_empty() {
             for &number in &silent {
                 let key = self.keys[number as usize].take();

@@ -49,7 +49,8 @@ use groups::{GROUP_BYTES, Groups};
 use ordered::OrderedColumns;
 use state::describe;
 
-/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
+/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
+/// results come soon.
 const EPOCH_ROWS: usize = 1 << 18;
 
 /// Rows, and bytes of state, of which the work is not done at once: it takes some milliseconds.
@@ -59,7 +60,8 @@ const MUCH_STATE: usize = 1 << 24;
 /// Bytes of a state that is not worth making anew.
 const LEAST_COMPACTED: usize = 1 << 16;
 
-/// Pages of results that are made at a time: those of a long row of windows should not all be held at once.
+/// Pages of results that are made at a time: those of a long row of windows should not all be held
+/// at once.
 const PAGES: usize = 8;
 
 /// What an incremental aggregation is asked for, beside the query.
@@ -118,14 +120,16 @@ pub struct AggregateStats {
     pub sources: Vec<SourceStats>,
     /// Result rows handed out.
     pub rows_out: u64,
-    /// No row that was not aggregated yet is below it; none before all sources have made a promise, and at the end.
+    /// No row that was not aggregated yet is below it; none before all sources have made a promise,
+    /// and at the end.
     pub watermark: Option<i64>,
-    /// Seconds from a row's push until it was aggregated, and what was final then was made: median, 99th percentile and
-    /// maximum; none before the first row.
+    /// Seconds from a row's push until it was aggregated, and what was final then was made: median,
+    /// 99th percentile and maximum; none before the first row.
     pub latency: Option<(f64, f64, f64)>,
     /// Keys that the state knows.
     pub state_keys: usize,
-    /// States of each aggregate: one for each key and slice, and for each source where more rows may come.
+    /// States of each aggregate: one for each key and slice, and for each source where more rows
+    /// may come.
     pub state_cells: usize,
     /// Bytes of the state.
     pub state_bytes: usize,
@@ -136,7 +140,12 @@ pub struct AggregateStats {
 }
 
 /// Windows without rows, of so many sources of this schema.
-fn empty(plan: &Plan, schema: &Schema, sources: usize, algorithm: Design) -> Result<Box<dyn OnlineWindows>> {
+fn empty(
+    plan: &Plan,
+    schema: &Schema,
+    sources: usize,
+    algorithm: Design,
+) -> Result<Box<dyn OnlineWindows>> {
     let alone = Driver::new(1, Stop::default());
     let none = Table::from(schema);
     let none = (0..sources).map(|_| (none.clone(), Int64s::Own(Pages::default())));
@@ -159,18 +168,30 @@ impl OnlineAggregation {
             schema: schema.clone(),
         };
         let plan = of_schema(&schema.project(&read)?)?;
-        let streams = (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
+        let streams = (0..options.sources)
+            .map(|number| (format!("source {number}"), stream.clone()))
+            .collect();
         let alone = Driver::new(1, Stop::default());
-        let windows = empty(&plan, &schema.project(&read)?, options.sources, query.algorithm.unwrap_or_default())?;
+        let windows = empty(
+            &plan,
+            &schema.project(&read)?,
+            options.sources,
+            query.algorithm.unwrap_or_default(),
+        )?;
         let ordered = OrderedColumns::new(&plan)?;
-        // What a row may add to the state is charged with the row, so that the state always has room for it.
+        // What a row may add to the state is charged with the row, so that the state always has
+        // room for it.
         let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
         let (chosen, rows) = chosen(&plan)?;
         let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
         Ok(OnlineAggregation {
             query: describe(query, &schema, options),
             explanation: explain(query, &plan, options, row_bytes),
-            intake: Intake::new(streams, Memory::new(options.memory_limit, options.sources, true), row_bytes)?,
+            intake: Intake::new(
+                streams,
+                Memory::new(options.memory_limit, options.sources, true),
+                row_bytes,
+            )?,
             groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
             algorithm: query.algorithm.unwrap_or_default(),
             rows: Rows::new(rows),
@@ -218,7 +239,8 @@ impl OnlineAggregation {
         self.intake.shared.news.clone()
     }
 
-    /// Goes one step on. What fails once stays so, but for memory that is short: rows would be missing in what follows.
+    /// Goes one step on. What fails once stays so, but for memory that is short: rows would be
+    /// missing in what follows.
     fn step_on(&mut self) -> Result<Step> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -226,7 +248,9 @@ impl OnlineAggregation {
         // Nothing has been begun yet.
         memory::ready()?;
         match Error::catch_unwound(|| self.try_step()) {
-            Ok(done) => done.inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone())),
+            Ok(done) => {
+                done.inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone()))
+            }
             Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
         }
     }
@@ -275,8 +299,11 @@ impl OnlineAggregation {
         let pending = std::mem::take(&mut self.pending);
         let pieces = pending.iter().flat_map(Planned::pieces);
         self.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
-        let charges: Vec<Arc<Charge>> =
-            pending.iter().flat_map(Planned::pieces).map(|(pushed, _)| pushed.run.charge.clone()).collect();
+        let charges: Vec<Arc<Charge>> = pending
+            .iter()
+            .flat_map(Planned::pieces)
+            .map(|(pushed, _)| pushed.run.charge.clone())
+            .collect();
         let tables = self.tables(&pending, driver)?;
         let streams = Streams::alike(tables, &self.plan, driver)?;
         drop(pending);
@@ -291,8 +318,8 @@ impl OnlineAggregation {
         self.tidy(charges)
     }
 
-    /// Lets go of rows and groups that no state needs, and charges the state what it takes; the rows that were added have
-    /// been charged so far.
+    /// Lets go of rows and groups that no state needs, and charges the state what it takes; the
+    /// rows that were added have been charged so far.
     fn tidy(&mut self, charges: Vec<Arc<Charge>>) -> Result<()> {
         let mut added = charges;
         if !self.rows.is_needless() {
@@ -339,7 +366,8 @@ impl OnlineAggregation {
         }
     }
 
-    /// Makes windows and groups anew where few of their states are left: they keep the memory of those that are gone.
+    /// Makes windows and groups anew where few of their states are left: they keep the memory of
+    /// those that are gone.
     fn compact(&mut self) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
@@ -445,7 +473,9 @@ fn online(
     algorithm: Design,
 ) -> Box<dyn OnlineWindows> {
     match span {
-        Span::Windows(windows) => Box::new(OnlineAggregate::new(*windows, sources, aggregates, algorithm)),
+        Span::Windows(windows) => {
+            Box::new(OnlineAggregate::new(*windows, sources, aggregates, algorithm))
+        }
         Span::Sessions(gap) => Box::new(OnlineSessions::new(*gap, aggregates)),
     }
 }
@@ -476,7 +506,8 @@ impl Operator for OnlineAggregation {
             return false;
         }
         self.look_ahead();
-        self.pending.iter().map(Planned::len).sum::<usize>() > MANY_ROWS || self.state_bytes() > MUCH_STATE
+        self.pending.iter().map(Planned::len).sum::<usize>() > MANY_ROWS
+            || self.state_bytes() > MUCH_STATE
     }
 
     fn pause_by(&mut self, pause: &Stop) {
@@ -488,9 +519,11 @@ impl Operator for OnlineAggregation {
     }
 }
 
-/// For each aggregate that chooses a row, its column among those to choose from, and the schema of these.
+/// For each aggregate that chooses a row, its column among those to choose from, and the schema of
+/// these.
 fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
-    let mut columns: Vec<usize> = plan.outputs.iter().filter_map(|output| output.chosen()).collect();
+    let mut columns: Vec<usize> =
+        plan.outputs.iter().filter_map(|output| output.chosen()).collect();
     columns.sort_unstable();
     columns.dedup();
     let place = |at: usize| columns.binary_search(&at).expect("it is one of them");
@@ -498,7 +531,12 @@ fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     Ok((places, Arc::new(plan.read.project(&columns)?)))
 }
 
-fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_bytes: usize) -> Explanation {
+fn explain(
+    query: &Aggregation,
+    plan: &Plan,
+    options: &AggregateOptions,
+    row_bytes: usize,
+) -> Explanation {
     let mut lines = plan.describe(query);
     let (algorithm, memory, order) = match plan.span {
         Span::Windows(_) => (
@@ -507,7 +545,8 @@ fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_byt
             "by window, then key, once no row can fall in it",
         ),
         Span::Sessions(_) => (
-            "rows in merged order find their sessions; O(log sessions) for each gap that one lasts".to_owned(),
+            "rows in merged order find their sessions; O(log sessions) for each gap that one lasts"
+                .to_owned(),
             "56 bytes and 8 to 32 bytes an aggregate for each session that goes on",
             "by the session's end, then key, once no row can extend it",
         ),
@@ -518,5 +557,8 @@ fn explain(query: &Aggregation, plan: &Plan, options: &AggregateOptions, row_byt
         format!("  threads    {}", query.threads),
         format!("  memory     {memory}, rows until they are ready and {row_bytes} bytes each"),
     ]);
-    Explanation { lines, output: format!("  output     {} columns, {order}", plan.schema.fields().len()) }
+    Explanation {
+        lines,
+        output: format!("  output     {} columns, {order}", plan.schema.fields().len()),
+    }
 }

@@ -1,9 +1,10 @@
-//! Columns of values that have an order but are no numbers, such as text and decimals, for the smallest and the largest of
-//! rows as they come.
+//! Columns of values that have an order but are no numbers, such as text and decimals, for the
+//! smallest and the largest of rows as they come.
 //!
-//! Each value gets a code, a whole number, such that codes are in the order of the values; states are of codes. A value
-//! that comes between two others gets a code between theirs. Where there is none left, all values get new codes, evenly
-//! spaced, and the states follow. Values that no state has are forgotten once they are many.
+//! Each value gets a code, a whole number, such that codes are in the order of the values; states
+//! are of codes. A value that comes between two others gets a code between theirs. Where there is
+//! none left, all values get new codes, evenly spaced, and the states follow. Values that no state
+//! has are forgotten once they are many.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,10 +51,12 @@ fn ordered(plan: &Plan, output: &OutputPlan) -> Option<usize> {
 
 impl OrderedColumns {
     pub(crate) fn new(plan: &Plan) -> Result<Self> {
-        let mut at: Vec<usize> = plan.outputs.iter().filter_map(|output| ordered(plan, output)).collect();
+        let mut at: Vec<usize> =
+            plan.outputs.iter().filter_map(|output| ordered(plan, output)).collect();
         at.sort_unstable();
         at.dedup();
-        let place = |output| ordered(plan, output).and_then(|column| at.binary_search(&column).ok());
+        let place =
+            |output| ordered(plan, output).and_then(|column| at.binary_search(&column).ok());
         let of_output = plan.outputs.iter().map(place).collect();
         let column = |&at: &usize| {
             let values = Groups::new(Arc::new(plan.read.project(&[at])?))?;
@@ -68,11 +71,14 @@ impl OrderedColumns {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        let bytes = |column: &OrderedColumn| column.values.memory() + 2 * size_of::<i64>() * column.codes.len();
+        let bytes = |column: &OrderedColumn| {
+            column.values.memory() + 2 * size_of::<i64>() * column.codes.len()
+        };
         self.columns.iter().map(bytes).sum()
     }
 
-    /// For each aggregate that needs them, the codes of all rows. States get new codes where that has to be.
+    /// For each aggregate that needs them, the codes of all rows. States get new codes where that
+    /// has to be.
     pub(crate) fn codes(
         &mut self,
         rows: &Table,
@@ -86,10 +92,15 @@ impl OrderedColumns {
             if let Some(new) = column.give() {
                 follow(&self.of_output, place, windows, &new);
             }
-            let code = |number: &u32| column.codes[*number as usize].expect("every value has a code");
+            let code =
+                |number: &u32| column.codes[*number as usize].expect("every value has a code");
             of_columns.push(Arc::new(numbers.iter().map(code).collect::<Vec<i64>>()));
         }
-        Ok(self.of_output.iter().map(|column| column.map(|column| of_columns[column].clone())).collect())
+        Ok(self
+            .of_output
+            .iter()
+            .map(|column| column.map(|column| of_columns[column].clone()))
+            .collect())
     }
 
     /// Forgets values that no state has, where they are many.
@@ -116,7 +127,10 @@ impl OrderedColumns {
     }
 
     /// Takes back what [`tables`](Self::tables) gave; `learn` takes the values of one of them in.
-    pub(crate) fn restore(&mut self, mut learn: impl FnMut(&mut Groups) -> Result<Vec<u32>>) -> Result<()> {
+    pub(crate) fn restore(
+        &mut self,
+        mut learn: impl FnMut(&mut Groups) -> Result<Vec<u32>>,
+    ) -> Result<()> {
         for column in &mut self.columns {
             learn(&mut column.values)?;
             column.space();
@@ -127,20 +141,27 @@ impl OrderedColumns {
     /// Whether all values that states have are known.
     pub(crate) fn has_all(&self, windows: &mut dyn OnlineWindows) -> bool {
         let outputs = self.of_output.iter().enumerate();
-        outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(|(output, codes)| {
-            let mut all = true;
-            windows.for_each_value(output, &mut |code| all &= codes.binary_search(code).is_ok());
-            all
-        })
+        outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(
+            |(output, codes)| {
+                let mut all = true;
+                windows
+                    .for_each_value(output, &mut |code| all &= codes.binary_search(code).is_ok());
+                all
+            },
+        )
     }
 
     /// Makes ranks of the codes of a page.
     pub(crate) fn ranks(&self, page: &mut Page) {
         for (of, column) in page.columns.iter_mut().zip(&self.of_output) {
-            let (Some(column), Values::Integers(codes)) = (column, &mut of.values) else { continue };
+            let (Some(column), Values::Integers(codes)) = (column, &mut of.values) else {
+                continue;
+            };
             let ordered = &self.columns[*column].ordered;
             // A value that is missing has no code.
-            codes.iter_mut().for_each(|code| *code = ordered.binary_search(code).unwrap_or(0) as i64);
+            codes
+                .iter_mut()
+                .for_each(|code| *code = ordered.binary_search(code).unwrap_or(0) as i64);
         }
     }
 
@@ -164,7 +185,12 @@ fn used(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWind
 }
 
 /// Changes the codes that states of a column have.
-fn follow(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWindows, new: &HashMap<i64, i64>) {
+fn follow(
+    of_output: &[Option<usize>],
+    column: usize,
+    windows: &mut dyn OnlineWindows,
+    new: &HashMap<i64, i64>,
+) {
     for (output, _) in of_output.iter().enumerate().filter(|(_, of)| **of == Some(column)) {
         windows.for_each_value(output, &mut |code| *code = new[code]);
         windows.follow_values(output, &|code| new.get(&code).copied());
@@ -172,7 +198,8 @@ fn follow(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWi
 }
 
 impl OrderedColumn {
-    /// Gives codes to the values without one; what has become of the others' where they had to change.
+    /// Gives codes to the values without one; what has become of the others' where they had to
+    /// change.
     fn give(&mut self) -> Option<HashMap<i64, i64>> {
         self.codes.resize(self.values.count(), None);
         if self.ordered.len() == self.values.len() {
@@ -181,12 +208,20 @@ impl OrderedColumn {
         let order = self.values.order().keys;
         let mut start = 0;
         // Runs of values without a code.
-        while let Some(first) = order[start..].iter().position(|&number| self.codes[number as usize].is_none()) {
+        while let Some(first) =
+            order[start..].iter().position(|&number| self.codes[number as usize].is_none())
+        {
             let run = &order[start + first..];
-            let end = run.iter().position(|&number| self.codes[number as usize].is_some()).unwrap_or(run.len());
-            let before = (start + first).checked_sub(1).and_then(|at| self.codes[order[at] as usize]);
+            let end = run
+                .iter()
+                .position(|&number| self.codes[number as usize].is_some())
+                .unwrap_or(run.len());
+            let before =
+                (start + first).checked_sub(1).and_then(|at| self.codes[order[at] as usize]);
             let after = run.get(end).and_then(|&number| self.codes[number as usize]);
-            let Some((from, step)) = between(before, after, end as i64) else { return Some(self.space()) };
+            let Some((from, step)) = between(before, after, end as i64) else {
+                return Some(self.space());
+            };
             for (number, at) in run[..end].iter().zip(1..) {
                 self.codes[*number as usize] = Some(from + step * at);
             }
@@ -219,21 +254,30 @@ impl OrderedColumn {
 
     /// Forgets all values but those of some codes.
     fn release(&mut self, used: &[i64]) {
-        let is_used = |code: &Option<i64>| code.is_some_and(|code| used.binary_search(&code).is_ok());
+        let is_used =
+            |code: &Option<i64>| code.is_some_and(|code| used.binary_search(&code).is_ok());
         let kept: Vec<bool> = self.codes.iter().map(is_used).collect();
         self.values.release(&kept);
-        self.codes.iter_mut().zip(kept).filter(|(_, kept)| !kept).for_each(|(code, _)| *code = None);
+        self.codes
+            .iter_mut()
+            .zip(kept)
+            .filter(|(_, kept)| !kept)
+            .for_each(|(code, _)| *code = None);
         self.list();
     }
 }
 
-/// So many codes between two others: the one before the first, and the distance of each from the one before it; none where
-/// there are not as many.
+/// So many codes between two others: the one before the first, and the distance of each from the
+/// one before it; none where there are not as many.
 fn between(before: Option<i64>, after: Option<i64>, count: i64) -> Option<(i64, i64)> {
     match (before, after) {
         (None, None) => Some((0, SPACE)),
-        (Some(before), None) => before.checked_add(SPACE.checked_mul(count)?).map(|_| (before, SPACE)),
-        (None, Some(after)) => after.checked_sub(SPACE.checked_mul(count + 1)?).map(|from| (from, SPACE)),
+        (Some(before), None) => {
+            before.checked_add(SPACE.checked_mul(count)?).map(|_| (before, SPACE))
+        }
+        (None, Some(after)) => {
+            after.checked_sub(SPACE.checked_mul(count + 1)?).map(|from| (from, SPACE))
+        }
         (Some(before), Some(after)) => {
             let step = after.checked_sub(before)? / (count + 1);
             (step > 0).then_some((before, step))

@@ -18,7 +18,8 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::stream::intake::source::SourceRun;
 
-/// Pieces of a source's rows with fewer, on average, are put together before anything is made of them.
+/// Pieces of a source's rows with fewer, on average, are put together before anything is made of
+/// them.
 const PIECE_ROWS: usize = 1 << 10;
 
 /// Neighbouring rows of a run, and the position of the run's first.
@@ -29,13 +30,19 @@ type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
 
 impl OnlineAggregation {
     /// The rows of each source.
-    pub(crate) fn tables(&self, pending: &[Planned<SourceRun>], driver: &Driver) -> Result<Vec<(Table, Int64s)>> {
+    pub(crate) fn tables(
+        &self,
+        pending: &[Planned<SourceRun>],
+        driver: &Driver,
+    ) -> Result<Vec<(Table, Int64s)>> {
         let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.intake.sources.len()];
         for (pushed, rows) in pending.iter().flat_map(Planned::pieces) {
             let of_source = &mut of_sources[usize::from(pushed.first.source())];
             match of_source.last_mut() {
                 // The next block goes on where the last one was cut.
-                Some((_, first, last)) if *first == pushed.first.position() && last.end == rows.start => {
+                Some((_, first, last))
+                    if *first == pushed.first.position() && last.end == rows.start =>
+                {
                     last.end = rows.end;
                 }
                 _ => of_source.push((&pushed.run, pushed.first.position(), rows)),
@@ -58,7 +65,8 @@ impl OnlineAggregation {
         driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
     }
 
-    /// Keeps the rows of an epoch, of which functions may choose; the number of each source's first.
+    /// Keeps the rows of an epoch, of which functions may choose; the number of each source's
+    /// first.
     pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
         if self.rows.is_needless() {
             return Ok(vec![0; streams.sources.len()]);
@@ -94,14 +102,16 @@ impl OnlineAggregation {
             }
             *row = *number;
         });
-        self.windows.follow_rows(&|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
+        self.windows
+            .follow_rows(&|row| new.get(row as usize).copied().filter(|number| *number != NO_ROW));
         let rows = self.rows.table(&chosen)?;
         self.rows.keep(rows);
         Ok(())
     }
 }
 
-/// The times in one piece, and the rows likewise where their pieces are small: else each is worth a look of its own.
+/// The times in one piece, and the rows likewise where their pieces are small: else each is worth a
+/// look of its own.
 fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
     let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
     let mut ts = Pages::unwritten(rows);
@@ -112,7 +122,9 @@ fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<Re
     }
     let batches = match pieces {
         [] => Vec::new(),
-        pieces if rows >= pieces.len() * PIECE_ROWS => pieces.iter().map(|(_, batch)| batch.clone()).collect(),
+        pieces if rows >= pieces.len() * PIECE_ROWS => {
+            pieces.iter().map(|(_, batch)| batch.clone()).collect()
+        }
         pieces => vec![concat_batches(schema, pieces.iter().map(|(_, batch)| batch))?],
     };
     Ok((Int64s::Own(ts.written()), batches))

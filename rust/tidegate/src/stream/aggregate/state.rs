@@ -1,8 +1,9 @@
 //! Snapshots of an incremental aggregation.
 //!
-//! A snapshot holds the states of slices that windows still need, their keys, the rows that functions have chosen, rows
-//! that are not ready, those that were late, and results that were not handed out. Keys and rows are numbered anew in an
-//! order that follows from the data, so that nothing in it depends on threads or polls.
+//! A snapshot holds the states of slices that windows still need, their keys, the rows that
+//! functions have chosen, rows that are not ready, those that were late, and results that were not
+//! handed out. Keys and rows are numbered anew in an order that follows from the data, so that
+//! nothing in it depends on threads or polls.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
@@ -25,7 +26,9 @@ use crate::{Error, Result};
 /// What decides the results, a line each: what a snapshot must be of.
 pub(crate) fn describe(query: &Aggregation, schema: &Schema, options: &AggregateOptions) -> String {
     let mut text = String::from("operator: aggregate\n");
-    let mut line = |name: &str, value: String| writeln!(text, "{name}: {value}").expect("a string takes all text");
+    let mut line = |name: &str, value: String| {
+        writeln!(text, "{name}: {value}").expect("a string takes all text")
+    };
     line("stream", columns(schema));
     line("on", format!("{:?}", query.on));
     line("windows", format!("{:?}", query.windows));
@@ -43,9 +46,9 @@ pub(crate) fn describe(query: &Aggregation, schema: &Schema, options: &Aggregate
 }
 
 impl OnlineAggregation {
-    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had happened. All that is ready
-    /// is aggregated first; its results are in the snapshot until they are polled. When `pause` is requested this fails, and
-    /// a later call goes on.
+    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
+    /// happened. All that is ready is aggregated first; its results are in the snapshot until they
+    /// are polled. When `pause` is requested this fails, and a later call goes on.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         let mut writer = Writer::new(&self.query);
@@ -103,15 +106,17 @@ impl OnlineAggregation {
         Ok(writer.finish())
     }
 
-    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When this fails, or when `stop`
-    /// is requested before all is read, the aggregation is as it was before.
+    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When
+    /// this fails, or when `stop` is requested before all is read, the aggregation is as it was
+    /// before.
     pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         let sources = self.intake.stats();
-        let is_used =
-            |source: &crate::stream::SourceStats| source.rows_in > 0 || source.watermark.is_some() || source.closed;
+        let is_used = |source: &crate::stream::SourceStats| {
+            source.rows_in > 0 || source.watermark.is_some() || source.closed
+        };
         if self.rows_out > 0 || !self.ready.is_empty() || sources.iter().any(is_used) {
             return Err(Error::state(
                 "a snapshot can only be restored into an aggregation that was not used; make a new one",
@@ -121,7 +126,11 @@ impl OnlineAggregation {
         let mut reader = Reader::new(snapshot, &self.query)?;
         let intake = self.intake.read(&mut reader)?;
         let mut groups = Groups::new(self.groups.schema().clone())?;
-        let keys = if self.by.is_empty() { vec![0] } else { learn(&mut groups, &mut reader, &self.alone)? };
+        let keys = if self.by.is_empty() {
+            vec![0]
+        } else {
+            learn(&mut groups, &mut reader, &self.alone)?
+        };
         let mut ordered = OrderedColumns::new(&self.plan)?;
         ordered.restore(|values| learn(values, &mut reader, &self.alone))?;
         let saved = read_saved(&mut reader, &keys)?;

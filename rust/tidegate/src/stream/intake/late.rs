@@ -34,7 +34,10 @@ pub(crate) struct RestoredLate {
 
 impl RestoredLate {
     /// Reads the next ones; `schema` tells that of a source, if there is such a source.
-    pub(crate) fn read(reader: &mut Reader<'_>, schema: impl Fn(u64) -> Option<SchemaRef>) -> Result<Self> {
+    pub(crate) fn read(
+        reader: &mut Reader<'_>,
+        schema: impl Fn(u64) -> Option<SchemaRef>,
+    ) -> Result<Self> {
         let source = reader.number()?;
         let schema = schema(source).ok_or_else(|| damaged("a late row is of no source"))?;
         let rows = reader.table(&schema)?;
@@ -90,8 +93,8 @@ impl LateRows {
         Ok(())
     }
 
-    /// All that have come and were not forgotten, by source and in each as they came: the order in which sources were fed
-    /// does not show.
+    /// All that have come and were not forgotten, by source and in each as they came: the order in
+    /// which sources were fed does not show.
     pub(crate) fn kept(&self) -> Vec<Arc<Late>> {
         let mut late = self.lock().clone();
         late.sort_by_key(|late| late.source);
@@ -108,13 +111,14 @@ impl LateRows {
         self.lock().clear();
     }
 
-    /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for each push: each row with
-    /// its source, its position and the watermark that it came below.
+    /// As [`kept`](Self::kept), of an operator of which all sources are as `stream`, a batch for
+    /// each push: each row with its source, its position and the watermark that it came below.
     pub(crate) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
         let schema = late_schema(stream);
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
-            let watermarks = cast(&Int64Array::from(late.watermarks.clone()), schema.field(2).data_type())?;
+            let watermarks =
+                cast(&Int64Array::from(late.watermarks.clone()), schema.field(2).data_type())?;
             let mut columns: Vec<ArrayRef> = vec![
                 Arc::new(UInt16Array::from(vec![late.source; rows])),
                 Arc::new(UInt64Array::from(late.positions.clone())),
@@ -140,8 +144,8 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The type in which a watermark of a time column is told: its own, or `int64` for integers, since the lateness may
-/// take it below what an unsigned or a short integer holds.
+/// The type in which a watermark of a time column is told: its own, or `int64` for integers, since
+/// the lateness may take it below what an unsigned or a short integer holds.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

@@ -14,7 +14,8 @@ pub(crate) struct Latency {
 
 impl Default for Latency {
     fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("a day in microseconds");
+        let histogram =
+            Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("a day in microseconds");
         Latency { histogram, pending: Vec::new() }
     }
 }
@@ -28,7 +29,8 @@ impl Latency {
     /// The results of the rows at work have been made.
     pub(crate) fn settle(&mut self) {
         for (pushed, rows) in self.pending.drain(..) {
-            let microseconds = pushed.elapsed().as_micros().min(u128::from(self.histogram.high())) as u64;
+            let microseconds =
+                pushed.elapsed().as_micros().min(u128::from(self.histogram.high())) as u64;
             self.histogram.record_n(microseconds.max(1), rows).expect("it is within the bounds");
         }
     }

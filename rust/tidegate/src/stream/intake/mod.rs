@@ -64,12 +64,24 @@ pub(super) struct Charges {
 }
 
 impl Intake {
-    /// Sources of these names and streams. Each of their rows is charged so many bytes beside its own.
-    pub(super) fn new(streams: Vec<(String, Stream)>, memory: Memory, row_bytes: usize) -> Result<Self> {
-        let shared = Shared { row_bytes, late: LateRows::default(), news: Arc::new(News::default()), memory };
-        let (gates, mut readers) =
-            BlockGate::new(streams.len(), 1).map_err(|error| Error::argument(format!("sources: {error}")))?;
-        let source = |((name, stream), gate)| Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)));
+    /// Sources of these names and streams. Each of their rows is charged so many bytes beside its
+    /// own.
+    pub(super) fn new(
+        streams: Vec<(String, Stream)>,
+        memory: Memory,
+        row_bytes: usize,
+    ) -> Result<Self> {
+        let shared = Shared {
+            row_bytes,
+            late: LateRows::default(),
+            news: Arc::new(News::default()),
+            memory,
+        };
+        let (gates, mut readers) = BlockGate::new(streams.len(), 1)
+            .map_err(|error| Error::argument(format!("sources: {error}")))?;
+        let source = |((name, stream), gate)| {
+            Arc::new(Mutex::new(Source::new(name, stream, shared.clone(), gate)))
+        };
         let sources = streams.into_iter().zip(gates).map(source).collect();
         Ok(Intake { sources, reader: readers.pop(), shared })
     }
@@ -95,20 +107,26 @@ impl Intake {
         let mut unread = vec![Vec::new(); sources.len()];
         let reader = self.reader.as_mut().ok_or_else(|| Error::closed("the operator is closed"))?;
         for (pushed, Range { start, end }) in reader.unread() {
-            unread[usize::from(pushed.first.source())].push(pushed.run.batch.slice(start, end - start));
+            unread[usize::from(pushed.first.source())]
+                .push(pushed.run.batch.slice(start, end - start));
         }
         sources.iter().zip(unread).try_for_each(|(source, unread)| source.write(unread, writer))
     }
 
     /// Reads what [`write`](Self::write) wrote, and the late rows behind it.
     pub(super) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredIntake> {
-        let sources = self.sources.iter().map(|source| lock(source).read(reader)).collect::<Result<Vec<_>>>()?;
+        let sources = self
+            .sources
+            .iter()
+            .map(|source| lock(source).read(reader))
+            .collect::<Result<Vec<_>>>()?;
         let schema = |source: u64| {
             let source = self.sources.get(usize::try_from(source).ok()?)?;
             Some(lock(source).schema().clone())
         };
         // A source, and a table.
-        let late = (0..reader.count(size_of::<u64>() + TABLE_BYTES)?).map(|_| RestoredLate::read(reader, schema));
+        let late = (0..reader.count(size_of::<u64>() + TABLE_BYTES)?)
+            .map(|_| RestoredLate::read(reader, schema));
         let late = late.collect::<Result<Vec<_>>>()?;
         let mut kept = vec![0; sources.len()];
         late.iter().for_each(|late| kept[usize::from(late.source())] += late.rows());
@@ -124,8 +142,11 @@ impl Intake {
             let charge = self.shared.memory.charge_restored(holder, bytes);
             charge.map_err(|refused| Error::memory(refused.say("the snapshot's rows and state")))
         };
-        let sources = (0..).zip(&restored.sources).map(|(at, source)| charge(Holder::Source(at), source.bytes));
-        let late = restored.late.iter().map(|late| charge(Holder::Source(late.source()), late.bytes()));
+        let sources = (0..)
+            .zip(&restored.sources)
+            .map(|(at, source)| charge(Holder::Source(at), source.bytes));
+        let late =
+            restored.late.iter().map(|late| charge(Holder::Source(late.source()), late.bytes()));
         Ok(Charges {
             sources: sources.collect::<Result<_>>()?,
             late: late.collect::<Result<_>>()?,
@@ -133,12 +154,15 @@ impl Intake {
         })
     }
 
-    /// Goes on from what was read; the sources must not have been used. Returns the charge of what is kept.
+    /// Goes on from what was read; the sources must not have been used. Returns the charge of what
+    /// is kept.
     pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) -> Charge {
         for (late, charge) in restored.late.into_iter().zip(charges.late) {
             self.shared.late.add(late.late(charge));
         }
-        for ((source, restored), charge) in self.sources.iter().zip(restored.sources).zip(charges.sources) {
+        for ((source, restored), charge) in
+            self.sources.iter().zip(restored.sources).zip(charges.sources)
+        {
             lock(source).restore(restored, charge);
         }
         charges.kept

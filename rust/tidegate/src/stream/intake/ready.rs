@@ -82,7 +82,9 @@ impl ReadyRuns {
             (block, ts, sources)
         });
         let places: Vec<_> = places.collect();
-        driver.map_with(places, Filler::default, |filler, (block, ts, sources)| block.write(filler, ts, sources))?;
+        driver.map_with(places, Filler::default, |filler, (block, ts, sources)| {
+            block.write(filler, ts, sources)
+        })?;
         // 2. A source's run may go on in the next block.
         let mut runs: Vec<ReadyRun> = Vec::new();
         let mut last: HashMap<u16, usize> = HashMap::new();
@@ -114,7 +116,10 @@ pub(crate) enum Rest {
 }
 
 /// Plans what is ready, some `rows` rows at most.
-pub(crate) fn plan(reader: &mut BlockReader<SourceRun>, rows: usize) -> (Vec<Planned<SourceRun>>, Rest) {
+pub(crate) fn plan(
+    reader: &mut BlockReader<SourceRun>,
+    rows: usize,
+) -> (Vec<Planned<SourceRun>>, Rest) {
     let (mut blocks, mut planned) = (Vec::new(), 0);
     while planned < rows {
         match reader.next_planned() {
@@ -133,8 +138,12 @@ impl Ready {
     /// The rows of blocks that follow each other.
     pub(crate) fn new(blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> Ready {
         let rows = blocks.iter().map(Planned::len).sum();
-        let mut ready =
-            Ready { ts: memory::vec(rows), sources: memory::vec(rows), places: memory::vec(rows), ..Ready::default() };
+        let mut ready = Ready {
+            ts: memory::vec(rows),
+            sources: memory::vec(rows),
+            places: memory::vec(rows),
+            ..Ready::default()
+        };
         // The batch in which each source's rows lie last, by the position of its first row.
         let mut last = HashMap::new();
         for block in blocks {

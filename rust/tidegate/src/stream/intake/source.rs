@@ -1,4 +1,5 @@
-//! A source: checks what is pushed, puts it in time order as far as the lateness asks for, and feeds the gate.
+//! A source: checks what is pushed, puts it in time order as far as the lateness asks for, and
+//! feeds the gate.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::stream::memory::{Charge, Memory, Refused};
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::{Error, Result};
 
-/// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if that is no more.
+/// Bytes an operator takes for a row beside the row: its place in the gate and in the state, if
+/// that is no more.
 pub(crate) const ROW_BYTES: usize = 40;
 
 /// Rows of one source in time order, in the gate.
@@ -141,7 +143,12 @@ pub struct SourceStats {
 }
 
 impl Source {
-    pub(crate) fn new(name: String, stream: Stream, shared: Shared, gate: BlockSource<SourceRun>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        stream: Stream,
+        shared: Shared,
+        gate: BlockSource<SourceRun>,
+    ) -> Self {
         Source {
             name: name.into(),
             number: gate.number(),
@@ -183,7 +190,10 @@ impl Source {
     }
 
     fn closed(&self) -> Error {
-        Error::closed(format!("{} is closed: rows cannot follow its end; make a new operator for more", self.name))
+        Error::closed(format!(
+            "{} is closed: rows cannot follow its end; make a new operator for more",
+            self.name
+        ))
     }
 
     /// Rows that wait until their source can bring none before them.
@@ -191,7 +201,8 @@ impl Source {
         self.reorder.rows()
     }
 
-    /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested before the first is taken.
+    /// Adds rows. All of them are taken, or none when this fails, or when `stop` is requested
+    /// before the first is taken.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
         if self.gate.is_none() {
             return Err(self.closed());
@@ -203,19 +214,31 @@ impl Source {
             .map(|batch| RecordBatch::try_new(self.stream.schema.clone(), batch.columns().to_vec()))
             .collect::<Result<_, _>>()
             .map_err(|error| Error::data(format!("{}: {error}", self.name)))?;
-        let table = Table::new(self.name.clone(), self.stream.schema.clone(), batches, &Driver::new(1, stop.clone()))?;
+        let table = Table::new(
+            self.name.clone(),
+            self.stream.schema.clone(),
+            batches,
+            &Driver::new(1, stop.clone()),
+        )?;
         let mut first = self.rows_in;
         let mut times = Vec::with_capacity(table.batches().len());
         for batch in table.batches() {
             let column = batch.column(self.stream.on);
-            times.push(time::chunk_times(&self.name, self.time_field(), column, self.stream.unit, first)?);
+            times.push(time::chunk_times(
+                &self.name,
+                self.time_field(),
+                column,
+                self.stream.unit,
+                first,
+            )?);
             first += batch.num_rows() as u64;
         }
         if stop.is_requested() {
             return Err(Stopped.into());
         }
         // 2. Nor is memory taken beyond the limit.
-        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>() + table.rows() * self.shared.row_bytes;
+        let bytes = table.batches().iter().map(batch_bytes).sum::<usize>()
+            + table.rows() * self.shared.row_bytes;
         let charge = self.charge(table.rows(), bytes)?;
         // 3. From here on nothing fails.
         let row_bytes = bytes / table.rows().max(1);
@@ -271,7 +294,8 @@ impl Source {
             return Err(push);
         }
         let last = *push.ts.last().expect("a table's batches are not empty");
-        let charge = Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * self.shared.row_bytes));
+        let charge =
+            Arc::new(self.let_go(batch_bytes(&push.batch) + push.ts.len() * self.shared.row_bytes));
         let run = SourceRun { ts: push.ts, batch: push.batch, pushed: push.pushed, charge };
         match self.gate.as_mut().expect("rows are fed while the source is open").push(run) {
             Ok(()) => {
@@ -295,7 +319,13 @@ impl Source {
         let positions = late_rows.iter().map(|late| self.rows_in + u64::from(late.row)).collect();
         self.rows_late += late_rows.len() as u64;
         let charge = self.let_go(late_rows.len() * row_bytes);
-        self.shared.late.add(Late { source: self.number, rows, positions, watermarks, _charge: charge });
+        self.shared.late.add(Late {
+            source: self.number,
+            rows,
+            positions,
+            watermarks,
+            _charge: charge,
+        });
     }
 
     /// Gives the gate what no later row can come before.
@@ -333,16 +363,20 @@ impl Source {
                 let pushed = payloads.last().expect("rows are of a push").pushed;
                 let batches: Vec<&RecordBatch> = payloads.iter().map(|push| &push.batch).collect();
                 let ts = ScalarBuffer::from(ts);
-                let batch = gather_timed(&self.stream, &ts, &batches, &places).expect("rows of one schema");
+                let batch =
+                    gather_timed(&self.stream, &ts, &batches, &places).expect("rows of one schema");
                 Push { ts, batch, pushed }
             }
         }
     }
 
-    /// Writes what the source has come to, with the rows that it has given the gate and no reader has taken yet.
+    /// Writes what the source has come to, with the rows that it has given the gate and no reader
+    /// has taken yet.
     pub(crate) fn write(&self, unread: Vec<RecordBatch>, writer: &mut Writer) -> Result<()> {
         let mut rows = unread;
-        rows.extend(self.reorder.clone().release_all().map(|released| self.in_order(released).batch));
+        rows.extend(
+            self.reorder.clone().release_all().map(|released| self.in_order(released).batch),
+        );
         writer.time(self.reorder.watermark());
         writer.flag(self.gate.is_none());
         writer.number(self.rows_in);
@@ -387,7 +421,8 @@ impl Source {
 
     /// Takes memory for rows, if the limit has room.
     fn charge(&self, rows: usize, bytes: usize) -> Result<Charge> {
-        let refused = |refused: Refused| Error::memory(refused.say(&format!("{}: {rows} rows", self.name)));
+        let refused =
+            |refused: Refused| Error::memory(refused.say(&format!("{}: {rows} rows", self.name)));
         self.shared.memory.charge(self.number, bytes).map_err(refused)
     }
 
@@ -426,12 +461,18 @@ impl Source {
 
 /// The bytes of the rows of a batch.
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size());
+    let bytes = |column: &ArrayRef| {
+        column.to_data().get_slice_memory_size().unwrap_or(column.get_array_memory_size())
+    };
     batch.columns().iter().map(bytes).sum()
 }
 
 /// Rows of several batches as one batch.
-pub(crate) fn gather_batch(schema: &SchemaRef, batches: &[&RecordBatch], places: &[Place]) -> Result<RecordBatch> {
+pub(crate) fn gather_batch(
+    schema: &SchemaRef,
+    batches: &[&RecordBatch],
+    places: &[Place],
+) -> Result<RecordBatch> {
     gather(schema, batches, places, |_| None)
 }
 
@@ -455,7 +496,8 @@ fn gather(
     let column = |at: usize| match known(at) {
         Some(column) => Ok(column),
         None => {
-            let chunks: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
+            let chunks: Vec<ArrayRef> =
+                batches.iter().map(|batch| batch.column(at).clone()).collect();
             interleave(schema.field(at).data_type(), &chunks, places)
         }
     };
@@ -468,8 +510,11 @@ fn gather(
 pub(crate) fn columns(schema: &Schema) -> String {
     const SHOWN: usize = 20;
     let fields = schema.fields();
-    let mut shown: Vec<_> =
-        fields.iter().take(SHOWN).map(|field| format!("{}: {}", field.name(), field.data_type())).collect();
+    let mut shown: Vec<_> = fields
+        .iter()
+        .take(SHOWN)
+        .map(|field| format!("{}: {}", field.name(), field.data_type()))
+        .collect();
     if fields.len() > SHOWN {
         shown.push(format!("and {} more", fields.len() - SHOWN));
     }

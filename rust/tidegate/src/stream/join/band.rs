@@ -19,8 +19,8 @@ use crate::stream::explanation::{Method, explain};
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::{Error, Result};
 
-/// How many times fewer candidates another column must give for it to be indexed instead: sorting all rows in again is
-/// not worth less, nor is a sample that sure.
+/// How many times fewer candidates another column must give for it to be indexed instead: sorting
+/// all rows in again is not worth less, nor is a sample that sure.
 const WORTH: f64 = 2.0;
 
 /// How many times the rows of a sample come before another sample is taken.
@@ -28,10 +28,17 @@ const PATIENCE: u64 = 8;
 
 impl StreamJoin {
     /// The band join of rows of these schemas.
-    pub fn band(query: &BandJoin, left: SchemaRef, right: SchemaRef, options: &StreamOptions) -> Result<Self> {
+    pub fn band(
+        query: &BandJoin,
+        left: SchemaRef,
+        right: SchemaRef,
+        options: &StreamOptions,
+    ) -> Result<Self> {
         let plan = query.plan(&left, &right)?;
         let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
-            return Err(Error::argument("a band join of rows as they come needs a window, and the columns of time"));
+            return Err(Error::argument(
+                "a band join of rows as they come needs a window, and the columns of time",
+            ));
         };
         if query.algorithm == BandAlgorithm::Sort {
             return Err(Error::argument(
@@ -53,7 +60,8 @@ impl StreamJoin {
         };
         let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
         let row_bytes = record_bytes(&plan.join, &left, &right);
-        let method = Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
+        let method =
+            Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
         let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
         let engine = BandEngine {
             join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
@@ -93,7 +101,8 @@ struct BandEngine {
     names: Vec<String>,
     /// Which of these each column of the join is; the first one is indexed.
     order: Vec<usize>,
-    /// Rows that have come, and those when an epoch was looked at last for another column to be indexed.
+    /// Rows that have come, and those when an epoch was looked at last for another column to be
+    /// indexed.
     rows: u64,
     sampled: u64,
     kind: &'static str,
@@ -152,7 +161,8 @@ impl Engine for BandEngine {
     fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         // Without a condition, all candidates of a single column are results.
         let all_match = !has_condition && self.order.len() == 1;
-        let others = if all_match { 1 } else { rows + self.rows(Side::Left) + self.rows(Side::Right) };
+        let others =
+            if all_match { 1 } else { rows + self.rows(Side::Left) + self.rows(Side::Right) };
         rows as u64 * others as u64
     }
 

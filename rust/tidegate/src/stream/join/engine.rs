@@ -13,12 +13,14 @@ use crate::query::options::JoinPlan;
 use crate::results::gather::Column;
 use crate::stream::state::store::Store;
 
-/// Finds which rows of two sides are in the result. All else of a join is done by [`StreamJoin`](super::StreamJoin).
+/// Finds which rows of two sides are in the result. All else of a join is done by
+/// [`StreamJoin`](super::StreamJoin).
 ///
-/// Rows come in epochs, in merged order, and are numbered by side from the first ever. Results name a row by its *place*,
-/// its distance from the oldest row of its side that is kept.
+/// Rows come in epochs, in merged order, and are numbered by side from the first ever. Results name
+/// a row by its *place*, its distance from the oldest row of its side that is kept.
 pub(in crate::stream) trait Engine: Debug + Send + Sync {
-    /// Begins an epoch, when the former is done, with rows in merged order, none before those of former epochs.
+    /// Begins an epoch, when the former is done, with rows in merged order, none before those of
+    /// former epochs.
     fn begin(&mut self, driver: &Driver, rows: Rows<'_>) -> Result<()>;
 
     /// The rows of the epoch.
@@ -35,7 +37,8 @@ pub(in crate::stream) trait Engine: Debug + Send + Sync {
     /// Finds the results of more rows of the epoch.
     fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress>;
 
-    /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads assemble at the same time.
+    /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads
+    /// assemble at the same time.
     fn assemble(&self, rows: Range<usize>) -> Results;
 
     /// Whether results of former epochs may be left to give, which come with later ones.
@@ -43,20 +46,22 @@ pub(in crate::stream) trait Engine: Debug + Send + Sync {
         false
     }
 
-    /// Begins an epoch without rows, at whose end all results have been given. No rows follow, unless there is a
-    /// [`refill`](Self::refill).
+    /// Begins an epoch without rows, at whose end all results have been given. No rows follow,
+    /// unless there is a [`refill`](Self::refill).
     fn flush(&mut self) {}
 
-    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the rows that are kept.
+    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the rows that are
+    /// kept.
     fn refill(&mut self, _batches: [&RecordBatch; 2]) -> Result<()> {
         Ok(())
     }
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for the end of time. The
-    /// epoch is done.
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
+    /// the end of time. The epoch is done.
     fn unmatched(&mut self, now: Option<i64>) -> Results;
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time. The epoch is done.
+    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
+    /// The epoch is done.
     fn purge(&mut self, now: Option<i64>);
 
     /// The number of the oldest row of a side that is kept.
@@ -65,12 +70,14 @@ pub(in crate::stream) trait Engine: Debug + Send + Sync {
     /// Rows of a side that are kept.
     fn rows(&self, side: Side) -> usize;
 
-    /// Bytes that a row is charged for what is kept of it beside itself and what every engine keeps.
+    /// Bytes that a row is charged for what is kept of it beside itself and what every engine
+    /// keeps.
     fn row_bytes(&self) -> usize {
         0
     }
 
-    /// Whether the rows of results lie anywhere among those that are kept, so that some columns are kept row by row, too.
+    /// Whether the rows of results lie anywhere among those that are kept, so that some columns are
+    /// kept row by row, too.
     fn scatters(&self) -> bool {
         false
     }
@@ -84,8 +91,8 @@ pub(in crate::stream) trait Engine: Debug + Send + Sync {
     /// What else describes it, with names.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
-    /// Which kept rows of a side have had a match, where that matters; and of how many from the first on it is settled
-    /// whether they come out without one. The epoch is done.
+    /// Which kept rows of a side have had a match, where that matters; and of how many from the
+    /// first on it is settled whether they come out without one. The epoch is done.
     fn matched(&self, side: Side) -> (Vec<bool>, usize);
 
     /// Takes in the rows that an engine of the same query has kept. This one has no rows yet.
@@ -137,7 +144,9 @@ struct Condition<'a> {
 
 impl<'a> KeptRows<'a> {
     pub(super) fn new(plan: &'a JoinPlan, stores: &[Store; 2], first: [u64; 2]) -> Self {
-        let columns = |store: &Store, columns: &[usize]| columns.iter().map(|&column| store.column(column)).collect();
+        let columns = |store: &Store, columns: &[usize]| {
+            columns.iter().map(|&column| store.column(column)).collect()
+        };
         let condition = plan.predicate.as_ref().map(|predicate| Condition {
             predicate,
             columns: [
@@ -153,7 +162,8 @@ impl<'a> KeptRows<'a> {
         self.condition.is_some()
     }
 
-    /// Which pairs meet the condition, given the low bits of the numbers of their left and right rows.
+    /// Which pairs meet the condition, given the low bits of the numbers of their left and right
+    /// rows.
     pub(in crate::stream) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         match &self.condition {
             Some(condition) => self.keep_by(condition.predicate, left, right),
@@ -162,13 +172,23 @@ impl<'a> KeptRows<'a> {
     }
 
     /// As [`keep`](Self::keep), by a part of the condition.
-    pub(in crate::stream) fn keep_by(&self, predicate: &Predicate, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
-        let Condition { predicate: whole, columns } = self.condition.as_ref().expect("a part is of a whole");
+    pub(in crate::stream) fn keep_by(
+        &self,
+        predicate: &Predicate,
+        left: &[u32],
+        right: &[u32],
+    ) -> Result<Vec<bool>> {
+        let Condition { predicate: whole, columns } =
+            self.condition.as_ref().expect("a part is of a whole");
         let gather = |side: Side, of: expression::Side, numbers: &[u32]| {
             let first = self.first[side as usize];
-            let places: Vec<u32> = numbers.iter().map(|number| number.wrapping_sub(first)).collect();
+            let places: Vec<u32> =
+                numbers.iter().map(|number| number.wrapping_sub(first)).collect();
             let column = |read: &usize| {
-                let at = whole.columns(of).binary_search(read).expect("the whole reads what its parts do");
+                let at = whole
+                    .columns(of)
+                    .binary_search(read)
+                    .expect("the whole reads what its parts do");
                 columns[side as usize][at].gather(&places)
             };
             predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()

@@ -62,7 +62,9 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
         }
         Parallelism::Key => "PPOIJ, a key on one thread (KP)",
         Parallelism::Data => "PPOIJ, each key on all threads (DP)",
-        Parallelism::Hybrid => "PPOIJ, a key on as many threads as its share of the rows needs (HP)",
+        Parallelism::Hybrid => {
+            "PPOIJ, a key on as many threads as its share of the rows needs (HP)"
+        }
     }
 }
 
@@ -87,7 +89,8 @@ impl Engine for IntervalEngine {
 
     fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         // Without a condition, all candidates are results.
-        let others = if has_condition { rows + self.rows(Side::Left) + self.rows(Side::Right) } else { 1 };
+        let others =
+            if has_condition { rows + self.rows(Side::Left) + self.rows(Side::Right) } else { 1 };
         rows as u64 * others as u64
     }
 
@@ -140,7 +143,8 @@ impl Engine for IntervalEngine {
     }
 
     fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
-        let keys = [self.keys.of(Side::Left, &rows[0].batch)?, self.keys.of(Side::Right, &rows[1].batch)?];
+        let keys =
+            [self.keys.of(Side::Left, &rows[0].batch)?, self.keys.of(Side::Right, &rows[1].batch)?];
         let kept = |at: usize| {
             let RestoredRows { ts, matched, settled, .. } = &rows[at];
             Kept { ts, keys: &keys[at], matched, settled: *settled }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array};
+use arrow_array::{
+    ArrayRef, Int64Array, RecordBatch, StringArray, UInt16Array, UInt64Array, new_null_array,
+};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
@@ -14,10 +16,12 @@ use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::Late;
 
 impl StreamJoin {
-    /// The columns of late rows: side, source, position and missed watermark, then all columns of a full join.
+    /// The columns of late rows: side, source, position and missed watermark, then all columns of a
+    /// full join.
     fn late_columns(&self) -> Result<(Vec<OutputColumn>, SchemaRef)> {
         let [left, right] = [self.stores[0].schema(), self.stores[1].schema()];
-        let shape = Shape { how: How::Full, keys: &self.plan.keys, suffix: "_right", columns: None };
+        let shape =
+            Shape { how: How::Full, keys: &self.plan.keys, suffix: "_right", columns: None };
         let (columns, schema) = shape.output(left, right)?;
         let of_late = [
             Field::new("late_side", DataType::Utf8, false),
@@ -33,23 +37,26 @@ impl StreamJoin {
 
     /// The type of the side with the finer unit, or `int64` for integers.
     fn watermark_type(&self) -> DataType {
-        let [left, right] =
-            [(0, self.times.0), (1, self.times.1)].map(|(side, at)| self.stores[side].schema().field(at).clone());
+        let [left, right] = [(0, self.times.0), (1, self.times.1)]
+            .map(|(side, at)| self.stores[side].schema().field(at).clone());
         match self.unit {
             Unit::Integer => DataType::Int64,
-            unit if Unit::of("left", &left).is_ok_and(|of_left| of_left == unit) => left.data_type().clone(),
+            unit if Unit::of("left", &left).is_ok_and(|of_left| of_left == unit) => {
+                left.data_type().clone()
+            }
             _ => right.data_type().clone(),
         }
     }
 
-    /// The late rows that were not forgotten, by source and position, a batch for each push; the columns of the other side
-    /// are null.
+    /// The late rows that were not forgotten, by source and position, a batch for each push; the
+    /// columns of the other side are null.
     pub(super) fn late_batches(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (columns, schema) = self.late_columns()?;
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
             let is_left = usize::from(late.source) < self.left_sources;
-            let (side, before) = if is_left { ("left", 0) } else { ("right", self.left_sources as u16) };
+            let (side, before) =
+                if is_left { ("left", 0) } else { ("right", self.left_sources as u16) };
             let mut arrays: Vec<ArrayRef> = vec![
                 Arc::new(StringArray::from(vec![side; rows])),
                 Arc::new(UInt16Array::from(vec![late.source - before; rows])),

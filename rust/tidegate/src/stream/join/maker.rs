@@ -13,8 +13,8 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{Gather, Records, Rows, Source, fixed_width};
 use crate::stream::state::store::Store;
 
-/// Rows of a result batch, at most: a few columns of them take a huge page. Where results are cut depends on nothing but
-/// them.
+/// Rows of a result batch, at most: a few columns of them take a huge page. Where results are cut
+/// depends on nothing but them.
 pub(super) const BATCH_ROWS: usize = 1 << 15;
 
 /// Makes result batches of kept rows.
@@ -30,13 +30,16 @@ impl Maker {
         let source = |column: &OutputColumn| match *column {
             OutputColumn::Left(at) => Source::Left(Arc::new(left.column(at))),
             OutputColumn::Right(at) => Source::Right(Arc::new(right.column(at))),
-            OutputColumn::Either(l, r) => Source::Either(Arc::new(left.column(l)), Arc::new(right.column(r))),
+            OutputColumn::Either(l, r) => {
+                Source::Either(Arc::new(left.column(l)), Arc::new(right.column(r)))
+            }
         };
         let gather = Gather {
             sources: plan.columns.iter().map(source).collect(),
             types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
             optional: [how.keeps_right(), how.keeps_left()],
-            records: [Side::Left, Side::Right].map(|side| records(plan, side, &stores[side as usize])),
+            records: [Side::Left, Side::Right]
+                .map(|side| records(plan, side, &stores[side as usize])),
         };
         Maker { gather, schema: plan.schema.clone() }
     }
@@ -55,10 +58,13 @@ impl Maker {
     }
 }
 
-/// The columns of a side that are in the result and have values of 8 bytes, which a store is to keep row by row, too.
+/// The columns of a side that are in the result and have values of 8 bytes, which a store is to
+/// keep row by row, too.
 pub(super) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
     let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
-    columns.filter(|&at| fixed_width(schema.field(at).data_type()) == Some(size_of::<u64>())).collect()
+    columns
+        .filter(|&at| fixed_width(schema.field(at).data_type()) == Some(size_of::<u64>()))
+        .collect()
 }
 
 /// The bytes that are kept of a row as one of columns that lie row by row, at most.
@@ -76,9 +82,11 @@ fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
 
 /// The columns of a side that its store keeps row by row, by their places in the result.
 fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
-    let place = |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
+    let place =
+        |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
     let records = |(columns, rows): (&[usize], &Rows)| {
-        let columns = columns.iter().map(place).collect::<Option<_>>().expect("they are in the result");
+        let columns =
+            columns.iter().map(place).collect::<Option<_>>().expect("they are in the result");
         Records { columns, rows: rows.clone() }
     };
     store.records().map(records).collect()

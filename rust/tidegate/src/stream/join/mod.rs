@@ -54,10 +54,12 @@ use engine::{Engine, KeptRows, Rows};
 pub(super) use maker::record_bytes;
 use maker::{Maker, cuts, long_columns};
 
-/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their results come soon.
+/// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
+/// results come soon.
 const EPOCH_ROWS: usize = 1 << 17;
 
-/// Pairs that may be compared, or rows that may come out, in work that is done at once: some milliseconds' worth.
+/// Pairs that may be compared, or rows that may come out, in work that is done at once: some
+/// milliseconds' worth.
 const LITTLE: u64 = 1 << 20;
 
 /// What an incremental join is asked for, beside the query.
@@ -79,7 +81,8 @@ pub struct StreamOptions {
 #[derive(Debug)]
 pub(super) struct Query<'a> {
     pub(super) operator: &'static str,
-    /// What decides the pairs, beside the options: names and values, for snapshots to be told apart by.
+    /// What decides the pairs, beside the options: names and values, for snapshots to be told apart
+    /// by.
     pub(super) relation: Vec<(&'static str, String)>,
     pub(super) options: &'a JoinOptions,
     /// The time column of each side.
@@ -128,7 +131,8 @@ pub struct StreamJoinStats {
     pub sources: Vec<SourceStats>,
     /// Result rows handed out.
     pub rows_out: u64,
-    /// No row that was not joined yet is below it; none before all sources have made a promise, and at the end.
+    /// No row that was not joined yet is below it; none before all sources have made a promise, and
+    /// at the end.
     pub watermark: Option<i64>,
     /// Left and right rows kept for later ones.
     pub state_rows: (usize, usize),
@@ -140,7 +144,8 @@ pub struct StreamJoinStats {
     pub memory_limit: Option<usize>,
     /// Candidate pairs that each replica has looked at.
     pub comparisons: Vec<u64>,
-    /// Seconds from the push of a row until its results were made: median, 99th percentile, greatest.
+    /// Seconds from the push of a row until its results were made: median, 99th percentile,
+    /// greatest.
     pub latency: Option<(f64, f64, f64)>,
     /// What else there is to say, with names.
     pub figures: Vec<(&'static str, Figure)>,
@@ -156,9 +161,16 @@ impl StreamJoin {
         options: &StreamOptions,
     ) -> Result<Self> {
         let text = state::describe(&query, &left, &right, options);
-        let Query { options: JoinOptions { threads, how, .. }, times, unit, plan, explanation, .. } = query;
+        let Query {
+            options: JoinOptions { threads, how, .. }, times, unit, plan, explanation, ..
+        } = query;
         let stream = |schema: &SchemaRef, on, lateness| {
-            Ok::<_, Error>(Stream { schema: schema.clone(), on, unit, lateness: time::lateness(lateness, unit)? })
+            Ok::<_, Error>(Stream {
+                schema: schema.clone(),
+                on,
+                unit,
+                lateness: time::lateness(lateness, unit)?,
+            })
         };
         let left_stream = stream(&left, times.0, options.lateness.0)?;
         let right_stream = stream(&right, times.1, options.lateness.1)?;
@@ -169,7 +181,9 @@ impl StreamJoin {
         streams.extend(of_side("right", options.sources.1, right_stream));
         let memory = Memory::new(options.memory_limit, streams.len(), false);
         let longs = match engine.scatters() {
-            true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
+            true => {
+                [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)]
+            }
             false => Default::default(),
         };
         Ok(StreamJoin {
@@ -281,7 +295,8 @@ impl StreamJoin {
             self.release();
             return Ok(Step::Went);
         }
-        // 5. Promises alone may settle that rows remain without a match, and little memory that stores are made smaller.
+        // 5. Promises alone may settle that rows remain without a match, and little memory that
+        //    stores are made smaller.
         let now = if self.rest == Rest::End { None } else { self.intake.watermark() };
         if now.is_none() || now != self.settled || memory.is_short() {
             self.settle(now)?;
@@ -304,13 +319,20 @@ impl StreamJoin {
     /// Takes what is ready now from the gate, unless there is something already.
     fn look_ahead(&mut self) {
         if self.pending.is_empty() {
-            (self.pending, self.rest) =
-                self.intake.reader().map_or((Vec::new(), Rest::End), |reader| plan(reader, EPOCH_ROWS));
+            (self.pending, self.rest) = self
+                .intake
+                .reader()
+                .map_or((Vec::new(), Rest::End), |reader| plan(reader, EPOCH_ROWS));
         }
     }
 
-    /// Does the work of so many rows: on the caller's thread, or on one of those that last, near the others.
-    fn within(&mut self, rows: usize, work: impl FnOnce(&mut Self) -> Result<()> + Send) -> Result<()> {
+    /// Does the work of so many rows: on the caller's thread, or on one of those that last, near
+    /// the others.
+    fn within(
+        &mut self,
+        rows: usize,
+        work: impl FnOnce(&mut Self) -> Result<()> + Send,
+    ) -> Result<()> {
         self.driver.fit(rows).within(|| work(self))
     }
 
@@ -320,20 +342,27 @@ impl StreamJoin {
         self.epoch = ready.ts.last().copied();
         let ReadyRuns { ts, sources, runs } = ready;
         let left_sources = self.left_sources;
-        let side_of = |source: u16| if usize::from(source) < left_sources { Side::Left } else { Side::Right };
+        let side_of =
+            |source: u16| if usize::from(source) < left_sources { Side::Left } else { Side::Right };
         let [left, right] = &self.stores;
-        let (left_runs, right_runs) = runs.split_at(runs.partition_point(|run| side_of(run.source) == Side::Left));
+        let (left_runs, right_runs) =
+            runs.split_at(runs.partition_point(|run| side_of(run.source) == Side::Left));
         let left_rows = || side_rows(left.schema(), left_runs, &sources);
         let right_rows = || side_rows(right.schema(), right_runs, &sources);
         let driver = self.driver.fit(ts.len());
         let is_little = left_runs.len() <= 1 && right_runs.len() <= 1;
-        let (left_rows, right_rows) =
-            if is_little { (left_rows(), right_rows()) } else { driver.both(left_rows, right_rows) };
+        let (left_rows, right_rows) = if is_little {
+            (left_rows(), right_rows())
+        } else {
+            driver.both(left_rows, right_rows)
+        };
         let batches = [left_rows?, right_rows?];
         let sides = sources.iter().map(|&source| side_of(source)).collect();
         let (engine, stores) = (&mut self.engine, &mut self.stores);
         let store = || {
-            for ((store, rows), runs) in stores.iter_mut().zip(&batches).zip([left_runs, right_runs]) {
+            for ((store, rows), runs) in
+                stores.iter_mut().zip(&batches).zip([left_runs, right_runs])
+            {
                 store.push(rows.clone(), runs.iter().map(ReadyRun::charge).collect())?;
             }
             Ok::<_, Error>(())
@@ -343,7 +372,8 @@ impl StreamJoin {
         begun.and(stored)
     }
 
-    /// Joins more of the epoch. When all of its results are made, rows are let go of that no later row can match.
+    /// Joins more of the epoch. When all of its results are made, rows are let go of that no later
+    /// row can match.
     fn go_on(&mut self) -> Result<()> {
         self.advance()?;
         if self.engine.is_done()
@@ -368,7 +398,8 @@ impl StreamJoin {
         }
     }
 
-    /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can match.
+    /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can
+    /// match.
     fn settle(&mut self, now: Option<i64>) -> Result<()> {
         let results = self.engine.unmatched(now);
         self.make(&results)?;
@@ -414,7 +445,8 @@ impl StreamJoin {
             rows_out: self.rows_out,
             watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
             state_rows: (self.engine.rows(Side::Left), self.engine.rows(Side::Right)),
-            state_bytes: self.engine.memory() + self.stores.iter().map(Store::record_memory).sum::<usize>(),
+            state_bytes: self.engine.memory()
+                + self.stores.iter().map(Store::record_memory).sum::<usize>(),
             memory: self.intake.shared.memory.held(),
             memory_limit: self.intake.shared.memory.limit(),
             comparisons: self.engine.comparisons(),
@@ -471,11 +503,14 @@ impl Operator for StreamJoin {
             self.look_ahead();
             self.pending.iter().map(Planned::len).sum()
         };
-        // All rows that are kept may come out without a match; those held back have not met all others.
-        let settles = self.how != How::Inner && (rows > 0 || self.settled != self.intake.watermark());
+        // All rows that are kept may come out without a match; those held back have not met all
+        // others.
+        let settles =
+            self.how != How::Inner && (rows > 0 || self.settled != self.intake.watermark());
         let flushes = is_flushing || (self.engine.holds_back() && rows == 0);
         let rows = if flushes { kept as usize } else { rows };
-        (settles && kept > LITTLE) || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
+        (settles && kept > LITTLE)
+            || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
     }
 
     fn pause_by(&mut self, pause: &Stop) {
@@ -487,7 +522,8 @@ impl Operator for StreamJoin {
     }
 }
 
-/// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of both sides.
+/// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of
+/// both sides.
 fn side_rows(schema: &SchemaRef, runs: &[ReadyRun], sources: &[u16]) -> Result<RecordBatch> {
     let batches: Vec<RecordBatch> = runs.iter().map(ReadyRun::rows).collect();
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {

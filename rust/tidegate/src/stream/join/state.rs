@@ -1,8 +1,8 @@
 //! Snapshots of an incremental join.
 //!
-//! A snapshot holds the rows that later ones may match and what the engine knows of them, those that are not ready,
-//! those that were late, and results that were not handed out. Nothing in it depends on threads: rows are written in
-//! merged order, and keys as the columns they are.
+//! A snapshot holds the rows that later ones may match and what the engine knows of them, those
+//! that are not ready, those that were late, and results that were not handed out. Nothing in it
+//! depends on threads: rows are written in merged order, and keys as the columns they are.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -27,9 +27,16 @@ use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Error, Result};
 
 /// What decides the results, a line each: what a snapshot must be of.
-pub(super) fn describe(query: &Query<'_>, left: &Schema, right: &Schema, options: &StreamOptions) -> String {
+pub(super) fn describe(
+    query: &Query<'_>,
+    left: &Schema,
+    right: &Schema,
+    options: &StreamOptions,
+) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, value: &str| writeln!(text, "{name}: {value}").expect("a string takes all text");
+    let mut line = |name: &str, value: &str| {
+        writeln!(text, "{name}: {value}").expect("a string takes all text")
+    };
     line("operator", query.operator);
     line("left", &columns(left));
     line("right", &columns(right));
@@ -47,9 +54,9 @@ pub(super) fn describe(query: &Query<'_>, left: &Schema, right: &Schema, options
 }
 
 impl StreamJoin {
-    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had happened. All that is ready
-    /// is joined first; its results are in the snapshot until they are polled. When `pause` is requested this fails, and a
-    /// later call goes on.
+    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
+    /// happened. All that is ready is joined first; its results are in the snapshot until they are
+    /// polled. When `pause` is requested this fails, and a later call goes on.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         // What the engine holds back may depend on threads.
@@ -67,7 +74,9 @@ impl StreamJoin {
         self.intake.write(&mut writer)?;
         self.intake.shared.late.write(&mut writer)?;
         self.stores.iter().try_for_each(|store| writer.table(&store.rows()?))?;
-        [Side::Left, Side::Right].iter().for_each(|&side| writer.matched(&self.engine.matched(side)));
+        [Side::Left, Side::Right]
+            .iter()
+            .for_each(|&side| writer.matched(&self.engine.matched(side)));
         writer.number(self.rows_out);
         self.ready = self.recut()?;
         writer.number(self.ready.len() as u64);
@@ -75,8 +84,9 @@ impl StreamJoin {
         Ok(writer.finish())
     }
 
-    /// The results that were not handed out, cut such that it depends on nothing but their number: threads show in where
-    /// long results are cut. Both who goes on and who restores hand them out so.
+    /// The results that were not handed out, cut such that it depends on nothing but their number:
+    /// threads show in where long results are cut. Both who goes on and who restores hand them out
+    /// so.
     fn recut(&self) -> Result<VecDeque<RecordBatch>> {
         let rows = self.ready.iter().map(RecordBatch::num_rows).sum::<usize>();
         let cut = |from: usize| {
@@ -93,21 +103,28 @@ impl StreamJoin {
         (0..rows).step_by(BATCH_ROWS).map(cut).collect()
     }
 
-    /// Goes on from a snapshot of the same query; this join must not have been used. When this fails, the join is as it was
-    /// before, or closed; it is as it was when `stop` is requested before all is read.
+    /// Goes on from a snapshot of the same query; this join must not have been used. When this
+    /// fails, the join is as it was before, or closed; it is as it was when `stop` is requested
+    /// before all is read.
     pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
         if self.is_used() {
-            return Err(Error::state("a snapshot can only be restored into a join that was not used; make a new one"));
+            return Err(Error::state(
+                "a snapshot can only be restored into a join that was not used; make a new one",
+            ));
         }
         // 1. All is read and checked before any of it is taken.
         let mut reader = Reader::new(snapshot, &self.query)?;
         let intake = self.intake.read(&mut reader)?;
-        let batches = [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
+        let batches =
+            [reader.table(self.stores[0].schema())?, reader.table(self.stores[1].schema())?];
         let [left, right] = batches;
-        let rows = [self.restored(Side::Left, left, &mut reader)?, self.restored(Side::Right, right, &mut reader)?];
+        let rows = [
+            self.restored(Side::Left, left, &mut reader)?,
+            self.restored(Side::Right, right, &mut reader)?,
+        ];
         let last = rows.iter().filter_map(|rows| rows.ts.last()).max();
         if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
             return Err(damaged("rows that were joined come after rows that were not"));
@@ -123,7 +140,9 @@ impl StreamJoin {
             return Err(Stopped.into());
         }
         // 2. There is room for all.
-        let bytes = |rows: &RestoredRows| batch_bytes(&rows.batch) + rows.ts.len() * self.intake.shared.row_bytes;
+        let bytes = |rows: &RestoredRows| {
+            batch_bytes(&rows.batch) + rows.ts.len() * self.intake.shared.row_bytes
+        };
         let bytes = rows.each_ref().map(bytes);
         let charges = self.intake.charge(&intake, bytes[0] + bytes[1])?;
         // 3. It is taken.
@@ -154,7 +173,12 @@ impl StreamJoin {
     }
 
     /// The kept rows of a side, with what the snapshot says of them.
-    fn restored(&self, side: Side, batch: RecordBatch, reader: &mut Reader<'_>) -> Result<RestoredRows> {
+    fn restored(
+        &self,
+        side: Side,
+        batch: RecordBatch,
+        reader: &mut Reader<'_>,
+    ) -> Result<RestoredRows> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();

@@ -100,8 +100,13 @@ fn join() -> StreamJoin {
         plan,
         explanation,
     };
-    let streams =
-        StreamOptions { sources: (1, 1), lateness: (None, None), memory_limit: None, ordered: true, pin: false };
+    let streams = StreamOptions {
+        sources: (1, 1),
+        lateness: (None, None),
+        memory_limit: None,
+        ordered: true,
+        pin: false,
+    };
     StreamJoin::new(query, Box::new(Broken), schema.clone(), schema, &streams).expect("a join")
 }
 
@@ -109,7 +114,8 @@ fn join() -> StreamJoin {
 fn a_panic_is_an_error_and_stays_one() {
     let mut join = join();
     let schema = join.sources()[0].lock().schema().clone();
-    let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))]).expect("rows");
+    let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from(vec![1, 2]))])
+        .expect("rows");
     for source in join.sources() {
         let mut source = source.lock();
         source.push(&schema, vec![rows.clone()], &Stop::default()).expect("rows in order");
@@ -142,7 +148,8 @@ fn a_join_that_refused_a_snapshot_is_as_it_was() {
     let checksum = crc32fast::hash(&snapshot[..content]);
     snapshot[content..].copy_from_slice(&checksum.to_le_bytes());
     let mut other = join();
-    let error = other.restore(&snapshot, &Stop::default()).expect_err("no snapshot has as many results");
+    let error =
+        other.restore(&snapshot, &Stop::default()).expect_err("no snapshot has as many results");
     assert!(error.is_state(), "{error}");
     assert!(matches!(other.poll(), Ok(crate::stream::Polled::NotYet)));
 }

@@ -1,5 +1,5 @@
-//! The incremental window join: ScaleJoin, its baselines and the handshake joins, with conditions as comparisons that are
-//! scanned for.
+//! The incremental window join: ScaleJoin, its baselines and the handshake joins, with conditions
+//! as comparisons that are scanned for.
 
 use std::ops::Range;
 
@@ -21,7 +21,12 @@ use crate::{Error, Result};
 
 impl StreamJoin {
     /// The window join of rows of these schemas.
-    pub fn window(query: &WindowJoin, left: SchemaRef, right: SchemaRef, options: &StreamOptions) -> Result<Self> {
+    pub fn window(
+        query: &WindowJoin,
+        left: SchemaRef,
+        right: SchemaRef,
+        options: &StreamOptions,
+    ) -> Result<Self> {
         let plan = query.plan(&left, &right)?;
         let JoinOptions { how, threads, .. } = query.options;
         let scan = plan.join.predicate.as_ref().map(Predicate::scan);
@@ -35,12 +40,21 @@ impl StreamJoin {
         let row_bytes = algorithm.row_bytes(&terms);
         let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
         let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-        let comparing = Comparing { windows: plan.windows.windows, how, threads, ordered: options.ordered, terms };
+        let comparing = Comparing {
+            windows: plan.windows.windows,
+            how,
+            threads,
+            ordered: options.ordered,
+            terms,
+        };
         let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
         let engine = comparing.join(algorithm, parts);
         let query = Query {
             operator: "window_join",
-            relation: vec![("on", format!("{:?}", query.on)), ("window", format!("{:?}", query.window))],
+            relation: vec![
+                ("on", format!("{:?}", query.on)),
+                ("window", format!("{:?}", query.window)),
+            ],
             options: &query.options,
             times: plan.windows.times,
             unit: plan.windows.unit,
@@ -77,8 +91,8 @@ struct WindowEngine<J> {
     /// How the predicate is tested, while it can be.
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
-    /// Whether comparisons are scanned for. Not any more once a row has a number whose arithmetic may fail, since whether
-    /// it does is for the evaluation of its pairs to say.
+    /// Whether comparisons are scanned for. Not any more once a row has a number whose arithmetic
+    /// may fail, since whether it does is for the evaluation of its pairs to say.
     is_scanned: bool,
     join: J,
 }
@@ -86,7 +100,9 @@ struct WindowEngine<J> {
 impl<J: SlidingJoin> WindowEngine<J> {
     /// The numbers of more rows, for each term.
     fn numbers(&mut self, batches: [&RecordBatch; 2]) -> Result<Option<Vec<(Operand, Operand)>>> {
-        self.numbers_with(batches, |keys, side| keys.push(side, batches[side as usize]).map(|keys| numbers_of(&keys)))
+        self.numbers_with(batches, |keys, side| {
+            keys.push(side, batches[side as usize]).map(|keys| numbers_of(&keys))
+        })
     }
 
     /// The numbers of rows, for each term, given how to get those of their keys.
@@ -98,11 +114,18 @@ impl<J: SlidingJoin> WindowEngine<J> {
         let mut numbers = match (&self.scan, &self.predicate) {
             (Some(scan), Some(predicate)) if self.is_scanned => {
                 let columns = |side: expression::Side, batch: &RecordBatch| Columns {
-                    arrays: predicate.columns(side).iter().map(|&column| Some(batch.column(column).clone())).collect(),
+                    arrays: predicate
+                        .columns(side)
+                        .iter()
+                        .map(|&column| Some(batch.column(column).clone()))
+                        .collect(),
                     rows: batch.num_rows(),
                 };
                 let [left, right] = batches;
-                scan.numbers(&columns(expression::Side::Left, left), &columns(expression::Side::Right, right))
+                scan.numbers(
+                    &columns(expression::Side::Left, left),
+                    &columns(expression::Side::Right, right),
+                )
             }
             _ => self.is_scanned.then(Vec::new),
         };
@@ -127,7 +150,8 @@ impl Test<'_> {
         let equal: Vec<bool> = match self.keys {
             None => vec![true; left.len()],
             Some(keys) => {
-                let place = |number: &u32, side: Side| number.wrapping_sub(self.firsts[side as usize]);
+                let place =
+                    |number: &u32, side: Side| number.wrapping_sub(self.firsts[side as usize]);
                 let equal = |(l, r)| keys.are_equal(place(l, Side::Left), place(r, Side::Right));
                 left.iter().zip(right).map(equal).collect()
             }
@@ -135,10 +159,19 @@ impl Test<'_> {
         let Some(predicate) = self.predicate else { return Ok(equal) };
         // A pair whose keys differ is no candidate: the predicate might fail for it.
         let candidates = |numbers: &[u32]| -> Vec<u32> {
-            numbers.iter().zip(&equal).filter(|(_, equal)| **equal).map(|(number, _)| *number).collect()
+            numbers
+                .iter()
+                .zip(&equal)
+                .filter(|(_, equal)| **equal)
+                .map(|(number, _)| *number)
+                .collect()
         };
-        let mut verdicts = kept.keep_by(predicate, &candidates(left), &candidates(right))?.into_iter();
-        Ok(equal.into_iter().map(|equal| equal && verdicts.next().expect("a verdict a candidate")).collect())
+        let mut verdicts =
+            kept.keep_by(predicate, &candidates(left), &candidates(right))?.into_iter();
+        Ok(equal
+            .into_iter()
+            .map(|equal| equal && verdicts.next().expect("a verdict a candidate"))
+            .collect())
     }
 }
 
@@ -184,7 +217,8 @@ impl<J: SlidingJoin> Engine for WindowEngine<J> {
     }
 
     fn refill(&mut self, batches: [&RecordBatch; 2]) -> Result<()> {
-        let numbers = self.numbers_with(batches, |keys, side| Ok(numbers_of(&keys.of_kept(side))))?;
+        let numbers =
+            self.numbers_with(batches, |keys, side| Ok(numbers_of(&keys.of_kept(side))))?;
         self.join.refill(numbers.as_deref());
         Ok(())
     }
@@ -233,7 +267,11 @@ impl<J: SlidingJoin> Engine for WindowEngine<J> {
 
     fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
         let numbers = self.numbers(rows.each_ref().map(|rows| &rows.batch))?;
-        let kept = |at: usize| Kept { ts: &rows[at].ts, matched: &rows[at].matched, settled: rows[at].settled };
+        let kept = |at: usize| Kept {
+            ts: &rows[at].ts,
+            matched: &rows[at].matched,
+            settled: rows[at].settled,
+        };
         self.is_scanned = self.join.restore([kept(0), kept(1)], numbers.as_deref());
         Ok(())
     }

@@ -70,7 +70,8 @@ pub struct MergeStats {
     pub sources: Vec<SourceStats>,
     /// Rows handed out.
     pub rows_out: u64,
-    /// No row that is not handed out yet is below it; none before all sources have made a promise, and at the end.
+    /// No row that is not handed out yet is below it; none before all sources have made a promise,
+    /// and at the end.
     pub watermark: Option<i64>,
     /// Bytes that count towards the memory limit.
     pub memory: usize,
@@ -85,14 +86,22 @@ impl Merge {
     }
 
     /// A merge whose sources are called so in messages.
-    pub(super) fn of(schema: SchemaRef, options: &MergeOptions, name: impl Fn(usize) -> String) -> Result<Self> {
+    pub(super) fn of(
+        schema: SchemaRef,
+        options: &MergeOptions,
+        name: impl Fn(usize) -> String,
+    ) -> Result<Self> {
         let on = column("streams", &schema, &options.on, "on")?;
         let unit = Unit::of("streams", schema.field(on))?;
         let lateness = time::lateness(options.lateness, unit)?;
         let stream = Stream { schema, on, unit, lateness };
         let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
         Ok(Merge {
-            intake: Intake::new(streams, Memory::new(options.memory_limit, options.sources, false), ROW_BYTES)?,
+            intake: Intake::new(
+                streams,
+                Memory::new(options.memory_limit, options.sources, false),
+                ROW_BYTES,
+            )?,
             stream,
             ready: VecDeque::new(),
             driver: lasting(options.threads, false)?,
@@ -121,7 +130,8 @@ impl Merge {
         self.intake.shared.memory.clone()
     }
 
-    /// The number, the time and the missed watermark of the first late row, the times as they are written.
+    /// The number, the time and the missed watermark of the first late row, the times as they are
+    /// written.
     pub(super) fn first_late(&self) -> Option<(u64, String, String)> {
         let (late, _) = self.late().ok()?;
         let first = late.first()?;
@@ -184,7 +194,9 @@ impl Operator for Merge {
     }
 
     fn step(&mut self) -> Result<Step> {
-        let Some(reader) = self.intake.reader() else { return Err(Error::closed("the merge is closed")) };
+        let Some(reader) = self.intake.reader() else {
+            return Err(Error::closed("the merge is closed"));
+        };
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -231,7 +243,9 @@ fn make(stream: &Stream, planning: Planning<'_>, driver: &Driver) -> Result<VecD
     let planning = Mutex::new(planning);
     let next = || planning.lock().next();
     let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
-        std::iter::from_fn(next).map(|(number, blocks)| (number, batch(stream, blocks, filler))).collect::<Vec<_>>()
+        std::iter::from_fn(next)
+            .map(|(number, blocks)| (number, batch(stream, blocks, filler)))
+            .collect::<Vec<_>>()
     })?;
     let mut made: Vec<_> = made.into_iter().flatten().collect();
     made.sort_unstable_by_key(|&(number, _)| number);
@@ -239,7 +253,11 @@ fn make(stream: &Stream, planning: Planning<'_>, driver: &Driver) -> Result<VecD
 }
 
 /// A batch of the rows of blocks.
-fn batch(stream: &Stream, blocks: Vec<Planned<SourceRun>>, filler: &mut Filler) -> Result<RecordBatch> {
+fn batch(
+    stream: &Stream,
+    blocks: Vec<Planned<SourceRun>>,
+    filler: &mut Filler,
+) -> Result<RecordBatch> {
     let Ready { ts, places, batches, .. } = Ready::new(blocks, filler);
     let batches: Vec<&RecordBatch> = batches.iter().collect();
     gather_timed(stream, &ts.into(), &batches, &places)

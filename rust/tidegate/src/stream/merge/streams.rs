@@ -26,8 +26,8 @@ use crate::{Error, Result};
 pub struct Reader {
     /// The batches. An error that holds an [`Error`] is passed on as it is.
     pub batches: Box<dyn RecordBatchReader + Send>,
-    /// Whether a batch may be long in coming, or need what the thread holds that asks for it. A thread of its own reads
-    /// such streams.
+    /// Whether a batch may be long in coming, or need what the thread holds that asks for it. A
+    /// thread of its own reads such streams.
     pub waits: bool,
 }
 
@@ -37,10 +37,11 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// Merges sorted streams batch by batch, and holds no more of them than it needs to say what comes next.
+/// Merges sorted streams batch by batch, and holds no more of them than it needs to say what comes
+/// next.
 ///
-/// Threads may share it. No lock is held while a stream that may wait is asked for a batch, so that such a stream may ask
-/// for [`stats`](Self::stats) or [`close`](Self::close) this.
+/// Threads may share it. No lock is held while a stream that may wait is asked for a batch, so that
+/// such a stream may ask for [`stats`](Self::stats) or [`close`](Self::close) this.
 #[derive(Debug)]
 pub struct MergeStreams {
     schema: SchemaRef,
@@ -86,16 +87,31 @@ type Given = (usize, Reader, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
     /// A merge of `streams` by the column `on`. The rows of each may be out of order by `lateness`.
-    pub fn new(streams: Vec<Reader>, on: &str, lateness: Option<Bound>, threads: usize) -> Result<Self> {
+    pub fn new(
+        streams: Vec<Reader>,
+        on: &str,
+        lateness: Option<Bound>,
+        threads: usize,
+    ) -> Result<Self> {
         let Some(first) = streams.first() else {
-            return Err(Error::argument("streams: expected at least one stream, which gives the result its columns"));
+            return Err(Error::argument(
+                "streams: expected at least one stream, which gives the result its columns",
+            ));
         };
         if streams.len() > MAX_SOURCES {
             let given = streams.len();
-            return Err(Error::argument(format!("streams: expected at most {MAX_SOURCES} streams, got {given}")));
+            return Err(Error::argument(format!(
+                "streams: expected at most {MAX_SOURCES} streams, got {given}"
+            )));
         }
         let schema = first.batches.schema();
-        let options = MergeOptions { on: on.to_owned(), sources: streams.len(), lateness, memory_limit: None, threads };
+        let options = MergeOptions {
+            on: on.to_owned(),
+            sources: streams.len(),
+            lateness,
+            memory_limit: None,
+            threads,
+        };
         let merge = Merge::of(schema, &options, |number| format!("streams[{number}]"))?;
         for (source, stream) in merge.sources().iter().zip(&streams) {
             lock(source).check_schema(&stream.batches.schema())?;
@@ -111,7 +127,10 @@ impl MergeStreams {
             failed: None,
             closed: false,
         };
-        Ok(MergeStreams { schema, shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }) })
+        Ok(MergeStreams {
+            schema,
+            shared: Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }),
+        })
     }
 
     /// The schema of the merged rows.
@@ -137,7 +156,8 @@ impl MergeStreams {
         !matches!(self.shared.state().reading, Reading::Nobody)
     }
 
-    /// What lives as long as this, and as long as a thread of it holds streams, which may be longer.
+    /// What lives as long as this, and as long as a thread of it holds streams, which may be
+    /// longer.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
@@ -159,7 +179,9 @@ impl MergeStreams {
                 Polled::NotYet => {}
             }
             match state.reading {
-                Reading::By(thread) if thread == std::thread::current().id() => return Err(within_itself()),
+                Reading::By(thread) if thread == std::thread::current().id() => {
+                    return Err(within_itself());
+                }
                 Reading::By(_) | Reading::Asked(_) => {}
                 Reading::Nobody => {
                     // First, so that no stream is taken where there is no thread to read it.
@@ -178,7 +200,12 @@ impl MergeStreams {
             if left.is_zero() {
                 return Ok(Next::NotYet);
             }
-            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -208,7 +235,8 @@ fn within_itself() -> Error {
 }
 
 impl Shared {
-    /// The state, which is whole between any two statements, so that a panic elsewhere does not spoil it.
+    /// The state, which is whole between any two statements, so that a panic elsewhere does not
+    /// spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -246,7 +274,9 @@ fn read(asked: Vec<(usize, Reader)>) -> Vec<Given> {
     let one = |(number, mut stream): (usize, Reader)| {
         let batch = (!failed).then(|| {
             catch_unwind(AssertUnwindSafe(|| stream.batches.next().transpose()))
-                .unwrap_or_else(|panic| Err(ArrowError::ExternalError(Box::new(Error::from_panic(&*panic)))))
+                .unwrap_or_else(|panic| {
+                    Err(ArrowError::ExternalError(Box::new(Error::from_panic(&*panic))))
+                })
                 .map_err(|error| failure(number, error))
         });
         failed |= matches!(batch, Some(Err(_)));
@@ -256,7 +286,9 @@ fn read(asked: Vec<(usize, Reader)>) -> Vec<Given> {
 }
 
 fn failure(number: usize, error: ArrowError) -> Error {
-    let other = |error: String| Error::data(format!("streams[{number}]: reading the Arrow stream failed: {error}"));
+    let other = |error: String| {
+        Error::data(format!("streams[{number}]: reading the Arrow stream failed: {error}"))
+    };
     match error {
         ArrowError::ExternalError(error) => match error.downcast::<Error>() {
             Ok(error) => *error,
@@ -269,7 +301,8 @@ fn failure(number: usize, error: ArrowError) -> Error {
 impl State {
     /// Takes the streams that hold the others back.
     fn lowest(&mut self) -> Vec<(usize, Reader)> {
-        let Reverse((lowest, _)) = *self.behind.peek().expect("a stream that is open holds the others back");
+        let Reverse((lowest, _)) =
+            *self.behind.peek().expect("a stream that is open holds the others back");
         let mut asked = Vec::new();
         while let Some(&Reverse((watermark, number))) = self.behind.peek()
             && watermark == lowest
@@ -315,7 +348,12 @@ impl State {
     }
 
     /// Gives a source what its stream gave; the stream's watermark then, or none if it has ended.
-    fn push(&mut self, number: usize, schema: &SchemaRef, batch: Option<RecordBatch>) -> Result<Option<i64>> {
+    fn push(
+        &mut self,
+        number: usize,
+        schema: &SchemaRef,
+        batch: Option<RecordBatch>,
+    ) -> Result<Option<i64>> {
         let mut source = lock(&self.merge.sources()[number]);
         let Some(batch) = batch else {
             source.close();

@@ -21,10 +21,15 @@ pub(crate) struct KeptKeys {
 
 impl KeptKeys {
     pub(crate) fn new(columns: Vec<KeyColumn>) -> Self {
-        KeptKeys { numbers: KeyNumbers::new(columns), kept: [VecDeque::new(), VecDeque::new()], rows: Vec::new() }
+        KeptKeys {
+            numbers: KeyNumbers::new(columns),
+            kept: [VecDeque::new(), VecDeque::new()],
+            rows: Vec::new(),
+        }
     }
 
-    /// Takes in the keys of more rows of a side, and returns them: [`NO_KEY`] for a row that matches nothing.
+    /// Takes in the keys of more rows of a side, and returns them: [`NO_KEY`] for a row that
+    /// matches nothing.
     pub(crate) fn push(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let keys = self.numbers.of(side, batch)?;
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {

@@ -71,7 +71,8 @@ impl KeyNumbers {
         self.complete(&keys, found)
     }
 
-    /// The same for several batches of a side, and whether keys of each may be new; threads look up those that are not.
+    /// The same for several batches of a side, and whether keys of each may be new; threads look up
+    /// those that are not.
     pub(crate) fn of_each(
         &mut self,
         side: Side,
@@ -79,8 +80,12 @@ impl KeyNumbers {
         batches: &[RecordBatch],
     ) -> Result<Vec<(Vec<u32>, bool)>> {
         let columns = self.columns.clone();
-        let tables: Vec<Table> = batches.iter().map(|batch| Table::trusted(name(side), batch.clone())).collect();
-        let keys = tables.iter().map(|table| self.side_keys(side, table, &columns)).collect::<Result<Vec<_>>>()?;
+        let tables: Vec<Table> =
+            batches.iter().map(|batch| Table::trusted(name(side), batch.clone())).collect();
+        let keys = tables
+            .iter()
+            .map(|table| self.side_keys(side, table, &columns))
+            .collect::<Result<Vec<_>>>()?;
         let numbers = &self.numbers;
         let found = driver.map(keys.iter().zip(&tables).collect(), |(keys, table)| {
             let found = numbers.find(keys, table.rows())?;
@@ -95,19 +100,28 @@ impl KeyNumbers {
     }
 
     /// The same for both sides: most keys have a number, which threads look up at the same time.
-    pub(crate) fn of_both(&mut self, driver: &Driver, batches: &[RecordBatch; 2]) -> Result<[Vec<u32>; 2]> {
+    pub(crate) fn of_both(
+        &mut self,
+        driver: &Driver,
+        batches: &[RecordBatch; 2],
+    ) -> Result<[Vec<u32>; 2]> {
         let table = |side: Side| Table::trusted(name(side), batches[side as usize].clone());
         let (left, right, columns) = (table(Side::Left), table(Side::Right), self.columns.clone());
         let of_left = self.side_keys(Side::Left, &left, &columns)?;
         let of_right = self.side_keys(Side::Right, &right, &columns)?;
         let numbers = &self.numbers;
-        let (in_left, in_right) =
-            driver.both(|| numbers.find(&of_left, left.rows()), || numbers.find(&of_right, right.rows()));
+        let (in_left, in_right) = driver
+            .both(|| numbers.find(&of_left, left.rows()), || numbers.find(&of_right, right.rows()));
         Ok([self.complete(&of_left, in_left?)?, self.complete(&of_right, in_right?)?])
     }
 
     /// The keys of a side's rows.
-    fn side_keys<'a>(&self, side: Side, table: &'a Table, columns: &'a [KeyColumn]) -> Result<SideKeys<'a>> {
+    fn side_keys<'a>(
+        &self,
+        side: Side,
+        table: &'a Table,
+        columns: &'a [KeyColumn],
+    ) -> Result<SideKeys<'a>> {
         let of_side = |column: &KeyColumn| match side {
             Side::Left => column.left,
             Side::Right => column.right,
@@ -187,7 +201,8 @@ impl Numbers {
                 found.push(key.map_or(NO_KEY, number));
             })?,
             Numbers::Bytes(table, known) => keys.for_each_bytes(|key| {
-                let number = |key| find_bytes(table, known, HASHER.hash_one(key), key).unwrap_or(UNKNOWN);
+                let number =
+                    |key| find_bytes(table, known, HASHER.hash_one(key), key).unwrap_or(UNKNOWN);
                 found.push(key.map_or(NO_KEY, number));
             })?,
         }
@@ -234,7 +249,12 @@ fn find_word(table: &HashTable<(i64, u32)>, hash: u64, key: i64) -> Option<u32> 
 }
 
 #[inline]
-fn find_bytes(table: &HashTable<u32>, known: &[(u64, Box<[u8]>)], hash: u64, key: &[u8]) -> Option<u32> {
+fn find_bytes(
+    table: &HashTable<u32>,
+    known: &[(u64, Box<[u8]>)],
+    hash: u64,
+    key: &[u8],
+) -> Option<u32> {
     let same = |&number: &u32| {
         let (other, bytes) = &known[number as usize];
         *other == hash && **bytes == *key
@@ -250,12 +270,14 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Bytes that a hash table holds: of eight places it uses seven, and each has a byte beside its value.
+/// Bytes that a hash table holds: of eight places it uses seven, and each has a byte beside its
+/// value.
 fn table_bytes<T>(table: &HashTable<T>) -> usize {
     table.capacity() / 7 * 8 * (size_of::<T>() + 1)
 }
 
-/// A copy of a key. Many small ones come from the reserve once memory is short, so that each looks whether it is whole.
+/// A copy of a key. Many small ones come from the reserve once memory is short, so that each looks
+/// whether it is whole.
 pub(crate) fn copied(key: &[u8]) -> Box<[u8]> {
     memory::check();
     memory::demand(key.len());
@@ -298,7 +320,10 @@ mod tests {
     fn numbers_are_given_again_once_their_key_is_gone() {
         let words = |keys: &[Option<i64>]| batch(Arc::new(Int64Array::from(keys.to_vec())));
         let mut keys = numbers(DataType::Int64);
-        assert_eq!(keys.of(Side::Left, &words(&[Some(7), None, Some(9), Some(7)])).unwrap(), [0, NO_KEY, 1, 0]);
+        assert_eq!(
+            keys.of(Side::Left, &words(&[Some(7), None, Some(9), Some(7)])).unwrap(),
+            [0, NO_KEY, 1, 0]
+        );
         keys.release(&[0]);
         assert_eq!(keys.of(Side::Right, &words(&[Some(9), Some(5), Some(7)])).unwrap(), [1, 0, 2]);
     }
@@ -321,7 +346,10 @@ mod tests {
         let field = Field::new("k", DataType::Int64, true);
         let mut keys = KeyNumbers::of_groups(vec![KeyColumn::new(0, &field, 0, &field).unwrap()]);
         let words = |keys: &[Option<i64>]| batch(Arc::new(Int64Array::from(keys.to_vec())));
-        assert_eq!(keys.of(Side::Left, &words(&[Some(0), None, Some(9), None])).unwrap(), [0, 2, 1, 2]);
+        assert_eq!(
+            keys.of(Side::Left, &words(&[Some(0), None, Some(9), None])).unwrap(),
+            [0, 2, 1, 2]
+        );
         keys.release(&[2]);
         assert_eq!(keys.of(Side::Left, &words(&[Some(5), None, Some(0)])).unwrap(), [2, 3, 0]);
     }

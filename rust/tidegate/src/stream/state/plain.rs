@@ -1,8 +1,10 @@
-//! Columns without dictionaries, at any depth: which codes values have is an accident of how rows came.
+//! Columns without dictionaries, at any depth: which codes values have is an accident of how rows
+//! came.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, make_array};
 use arrow_buffer::ArrowNativeType;
@@ -13,7 +15,9 @@ use arrow_select::take::take;
 
 /// The type with each dictionary replaced by its values.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
-    let field = |field: &FieldRef| FieldRef::new(Field::clone(field).with_data_type(plain_type(field.data_type())));
+    let field = |field: &FieldRef| {
+        FieldRef::new(Field::clone(field).with_data_type(plain_type(field.data_type())))
+    };
     match data_type {
         DataType::Dictionary(_, values) => plain_type(values),
         DataType::List(item) => DataType::List(field(item)),
@@ -22,7 +26,9 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
         DataType::LargeListView(item) => DataType::LargeListView(field(item)),
         DataType::FixedSizeList(item, size) => DataType::FixedSizeList(field(item), *size),
         DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
-        DataType::RunEndEncoded(ends, values) => DataType::RunEndEncoded(ends.clone(), field(values)),
+        DataType::RunEndEncoded(ends, values) => {
+            DataType::RunEndEncoded(ends.clone(), field(values))
+        }
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect::<Fields>()),
         DataType::Union(fields, mode) => {
             let fields: UnionFields = fields.iter().map(|(id, of_id)| (id, field(of_id))).collect();
@@ -82,8 +88,15 @@ fn with_children(
     make: impl Fn(&ArrayRef, &DataType) -> Result<ArrayRef, ArrowError>,
 ) -> Result<ArrayRef, ArrowError> {
     let data = array.to_data();
-    let child = |(data, wanted): (&ArrayData, &DataType)| Ok(make(&make_array(data.clone()), wanted)?.into_data());
-    let made = data.child_data().iter().zip(children(wanted)).map(child).collect::<Result<_, ArrowError>>()?;
+    let child = |(data, wanted): (&ArrayData, &DataType)| {
+        Ok(make(&make_array(data.clone()), wanted)?.into_data())
+    };
+    let made = data
+        .child_data()
+        .iter()
+        .zip(children(wanted))
+        .map(child)
+        .collect::<Result<_, ArrowError>>()?;
     data.into_builder().data_type(wanted.clone()).child_data(made).build().map(make_array)
 }
 
@@ -124,16 +137,23 @@ mod tests {
     fn list_of_structs(words: ArrayRef) -> ArrayRef {
         let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..words.len() as i32));
         let fields = [("w", &words), ("n", &numbers)];
-        let fields = fields.map(|(name, array)| Arc::new(Field::new(name, array.data_type().clone(), true)));
+        let fields =
+            fields.map(|(name, array)| Arc::new(Field::new(name, array.data_type().clone(), true)));
         let structs = StructArray::new(fields.to_vec().into(), vec![words, numbers], None);
         let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
-        Arc::new(ListArray::new(item, OffsetBuffer::from_lengths([1, 0, 3]), Arc::new(structs), None))
+        Arc::new(ListArray::new(
+            item,
+            OffsetBuffer::from_lengths([1, 0, 3]),
+            Arc::new(structs),
+            None,
+        ))
     }
 
     #[test]
     fn equal_values_are_equal_whatever_their_codes() {
         let one = list_of_structs(words(&["a", "b"], &[Some(0), Some(1), None, Some(0)]));
-        let other = list_of_structs(words(&["x", "b", "a", "a"], &[Some(3), Some(1), None, Some(2)]));
+        let other =
+            list_of_structs(words(&["x", "b", "a", "a"], &[Some(3), Some(1), None, Some(2)]));
         let (plain, also_plain) = (to_plain(&one).unwrap(), to_plain(&other).unwrap());
         assert_eq!(plain.to_data(), also_plain.to_data());
         assert_eq!(*plain.data_type(), plain_type(one.data_type()));
@@ -145,7 +165,8 @@ mod tests {
     #[test]
     fn a_dictionary_of_structs_comes_back() {
         let values = list_of_structs(words(&["a"], &[Some(0); 4]));
-        let array: ArrayRef = Arc::new(DictionaryArray::new(Int32Array::from(vec![Some(2), None, Some(0)]), values));
+        let array: ArrayRef =
+            Arc::new(DictionaryArray::new(Int32Array::from(vec![Some(2), None, Some(0)]), values));
         let back = from_plain(&to_plain(&array).unwrap(), array.data_type()).unwrap();
         assert_eq!((back.data_type(), back.null_count()), (array.data_type(), 1));
         assert_eq!(to_plain(&back).unwrap().to_data(), to_plain(&array).unwrap().to_data());

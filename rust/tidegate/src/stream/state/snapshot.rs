@@ -4,7 +4,8 @@
 //! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before
 //! ```
 //!
-//! Numbers are little-endian; texts, bytes and tables begin with their length. Tables are Arrow IPC streams.
+//! Numbers are little-endian; texts, bytes and tables begin with their length. Tables are Arrow IPC
+//! streams.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -81,9 +82,13 @@ impl<'a> Reader<'a> {
     /// Checks that `snapshot` is whole, and of an operator that does what `query` says.
     pub(crate) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
         let Some(rest) = snapshot.strip_prefix(MAGIC) else {
-            return Err(Error::state("these bytes are no snapshot of tidegate: they do not begin like one"));
+            return Err(Error::state(
+                "these bytes are no snapshot of tidegate: they do not begin like one",
+            ));
         };
-        let Some((version, _)) = rest.split_first_chunk::<2>() else { return Err(damaged("it ends early")) };
+        let Some((version, _)) = rest.split_first_chunk::<2>() else {
+            return Err(damaged("it ends early"));
+        };
         let version = u16::from_le_bytes(*version);
         if version != VERSION {
             return Err(Error::state(format!(
@@ -91,13 +96,16 @@ impl<'a> Reader<'a> {
                  wrote it"
             )));
         }
-        let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else { return Err(damaged("it ends early")) };
+        let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else {
+            return Err(damaged("it ends early"));
+        };
         if crc32fast::hash(content) != u32::from_le_bytes(*checksum) {
             return Err(damaged("its checksum does not fit its bytes"));
         }
         let mut reader = Reader(&content[MAGIC.len() + size_of::<u16>()..]);
         let written = String::from_utf8_lossy(reader.bytes()?).into_owned();
-        let differs = written.lines().zip(query.lines()).find(|(written, wanted)| written != wanted);
+        let differs =
+            written.lines().zip(query.lines()).find(|(written, wanted)| written != wanted);
         match differs {
             Some((written, wanted)) => Err(Error::state(format!(
                 "the snapshot is of another query: it has {written}, but this operator has {wanted}"
@@ -108,8 +116,10 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let (taken, rest) =
-            self.0.split_at_checked(len).ok_or_else(|| damaged("a part of it is longer than the whole"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(len)
+            .ok_or_else(|| damaged("a part of it is longer than the whole"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -127,7 +137,9 @@ impl<'a> Reader<'a> {
 
     /// A number of rows that have come or gone so far.
     pub(crate) fn rows(&mut self) -> Result<u64> {
-        self.number().and_then(|rows| if rows <= MOST_ROWS { Ok(rows) } else { Err(damaged("no such many rows come")) })
+        self.number().and_then(|rows| {
+            if rows <= MOST_ROWS { Ok(rows) } else { Err(damaged("no such many rows come")) }
+        })
     }
 
     /// The number of things that follow, each of `least` bytes or more.
@@ -148,11 +160,15 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Reads what [`Writer::matched`] wrote of so many rows, if it matters which of them have had a match.
+    /// Reads what [`Writer::matched`] wrote of so many rows, if it matters which of them have had a
+    /// match.
     pub(crate) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
         let (matched, settled) = (self.bytes()?, self.number()?);
         let expected = if matters { rows } else { 0 };
-        if matched.len() != expected || settled > expected as u64 || matched.iter().any(|&byte| byte > 1) {
+        if matched.len() != expected
+            || settled > expected as u64
+            || matched.iter().any(|&byte| byte > 1)
+        {
             return Err(damaged("it does not say of each row whether it has had a match"));
         }
         Ok((matched.iter().map(|&byte| byte == 1).collect(), settled as usize))
@@ -185,8 +201,10 @@ mod tests {
     use super::*;
 
     fn example() -> (RecordBatch, Vec<u8>) {
-        let columns: [(&str, ArrayRef); 2] =
-            [("a", Arc::new(Int64Array::from(vec![1, 2]))), ("b", Arc::new(StringArray::from(vec![Some("x"), None])))];
+        let columns: [(&str, ArrayRef); 2] = [
+            ("a", Arc::new(Int64Array::from(vec![1, 2]))),
+            ("b", Arc::new(StringArray::from(vec![Some("x"), None]))),
+        ];
         let rows = RecordBatch::try_from_iter(columns).unwrap();
         let mut writer = Writer::new("on: ts\nhow: inner");
         writer.flag(true);
@@ -220,10 +238,19 @@ mod tests {
         for at in 0..snapshot.len() {
             let mut damaged = snapshot.clone();
             damaged[at] ^= 0x10;
-            assert!(Reader::new(&damaged, "on: ts\nhow: inner").err().unwrap().is_state(), "byte {at}");
-            assert!(Reader::new(&snapshot[..at], "on: ts\nhow: inner").err().unwrap().is_state(), "{at} bytes");
+            assert!(
+                Reader::new(&damaged, "on: ts\nhow: inner").err().unwrap().is_state(),
+                "byte {at}"
+            );
+            assert!(
+                Reader::new(&snapshot[..at], "on: ts\nhow: inner").err().unwrap().is_state(),
+                "{at} bytes"
+            );
         }
         let error = Reader::new(&snapshot, "on: ts\nhow: left").err().unwrap();
-        assert!(error.message().contains("it has how: inner, but this operator has how: left"), "{error}");
+        assert!(
+            error.message().contains("it has how: inner, but this operator has how: left"),
+            "{error}"
+        );
     }
 }

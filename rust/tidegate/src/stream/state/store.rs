@@ -14,18 +14,18 @@ use crate::Result;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 use crate::stream::memory::Charge;
 
-/// So many neighbouring segments are put together: results are gathered from few segments faster than from many, and from
-/// large ones, which lie on huge pages. A row is copied once for each power of this number that there is between the rows
-/// of a push and of a large segment.
+/// So many neighbouring segments are put together: results are gathered from few segments faster
+/// than from many, and from large ones, which lie on huge pages. A row is copied once for each
+/// power of this number that there is between the rows of a push and of a large segment.
 const TOGETHER: usize = 8;
 
-/// Rows of a segment that is not put together with others any more: where all columns have values of fixed width, and
-/// where the bytes of text or lists have to fit one array.
+/// Rows of a segment that is not put together with others any more: where all columns have values
+/// of fixed width, and where the bytes of text or lists have to fit one array.
 const LARGE: usize = 1 << 16;
 const LARGE_OF_BYTES: usize = 1 << 13;
 
-/// Memory is given back by copying the rows that stay, where it is no less than this part of theirs: so many rows at most
-/// are copied for one that goes.
+/// Memory is given back by copying the rows that stay, where it is no less than this part of
+/// theirs: so many rows at most are copied for one that goes.
 const SPARE: usize = 8;
 
 /// Rows in merged order, numbered from the first ever.
@@ -77,7 +77,11 @@ impl Held {
 
     /// What the charge has beside the bytes of these rows, if it is theirs alone.
     fn surplus(&self) -> usize {
-        if Arc::strong_count(&self.charge) > 1 { 0 } else { self.charge.bytes().saturating_sub(self.bytes) }
+        if Arc::strong_count(&self.charge) > 1 {
+            0
+        } else {
+            self.charge.bytes().saturating_sub(self.bytes)
+        }
     }
 
     fn give_back(&mut self) {
@@ -99,11 +103,13 @@ impl Segment {
 }
 
 impl Store {
-    /// A store without rows. Columns of `longs`, which have values of 8 bytes, are kept row by row, too.
+    /// A store without rows. Columns of `longs`, which have values of 8 bytes, are kept row by row,
+    /// too.
     pub(crate) fn new(schema: SchemaRef, longs: &[usize]) -> Self {
         let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
         let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
-        let records = groups(longs).map(|columns| (columns.to_vec(), Rows::new(columns.len()))).collect();
+        let records =
+            groups(longs).map(|columns| (columns.to_vec(), Rows::new(columns.len()))).collect();
         Store { schema, segments: VecDeque::new(), records, large, first: 0, end: 0 }
     }
 
@@ -127,16 +133,26 @@ impl Store {
     }
 
     /// Adds rows behind the others, which take so many bytes of these charges.
-    pub(crate) fn push(&mut self, rows: RecordBatch, charges: Vec<(usize, Arc<Charge>)>) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        rows: RecordBatch,
+        charges: Vec<(usize, Arc<Charge>)>,
+    ) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());
         }
         let first = self.end;
         self.end += rows.num_rows() as u64;
-        let held = charges.into_iter().map(|(bytes, charge)| Held { rows: first..self.end, bytes, charge }).collect();
+        let held = charges
+            .into_iter()
+            .map(|(bytes, charge)| Held { rows: first..self.end, bytes, charge })
+            .collect();
         for (columns, records) in &mut self.records {
-            let values: Vec<Buffer> = columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
-            records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
+            let values: Vec<Buffer> =
+                columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
+            records.push(
+                &values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>(),
+            );
         }
         self.segments.push_back(Segment { first, rows, held });
         while self.is_cut_up() {
@@ -145,8 +161,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the last segments are to become one: not if most of the rows are those of the first of them, which would be
-    /// copied again and again.
+    /// Whether the last segments are to become one: not if most of the rows are those of the first
+    /// of them, which would be copied again and again.
     fn is_cut_up(&self) -> bool {
         let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
         let rows = |segment: &Segment| segment.len() - self.gone(segment);
@@ -171,12 +187,16 @@ impl Store {
         self.first.saturating_sub(segment.first) as usize
     }
 
-    /// Gives back memory of the first segment that no needed row takes: that of rows which were dropped, be they of the
-    /// segment or of a push that it has rows of. The rows that stay are copied, unless that is not worth it.
+    /// Gives back memory of the first segment that no needed row takes: that of rows which were
+    /// dropped, be they of the segment or of a push that it has rows of. The rows that stay are
+    /// copied, unless that is not worth it.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let first = self.first;
         let Some(segment) = self.segments.front_mut() else { return Ok(()) };
-        segment.held = std::mem::take(&mut segment.held).into_iter().filter_map(|held| held.from(first)).collect();
+        segment.held = std::mem::take(&mut segment.held)
+            .into_iter()
+            .filter_map(|held| held.from(first))
+            .collect();
         let gone = first.saturating_sub(segment.first);
         let surplus: usize = segment.held.iter().map(Held::surplus).sum();
         let needed: usize = segment.held.iter().map(|held| held.bytes).sum();
@@ -237,7 +257,8 @@ mod tests {
 
     /// Rows `from..to`, of which some values are null; with text or without.
     fn rows(from: u64, to: u64, has_text: bool) -> RecordBatch {
-        let numbers = Int64Array::from_iter((from..to).map(|row| (row % 7 != 3).then_some(row as i64)));
+        let numbers =
+            Int64Array::from_iter((from..to).map(|row| (row % 7 != 3).then_some(row as i64)));
         let mut fields = vec![Field::new("n", DataType::Int64, true)];
         let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers)];
         if has_text {
@@ -261,7 +282,10 @@ mod tests {
         store.drop_before(38);
         store.shrink().unwrap();
         assert_eq!(memory.held(), 20);
-        assert_eq!(store.rows().unwrap(), concat_batches(store.schema(), [&rows(38, 40, true)]).unwrap());
+        assert_eq!(
+            store.rows().unwrap(),
+            concat_batches(store.schema(), [&rows(38, 40, true)]).unwrap()
+        );
         store.drop_before(40);
         assert_eq!(memory.held(), 0);
     }

@@ -1,8 +1,8 @@
 //! Tables in snapshots: an Arrow IPC stream of a schema and one record batch, without dictionaries.
 //!
-//! Whoever reads one knows its schema. So the schema in the stream is passed over, and columns may be nested as deep as
-//! they are; what is read is checked against the schema that is known. Nothing is taken for what a length says before the
-//! bytes are seen to be there.
+//! Whoever reads one knows its schema. So the schema in the stream is passed over, and columns may
+//! be nested as deep as they are; what is read is checked against the schema that is known. Nothing
+//! is taken for what a length says before the bytes are seen to be there.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -25,8 +25,8 @@ use crate::stream::intake::source::batch_bytes;
 /// Before each message: that there is one, and the length of its description.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
-/// The stream of rows, such that equal rows are equal bytes: without what slices leave in a bitmap's last bits, and without
-/// dictionaries.
+/// The stream of rows, such that equal rows are equal bytes: without what slices leave in a
+/// bitmap's last bits, and without dictionaries.
 pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
     // The rows are copied column by column, then as a stream.
     memory::check();
@@ -58,7 +58,8 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
     let (description, rest) = message(rest)?;
     let message = root_as_message(description).map_err(|error| error.to_string())?;
     let length = usize::try_from(message.bodyLength()).ok();
-    let (body, rest) = length.and_then(|length| rest.split_at_checked(length)).ok_or("it ends early")?;
+    let (body, rest) =
+        length.and_then(|length| rest.split_at_checked(length)).ok_or("it ends early")?;
     if rest != [&CONTINUES[..], &[0; 4]].concat() {
         return Err("it does not end with its rows".to_owned());
     }
@@ -68,8 +69,12 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
     let rows = read_record_batch(&Buffer::from(body), rows, plain, &none, None, &message.version())
         .map_err(|error| error.to_string())?;
     let columns = rows.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| from_plain(column, field.data_type())).collect::<Result<_, _>>();
-    columns.and_then(|columns| batch(schema, columns, rows.num_rows())).map_err(|error| error.to_string())
+    let columns = columns
+        .map(|(column, field)| from_plain(column, field.data_type()))
+        .collect::<Result<_, _>>();
+    columns
+        .and_then(|columns| batch(schema, columns, rows.num_rows()))
+        .map_err(|error| error.to_string())
 }
 
 /// The description of the next message, and what follows it.
@@ -77,10 +82,13 @@ fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
     let rest = stream.strip_prefix(&CONTINUES).ok_or("a message does not begin like one")?;
     let (length, rest) = rest.split_first_chunk().ok_or("it ends early")?;
     let length = usize::try_from(i32::from_le_bytes(*length)).ok();
-    length.and_then(|length| rest.split_at_checked(length)).ok_or_else(|| "it ends early".to_owned())
+    length
+        .and_then(|length| rest.split_at_checked(length))
+        .ok_or_else(|| "it ends early".to_owned())
 }
 
-/// Whether a record batch is as [`write`] writes those of a schema, and its buffers lie within its body.
+/// Whether a record batch is as [`write`] writes those of a schema, and its buffers lie within its
+/// body.
 fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
     let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
@@ -97,16 +105,24 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     let nodes = rows.nodes().ok_or("it has no columns")?;
     // Nulls and runs take no bytes of their own.
     let most = i64::from(i32::MAX).saturating_add(8 * body as i64);
-    let is_length = |length: i64, nulls: i64| (0..=most).contains(&length) && (0..=length).contains(&nulls);
-    if !is_length(rows.length(), 0) || !nodes.iter().all(|node| is_length(node.length(), node.null_count())) {
+    let is_length =
+        |length: i64, nulls: i64| (0..=most).contains(&length) && (0..=length).contains(&nulls);
+    if !is_length(rows.length(), 0)
+        || !nodes.iter().all(|node| is_length(node.length(), node.null_count()))
+    {
         return Err("a column has no such length".to_owned());
     }
     let views = rows.variadicBufferCounts();
-    if !views.is_none_or(|views| views.iter().all(|count| (0..=buffers.len() as i64).contains(&count))) {
+    if !views
+        .is_none_or(|views| views.iter().all(|count| (0..=buffers.len() as i64).contains(&count)))
+    {
         return Err("a column of views has no such number of buffers".to_owned());
     }
-    let mut parts =
-        Parts { nodes: nodes.iter(), buffers: buffers.iter(), views: views.into_iter().flat_map(|views| views.iter()) };
+    let mut parts = Parts {
+        nodes: nodes.iter(),
+        buffers: buffers.iter(),
+        views: views.into_iter().flat_map(|views| views.iter()),
+    };
     let is_whole = schema.fields().iter().all(|field| parts.has_whole(field.data_type()).is_some());
     if !is_whole || parts.nodes.next().is_some() || parts.buffers.next().is_some() {
         return Err("it has other columns, or a buffer is shorter than its column".to_owned());
@@ -114,7 +130,8 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     Ok(())
 }
 
-/// What a message describes that has not been looked at yet: columns, buffers, and how many buffers columns of views have.
+/// What a message describes that has not been looked at yet: columns, buffers, and how many buffers
+/// columns of views have.
 struct Parts<N, B, V> {
     nodes: N,
     buffers: B,
@@ -127,12 +144,13 @@ where
     B: Iterator<Item = &'a arrow_ipc::Buffer>,
     V: Iterator<Item = i64>,
 {
-    /// Whether the next column is of this type, and its buffers are as long as it is; likewise the columns in it. `None` if
-    /// not. That offsets are in order is for arrow-rs to check.
+    /// Whether the next column is of this type, and its buffers are as long as it is; likewise the
+    /// columns in it. `None` if not. That offsets are in order is for arrow-rs to check.
     fn has_whole(&mut self, data_type: &DataType) -> Option<()> {
         let node = self.nodes.next()?;
         let (rows, layout) = (i128::from(node.length()), layout(data_type));
-        let mut is_long = |bits: i128| (8 * i128::from(self.buffers.next()?.length()) >= bits).then_some(());
+        let mut is_long =
+            |bits: i128| (8 * i128::from(self.buffers.next()?.length()) >= bits).then_some(());
         if layout.can_contain_null_mask {
             is_long(if node.null_count() == 0 { 0 } else { rows })?;
         }
@@ -152,13 +170,22 @@ where
 
 /// The schema without dictionaries.
 fn plain_schema(schema: &SchemaRef) -> SchemaRef {
-    let plain = |field: &Arc<Field>| Field::clone(field).with_data_type(plain_type(field.data_type()));
+    let plain =
+        |field: &Arc<Field>| Field::clone(field).with_data_type(plain_type(field.data_type()));
     Arc::new(Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
 /// A batch, which may be without columns.
-pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ArrowError> {
-    RecordBatch::try_new_with_options(schema.clone(), columns, &RecordBatchOptions::new().with_row_count(Some(rows)))
+pub(crate) fn batch(
+    schema: &SchemaRef,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new_with_options(
+        schema.clone(),
+        columns,
+        &RecordBatchOptions::new().with_row_count(Some(rows)),
+    )
 }
 
 #[cfg(test)]
@@ -190,6 +217,8 @@ mod tests {
                 let _ = read_stream(&damaged, &rows.schema()).map(|rows| write(&rows).unwrap());
             }
         }
-        assert!(read(&stream, &Arc::new(Schema::new(rows.schema().fields()[..1].to_vec()))).is_err());
+        assert!(
+            read(&stream, &Arc::new(Schema::new(rows.schema().fields()[..1].to_vec()))).is_err()
+        );
     }
 }

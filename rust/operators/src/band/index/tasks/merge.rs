@@ -55,7 +55,11 @@ impl Merge {
                 }
             }
             Stage::Make { old, first, since } => {
-                let new = Arc::new(old.merged(first, join.options.merge_ratio, join.options.insertion_depth));
+                let new = Arc::new(old.merged(
+                    first,
+                    join.options.merge_ratio,
+                    join.options.insertion_depth,
+                ));
                 join.queue.with(|queue| queue.is_blocked = true);
                 Stage::Exchange { new, since }
             }

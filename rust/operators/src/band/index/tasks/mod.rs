@@ -1,4 +1,5 @@
-//! The parallel index-based window join as published: threads take tasks of a few rows from a shared queue.
+//! The parallel index-based window join as published: threads take tasks of a few rows from a
+//! shared queue.
 //!
 //! ```text
 //!            completed           active      available
@@ -9,21 +10,24 @@
 //!         from                         edge                        upto
 //! ```
 //!
-//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020), section 4. A task's steps:
+//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
+//! section 4. A task's steps:
 //!
 //! 1. *Acquire*: some rows become active, and the thread gets the indexes as they are.
-//! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows before it, and the rows from
-//!    it on are compared one by one.
+//! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
+//!    before it, and the rows from it on are compared one by one.
 //! 3. *Index*: the rows enter their indexes and are marked; whoever can moves the edge on.
 //! 4. *Propagate*: whoever can takes the results of completed tasks, in order.
 //!
-//! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new ones begin; makes the new
-//! tree while others go on without indexing (first phase); lets the tasks end again, exchanges the trees, and inserts what
-//! was left out while others go on with indexing (second phase). Or it lets everybody wait: the blocking merge.
+//! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new
+//! ones begin; makes the new tree while others go on without indexing (first phase); lets the tasks
+//! end again, exchanges the trees, and inserts what was left out while others go on with indexing
+//! (second phase). Or it lets everybody wait: the blocking merge.
 //!
-//! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in the merged order, not
-//! when it is assigned; so they do not depend on threads. Results of a few tasks are put together, since they are handed on
-//! in pieces. What a thread does between two points where it may have to wait is a step, so that any scheduler can run it.
+//! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in
+//! the merged order, not when it is assigned; so they do not depend on threads. Results of a few
+//! tasks are put together, since they are handed on in pieces. What a thread does between two
+//! points where it may have to wait is a step, so that any scheduler can run it.
 
 mod merge;
 mod queue;
@@ -49,7 +53,8 @@ const TASK_ROWS: usize = 8;
 pub struct TaskOptions {
     /// Rows of a task.
     pub rows: usize,
-    /// When an index is merged: as soon as so many times the rows of its immutable part were inserted.
+    /// When an index is merged: as soon as so many times the rows of its immutable part were
+    /// inserted.
     pub merge_ratio: f64,
     /// The depth at which an index has its subindexes; without one it chooses.
     pub insertion_depth: Option<usize>,
@@ -139,7 +144,8 @@ impl TaskJoin {
         }
     }
 
-    /// Puts rows into the queue, those of each side with rising numbers. All former ones are through.
+    /// Puts rows into the queue, those of each side with rising numbers. All former ones are
+    /// through.
     pub fn begin(&mut self, rows: Vec<TaskRow>) {
         let of_side = |side: usize| {
             let mut own = rows.iter().filter(|row| row.side == side).peekable();
@@ -149,12 +155,17 @@ impl TaskJoin {
             Side {
                 first,
                 indexed: Prefix::new(keys.len()),
-                joins: if has_others { keys.iter().map(Option::is_some).collect() } else { Vec::new() },
+                joins: if has_others {
+                    keys.iter().map(Option::is_some).collect()
+                } else {
+                    Vec::new()
+                },
                 keys: keys.into_iter().map(Option::unwrap_or_default).collect(),
             }
         };
         self.sides = (0..self.queue.with(|queue| queue.sides.len())).map(of_side).collect();
-        self.results = (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
+        self.results =
+            (0..rows.len().div_ceil(self.options.rows)).map(|_| Lock::new(None)).collect();
         self.queue.with(|queue| queue.begin(rows.len()));
         *self.output.get_mut() = Output::default();
         self.rows = rows;
@@ -171,7 +182,8 @@ impl TaskJoin {
         Worker { join: self, merge: None, indexes: Indexes::default() }
     }
 
-    /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker is left.
+    /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker
+    /// is left.
     pub(super) fn take(&mut self) -> Vec<Found> {
         self.propagate();
         std::mem::take(&mut self.output.get_mut().pieces)
@@ -201,7 +213,8 @@ impl TaskJoin {
         self.queue.with(|queue| queue.merges)
     }
 
-    /// Notes that no later row looks for those of a side before `first`; there are no others if it `is_all`.
+    /// Notes that no later row looks for those of a side before `first`; there are no others if it
+    /// `is_all`.
     pub(super) fn expire(&mut self, side: usize, first: u32, is_all: bool) {
         self.queue.with(|queue| {
             queue.sides[side].first = first;
@@ -250,8 +263,12 @@ impl TaskJoin {
         let before = results.numbers.len();
         index.find(&Probe { to: probe.from.wrapping_add(indexed), ..*probe }, &mut results.numbers);
         // 2. The others are looked at one by one.
-        results.comparisons += (results.numbers.len() - before) as u64 + u64::from(window - indexed);
-        debug_assert!(indexed == window || from_window(upto) >= window, "rows that are not indexed are in the queue");
+        results.comparisons +=
+            (results.numbers.len() - before) as u64 + u64::from(window - indexed);
+        debug_assert!(
+            indexed == window || from_window(upto) >= window,
+            "rows that are not indexed are in the queue"
+        );
         if indexed < window {
             let from = probe.from.wrapping_add(indexed).wrapping_sub(other.first);
             other.scan(from..from + (window - indexed), probe, &mut results.numbers);
@@ -261,7 +278,8 @@ impl TaskJoin {
     /// Inserts those of some rows of the queue that are of a side into its index, and marks them.
     fn index(&self, side: usize, rows: Rows, index: &SharedPimTree) {
         let own = || self.rows[rows.clone()].iter().filter(|row| row.side == side);
-        let entries: Vec<Entry> = own().filter_map(|row| Some(Entry { key: row.key?, row: row.number })).collect();
+        let entries: Vec<Entry> =
+            own().filter_map(|row| Some(Entry { key: row.key?, row: row.number })).collect();
         index.insert_all(&entries);
         let side = &self.sides[side];
         side.indexed.mark_all(own().map(|row| row.number.wrapping_sub(side.first) as usize));
@@ -270,7 +288,9 @@ impl TaskJoin {
     /// Takes the results of completed tasks in order, unless another thread is at it.
     fn propagate(&self) {
         self.output.try_with(|output| {
-            while let Some(results) = self.results.get(output.task).and_then(|slot| slot.with(Option::take)) {
+            while let Some(results) =
+                self.results.get(output.task).and_then(|slot| slot.with(Option::take))
+            {
                 output.push(results);
             }
         });
@@ -302,8 +322,9 @@ impl Side {
 
 impl Output {
     fn push(&mut self, results: Results) {
-        let is_full =
-            |piece: &Found| piece.rows.len() >= super::PIECE || piece.numbers.len() >= super::find::MOST_MATCHES;
+        let is_full = |piece: &Found| {
+            piece.rows.len() >= super::PIECE || piece.numbers.len() >= super::find::MOST_MATCHES
+        };
         if self.pieces.last().is_none_or(is_full) {
             self.pieces.push(Found { rows: self.row..self.row, ..Found::default() });
         }

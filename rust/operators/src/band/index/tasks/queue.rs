@@ -17,7 +17,8 @@ pub(super) struct Queue {
     rows: usize,
     /// Tasks that threads are at.
     pub(super) active: usize,
-    /// No task is handed out until those that are active have ended, and a thread that merges has looked.
+    /// No task is handed out until those that are active have ended, and a thread that merges has
+    /// looked.
     pub(super) is_blocked: bool,
     /// A thread is at a merge.
     pub(super) is_merging: bool,
@@ -38,8 +39,8 @@ pub(super) struct Indexed {
     pub(super) first: u32,
 }
 
-/// The indexes as a thread has got them with its last task. It keeps them, since threads that take and let go of the same
-/// tree again and again hold each other up.
+/// The indexes as a thread has got them with its last task. It keeps them, since threads that take
+/// and let go of the same tree again and again hold each other up.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
     /// The changes up to which they are those of the queue; none if they never were.
@@ -64,8 +65,19 @@ pub(super) enum Acquired {
 
 impl Queue {
     pub(super) fn new(sides: usize) -> Self {
-        let sides = (0..sides).map(|_| Indexed { index: Arc::default(), is_indexing: true, first: 0 }).collect();
-        Queue { next: 0, rows: 0, active: 0, is_blocked: false, is_merging: false, merges: 0, changes: 0, sides }
+        let sides = (0..sides)
+            .map(|_| Indexed { index: Arc::default(), is_indexing: true, first: 0 })
+            .collect();
+        Queue {
+            next: 0,
+            rows: 0,
+            active: 0,
+            is_blocked: false,
+            is_merging: false,
+            merges: 0,
+            changes: 0,
+            sides,
+        }
     }
 
     pub(super) fn begin(&mut self, rows: usize) {
@@ -83,11 +95,16 @@ impl TaskJoin {
             }
             // Before anything else: once it is said that there is nothing, nothing begins any more.
             if queue.next == queue.rows || self.matches.get() >= self.enough {
-                return if queue.is_merging { Acquired::Wait } else { Acquired::Nothing(queue.next) };
+                return if queue.is_merging {
+                    Acquired::Wait
+                } else {
+                    Acquired::Nothing(queue.next)
+                };
             }
             let is_full = |side: &Indexed| {
                 let (mutable, immutable) = (side.index.mutable_rows(), side.index.immutable_rows());
-                mutable >= LEAST_MERGED && mutable as f64 >= self.options.merge_ratio * immutable as f64
+                mutable >= LEAST_MERGED
+                    && mutable as f64 >= self.options.merge_ratio * immutable as f64
             };
             if !queue.is_merging
                 && let Some(full) = queue.sides.iter().position(is_full)

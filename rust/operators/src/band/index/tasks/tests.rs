@@ -1,4 +1,5 @@
-//! Tasks against a loop over all pairs: on threads, and step by step in orders that no scheduler would choose.
+//! Tasks against a loop over all pairs: on threads, and step by step in orders that no scheduler
+//! would choose.
 
 use proptest::prelude::*;
 use tidegate_structures::index::Probe;
@@ -10,8 +11,15 @@ use crate::driver::Driver;
 /// Rows of two sides, or one, in the order in which they come: side and key.
 type Rows = Vec<(usize, Option<i64>)>;
 
-/// The tasks for rows that come after `came` ones of each side; a row looks for keys `within` of its own.
-fn tasks(rows: &[(usize, Option<i64>)], sides: usize, came: &mut [u32], window: u32, within: i64) -> Vec<TaskRow> {
+/// The tasks for rows that come after `came` ones of each side; a row looks for keys `within` of
+/// its own.
+fn tasks(
+    rows: &[(usize, Option<i64>)],
+    sides: usize,
+    came: &mut [u32],
+    window: u32,
+    within: i64,
+) -> Vec<TaskRow> {
     rows.iter()
         .map(|&(side, key)| {
             let other = if sides == 1 { 0 } else { 1 - side };
@@ -33,8 +41,12 @@ fn tasks(rows: &[(usize, Option<i64>)], sides: usize, came: &mut [u32], window: 
 /// The matches of each row.
 fn oracle(rows: &[TaskRow]) -> Vec<Vec<u32>> {
     let matches = |nth: usize, row: &TaskRow| {
-        let earlier = rows[..nth].iter().filter(|other| other.side == row.other && row.probe.takes(other.number));
-        let close = |key: &TaskRow| key.key.is_some_and(|key| (row.probe.low..=row.probe.high).contains(&key));
+        let earlier = rows[..nth]
+            .iter()
+            .filter(|other| other.side == row.other && row.probe.takes(other.number));
+        let close = |key: &TaskRow| {
+            key.key.is_some_and(|key| (row.probe.low..=row.probe.high).contains(&key))
+        };
         let numbers = earlier.filter(|other| close(other)).map(|other| other.number);
         if row.key.is_some() { numbers.collect() } else { Vec::new() }
     };
@@ -44,17 +56,24 @@ fn oracle(rows: &[TaskRow]) -> Vec<Vec<u32>> {
 fn options() -> impl Strategy<Value = TaskOptions> {
     let ratio = prop_oneof![Just(1e-9), Just(0.3), Just(1.0)];
     let depth = prop_oneof![Just(None), Just(Some(0)), Just(Some(1)), Just(Some(2))];
-    (1_usize..9, ratio, depth, any::<bool>()).prop_map(|(rows, merge_ratio, insertion_depth, is_blocking)| {
-        TaskOptions { rows, merge_ratio, insertion_depth, is_blocking }
-    })
+    (1_usize..9, ratio, depth, any::<bool>()).prop_map(
+        |(rows, merge_ratio, insertion_depth, is_blocking)| TaskOptions {
+            rows,
+            merge_ratio,
+            insertion_depth,
+            is_blocking,
+        },
+    )
 }
 
 fn rows(sides: usize) -> impl Strategy<Value = Rows> {
-    let key = prop_oneof![9 => (-40_i64..40).prop_map(Some), 1 => Just(Some(i64::MAX)), 1 => Just(None)];
+    let key =
+        prop_oneof![9 => (-40_i64..40).prop_map(Some), 1 => Just(Some(i64::MAX)), 1 => Just(None)];
     prop::collection::vec((0..sides, key), 0..400)
 }
 
-/// Gives the rows to a join in epochs of these lengths; `run` lets its workers work until all is done.
+/// Gives the rows to a join in epochs of these lengths; `run` lets its workers work until all is
+/// done.
 fn matches(
     rows: &[(usize, Option<i64>)],
     sides: usize,
@@ -117,7 +136,8 @@ proptest! {
         let mut turns = turns.into_iter().cycle();
         let (found, expected) = matches(&rows, sides, (window, within), options, &epochs, |join| {
             let mut workers: Vec<Worker<'_>> = (0..4).map(|_| join.worker()).collect();
-            // Whoever's turn it is; now and then everybody's, since one alone may have to wait for ever.
+            // Whoever's turn it is; now and then everybody's, since one alone may have to wait for
+            // ever.
             for (nth, turn) in turns.by_ref().enumerate() {
                 if workers[if nth % 50 < 40 { turn } else { nth % 4 }].step() == Turn::Finished {
                     return;
@@ -141,8 +161,11 @@ fn stress_tasks_on_up_to_sixteen_threads() {
             state % below
         };
         let sides = 1 + seed % 2;
-        let key = |random: &mut dyn FnMut(u64) -> u64| if random(20) == 0 { None } else { Some(random(2000) as i64) };
-        let rows: Rows = (0..6000).map(|_| (random(sides as u64) as usize, key(&mut random))).collect();
+        let key = |random: &mut dyn FnMut(u64) -> u64| {
+            if random(20) == 0 { None } else { Some(random(2000) as i64) }
+        };
+        let rows: Rows =
+            (0..6000).map(|_| (random(sides as u64) as usize, key(&mut random))).collect();
         let options = TaskOptions {
             rows: 1 + seed % 8,
             merge_ratio: [1e-9, 0.1, 1.0][seed % 3],

@@ -37,7 +37,8 @@ impl Directory {
             // SAFETY: it was asserted above.
             let spots = unsafe { self.spots(distances, inside) };
             let written = _mm512_or_si512(spots.blocks, _mm512_slli_epi64::<32>(spots.codes));
-            // SAFETY: eight addresses are 64 bytes, numbers of 32 and 16 bits and nothing in the last 16.
+            // SAFETY: eight addresses are 64 bytes, numbers of 32 and 16 bits and nothing in the
+            // last 16.
             unsafe { _mm512_storeu_si512(addresses.as_mut_ptr().cast(), written) };
             for lane in lanes(_mm512_test_epi64_mask(spots.extents, _mm512_set1_epi64(3))) {
                 addresses[lane] = self.address(&rows[lane]);
@@ -54,18 +55,32 @@ impl Directory {
     pub(in super::super) fn pairs_avx512(&self, probes: &[Probe], pairs: &mut [Pair]) {
         const { assert!(size_of::<Probe>() == 24 && std::mem::offset_of!(Probe, high) == 8) };
         const { assert!(size_of::<Pair>() == 16 && std::mem::offset_of!(Pair, codes) == 8) };
-        const { assert!(std::mem::offset_of!(Pair, is_all) == 12 && std::mem::offset_of!(Pair, is_vague) == 13) };
+        const {
+            assert!(
+                std::mem::offset_of!(Pair, is_all) == 12
+                    && std::mem::offset_of!(Pair, is_vague) == 13
+            )
+        };
         self.assert_a_cell_a_distance();
         let is_vague = _mm512_set1_epi64(i64::from(is_vague(self.shift)) << 40);
         let (eights, rest) = probes.as_chunks::<LANES>();
         for (probes, pairs) in eights.iter().zip(pairs.chunks_exact_mut(LANES)) {
             let from = probes.as_ptr().cast::<__m512i>();
             // SAFETY: eight probes are 192 bytes. What is behind a probe's ends is not looked at.
-            let parts =
-                unsafe { [_mm512_loadu_si512(from), _mm512_loadu_si512(from.add(1)), _mm512_loadu_si512(from.add(2))] };
+            let parts = unsafe {
+                [
+                    _mm512_loadu_si512(from),
+                    _mm512_loadu_si512(from.add(1)),
+                    _mm512_loadu_si512(from.add(2)),
+                ]
+            };
             let (low, high) = (thirds::<0>(parts), thirds::<1>(parts));
             let (low, high) = (self.distances_avx512(low), self.distances_avx512(high));
-            let inside = _mm512_mask_cmple_epu64_mask(_mm512_cmple_epu64_mask(low, high), high, self.span_avx512());
+            let inside = _mm512_mask_cmple_epu64_mask(
+                _mm512_cmple_epu64_mask(low, high),
+                high,
+                self.span_avx512(),
+            );
             // SAFETY: it was asserted above.
             let (first, last) = unsafe { (self.spots(low, inside), self.spots(high, inside)) };
             let one_cell = _mm512_mask_cmpeq_epu64_mask(inside, first.at, last.at);
@@ -75,10 +90,13 @@ impl Directory {
             let codes = _mm512_or_si512(first.codes, _mm512_slli_epi64::<16>(last.codes));
             let is_all = _mm512_maskz_set1_epi64(all, 1 << 32);
             let others = _mm512_or_si512(_mm512_or_si512(codes, is_all), is_vague);
-            let (front, back) =
-                (_mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0), _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4));
+            let (front, back) = (
+                _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0),
+                _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4),
+            );
             let to = pairs.as_mut_ptr().cast::<__m512i>();
-            // SAFETY: eight pairs are 128 bytes, their numbers and 0 or 1 in the bytes that say whether.
+            // SAFETY: eight pairs are 128 bytes, their numbers and 0 or 1 in the bytes that say
+            // whether.
             unsafe {
                 _mm512_storeu_si512(to, _mm512_permutex2var_epi64(blocks, front, others));
                 _mm512_storeu_si512(to.add(1), _mm512_permutex2var_epi64(blocks, back, others));
@@ -105,11 +123,15 @@ impl Directory {
         _mm512_set1_epi64(self.span.cast_signed())
     }
 
-    /// What [`spots`](Self::spots) relies on. A directory that a panic has left half made has no cells.
+    /// What [`spots`](Self::spots) relies on. A directory that a panic has left half made has no
+    /// cells.
     #[inline]
     fn assert_a_cell_a_distance(&self) {
         let last = usize::try_from(self.span >> self.shift);
-        assert!(last.is_ok_and(|last| last < self.cells.len()), "a cell for each distance within the span");
+        assert!(
+            last.is_ok_and(|last| last < self.cells.len()),
+            "a cell for each distance within the span"
+        );
     }
 
     /// The spots at those distances that are within the span, for each of which there is a cell.
@@ -123,9 +145,10 @@ impl Directory {
         const { assert!(EVEN == 0 && size_of::<Cell>() == 8 && std::mem::offset_of!(Cell, base) == 0) };
         let at = _mm512_srl_epi64(distances, _mm_cvtsi32_si128(self.shift.cast_signed()));
         let cells = self.cells.as_ptr().cast::<i64>();
-        // SAFETY: cells are plain numbers of 64 bits together; there is one for each distance within the span, and nothing is
-        // read for others.
-        let cells = unsafe { _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), inside, at, cells) };
+        // SAFETY: cells are plain numbers of 64 bits together; there is one for each distance
+        // within the span, and nothing is read for others.
+        let cells =
+            unsafe { _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), inside, at, cells) };
         // As `code`.
         let up = _mm_cvtsi32_si128((u64::BITS - 1 - self.shift).cast_signed());
         let codes = _mm512_sll_epi64(_mm512_slli_epi64::<1>(distances), up);
@@ -165,11 +188,13 @@ mod tests {
     use super::super::{Maker, Margins};
     use super::*;
 
-    /// Keys in clusters of different density, so that some cells have cells of their own and others one key.
+    /// Keys in clusters of different density, so that some cells have cells of their own and others
+    /// one key.
     fn keys() -> Vec<i64> {
         let spread = (0..4_000).map(|nth| nth * 1_000_003);
         let dense = (0..4_000).map(|nth| 1_000_000_000 + nth * nth % 2_003);
-        let mut keys: Vec<i64> = spread.chain(dense).chain([77; 300]).chain([i64::MIN, i64::MAX]).collect();
+        let mut keys: Vec<i64> =
+            spread.chain(dense).chain([77; 300]).chain([i64::MIN, i64::MAX]).collect();
         keys.sort_unstable();
         keys
     }
@@ -184,13 +209,18 @@ mod tests {
             let mut store = Store::new(10_000);
             let mut maker = Maker { store: &mut store, rows_of_block: 5, first: 0 };
             let directory = Directory::new(keys, Margins::default(), &mut maker);
-            let ends: Vec<i64> =
-                all.iter().flat_map(|&key| [key.saturating_sub(3), key, key.saturating_add(900)]).collect();
-            let rows: Vec<Entry> = ends.iter().zip(0..).map(|(&key, row)| Entry { key, row }).collect();
+            let ends: Vec<i64> = all
+                .iter()
+                .flat_map(|&key| [key.saturating_sub(3), key, key.saturating_add(900)])
+                .collect();
+            let rows: Vec<Entry> =
+                ends.iter().zip(0..).map(|(&key, row)| Entry { key, row }).collect();
             let mut addresses = vec![Address::default(); rows.len()];
             // SAFETY: the processor has the instructions.
             unsafe { directory.addresses_avx512(&rows, &mut addresses) };
-            rows.iter().zip(&addresses).for_each(|(row, &found)| assert_eq!(found, directory.address(row)));
+            rows.iter()
+                .zip(&addresses)
+                .for_each(|(row, &found)| assert_eq!(found, directory.address(row)));
             for step in [0, 1, 2, 5, 100] {
                 let probe = |(&low, &high): (&i64, &i64)| Probe { low, high, from: 0, to: 9 };
                 let mut probes: Vec<Probe> = ends.iter().zip(&ends[step..]).map(probe).collect();

@@ -7,7 +7,9 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::prelude::*;
 
-use crate::columns::expression::{Arithmetic, Binary, Comparison, Expr, Literal, Predicate, Side, Unary};
+use crate::columns::expression::{
+    Arithmetic, Binary, Comparison, Expr, Literal, Predicate, Side, Unary,
+};
 
 /// A value of one row. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +72,8 @@ fn types() -> Vec<(&'static str, DataType)> {
     ]
 }
 
-const NUMBERS: [&str; 9] = ["i8", "u16", "i64", "u64", "i64_dictionary", "f32", "f64", "decimal", "small_decimal"];
+const NUMBERS: [&str; 9] =
+    ["i8", "u16", "i64", "u64", "i64_dictionary", "f32", "f64", "decimal", "small_decimal"];
 const TEXTS: [&str; 5] = ["utf8", "large", "view", "dictionary", "large_dictionary"];
 const TIMES: [&str; 3] = ["s", "ns", "day"];
 const INSTANTS: [&str; 2] = ["berlin", "utc"];
@@ -79,39 +82,63 @@ const SPANS: [&str; 2] = ["d_s", "d_us"];
 fn cell(data_type: &DataType) -> BoxedStrategy<Cell> {
     use proptest::sample::select;
     let value = match data_type {
-        DataType::Int8 => select(vec![i8::MIN, -1, 0, 1, 2, i8::MAX]).prop_map(|x| Whole(x.into())).boxed(),
-        DataType::UInt16 => select(vec![0, 1, 2, u16::MAX]).prop_map(|x| Whole(x.into())).boxed(),
-        DataType::UInt64 => {
-            select(vec![0, 1, 2, 127, 1 << 63, u64::MAX]).prop_map(|x| Cell::Decimal(x.into(), 0)).boxed()
+        DataType::Int8 => {
+            select(vec![i8::MIN, -1, 0, 1, 2, i8::MAX]).prop_map(|x| Whole(x.into())).boxed()
         }
+        DataType::UInt16 => select(vec![0, 1, 2, u16::MAX]).prop_map(|x| Whole(x.into())).boxed(),
+        DataType::UInt64 => select(vec![0, 1, 2, 127, 1 << 63, u64::MAX])
+            .prop_map(|x| Cell::Decimal(x.into(), 0))
+            .boxed(),
         DataType::Float32 => {
-            let floats = vec![f32::NAN, -0.0, 0.0, 1.0, -1.5, 0.1, 127.0, f32::INFINITY, f32::MIN_POSITIVE];
+            let floats =
+                vec![f32::NAN, -0.0, 0.0, 1.0, -1.5, 0.1, 127.0, f32::INFINITY, f32::MIN_POSITIVE];
             select(floats).prop_map(|x| Float(x.into())).boxed()
         }
-        DataType::Float64 => {
-            select(vec![f64::NAN, -f64::NAN, -0.0, 0.0, 1.0, -1.5, 0.1, 2.0, 127.0, 1e300, f64::NEG_INFINITY])
-                .prop_map(Float)
-                .boxed()
+        DataType::Float64 => select(vec![
+            f64::NAN,
+            -f64::NAN,
+            -0.0,
+            0.0,
+            1.0,
+            -1.5,
+            0.1,
+            2.0,
+            127.0,
+            1e300,
+            f64::NEG_INFINITY,
+        ])
+        .prop_map(Float)
+        .boxed(),
+        DataType::Decimal128(..) => select(vec![-9_999_999_999, -150, 0, 10, 100, 200, 12_700])
+            .prop_map(|x| Cell::Decimal(x, 2))
+            .boxed(),
+        DataType::Decimal32(..) => {
+            select(vec![-9_999, -1_500, 0, 100, 1000]).prop_map(|x| Cell::Decimal(x, 3)).boxed()
         }
-        DataType::Decimal128(..) => {
-            select(vec![-9_999_999_999, -150, 0, 10, 100, 200, 12_700]).prop_map(|x| Cell::Decimal(x, 2)).boxed()
-        }
-        DataType::Decimal32(..) => select(vec![-9_999, -1_500, 0, 100, 1000]).prop_map(|x| Cell::Decimal(x, 3)).boxed(),
         DataType::Boolean => any::<bool>().prop_map(Cell::Boolean).boxed(),
         // Far from overflow, for that depends on the unit.
         DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
-            let (size, is_time) = (nanoseconds(*unit), matches!(data_type, DataType::Timestamp(..)));
-            prop_oneof![-2 * 86_400..2 * 86_400_i128, Just(0), Just(-1), Just(86_400), -100_000_000..100_000_000_i128]
-                .prop_flat_map(move |seconds| (Just(seconds), 0..(SECOND / size).min(3)))
-                .prop_map(move |(seconds, ticks)| {
-                    let value = seconds * SECOND + ticks * size;
-                    if is_time { Time(value) } else { Span(value) }
-                })
-                .boxed()
+            let (size, is_time) =
+                (nanoseconds(*unit), matches!(data_type, DataType::Timestamp(..)));
+            prop_oneof![
+                -2 * 86_400..2 * 86_400_i128,
+                Just(0),
+                Just(-1),
+                Just(86_400),
+                -100_000_000..100_000_000_i128
+            ]
+            .prop_flat_map(move |seconds| (Just(seconds), 0..(SECOND / size).min(3)))
+            .prop_map(move |(seconds, ticks)| {
+                let value = seconds * SECOND + ticks * size;
+                if is_time { Time(value) } else { Span(value) }
+            })
+            .boxed()
         }
         DataType::Date32 => (-3..3_i128).prop_map(|day| Time(day * 86_400 * SECOND)).boxed(),
         DataType::Dictionary(_, values) if **values == DataType::Int64 => return cell(values),
-        DataType::Int64 => select(vec![i64::MIN, -1, 0, 1, 2, 127, 1 << 53, i64::MAX]).prop_map(Whole).boxed(),
+        DataType::Int64 => {
+            select(vec![i64::MIN, -1, 0, 1, 2, 127, 1 << 53, i64::MAX]).prop_map(Whole).boxed()
+        }
         _ => select(vec!["", "a", "b", "a longer string than a view holds inline", "é", "Z"])
             .prop_map(|x| Text(x.into()))
             .boxed(),
@@ -132,7 +159,8 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 type Cells = Vec<Vec<Cell>>;
 
 fn cells(rows: usize) -> impl Strategy<Value = Cells> {
-    let columns: Vec<_> = types().iter().map(|(_, t)| proptest::collection::vec(cell(t), rows)).collect();
+    let columns: Vec<_> =
+        types().iter().map(|(_, t)| proptest::collection::vec(cell(t), rows)).collect();
     columns
 }
 
@@ -156,11 +184,17 @@ fn array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
         }
         DataType::UInt64 | DataType::Decimal32(..) | DataType::Decimal128(..) => {
             let value = |cell: &Cell| if let Cell::Decimal(x, _) = cell { Some(*x) } else { None };
-            let scale = if let DataType::Decimal32(_, s) | DataType::Decimal128(_, s) = data_type { *s } else { 0 };
+            let scale = if let DataType::Decimal32(_, s) | DataType::Decimal128(_, s) = data_type {
+                *s
+            } else {
+                0
+            };
             let values = Decimal128Array::from_iter(cells.iter().map(value));
             Arc::new(values.with_precision_and_scale(38, scale).expect("38 digits hold them"))
         }
-        DataType::Timestamp(unit, _) | DataType::Duration(unit) => Arc::new(number(nanoseconds(*unit))),
+        DataType::Timestamp(unit, _) | DataType::Duration(unit) => {
+            Arc::new(number(nanoseconds(*unit)))
+        }
         DataType::Date32 => cast(&number(86_400 * SECOND), &DataType::Int32).expect("few days"),
         DataType::Int8 | DataType::UInt16 | DataType::Int64 => Arc::new(number(1)),
         DataType::Dictionary(_, values) if **values == DataType::Int64 => Arc::new(number(1)),
@@ -208,9 +242,11 @@ fn signed(inner: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
 
 fn number(depth: u32) -> BoxedStrategy<Expr> {
     use Arithmetic::{Add, Divide, Multiply, Remainder, Subtract};
-    let integers = [i64::MIN.into(), -1, 0, 1, 2, 127, 128, i64::MAX.into(), u64::MAX.into()].map(Literal::Integer);
+    let integers = [i64::MIN.into(), -1, 0, 1, 2, 127, 128, i64::MAX.into(), u64::MAX.into()]
+        .map(Literal::Integer);
     let floats = [0.0, -0.0, 0.1, 1.5, f64::NAN, f64::INFINITY].map(Literal::Float);
-    let decimals = [(150, 2), (1, 1), (-5, 0)].map(|(value, scale)| Literal::Decimal { value, scale });
+    let decimals =
+        [(150, 2), (1, 1), (-5, 0)].map(|(value, scale)| Literal::Decimal { value, scale });
     let leaf = prop_oneof![
         4 => column(&NUMBERS),
         1 => literals([&integers[..], &floats, &decimals, &[Literal::Null]].concat())
@@ -237,14 +273,19 @@ fn time(names: &'static [&'static str], zoned: bool, depth: u32) -> BoxedStrateg
     if depth == 0 {
         return leaf.boxed();
     }
-    let shifted =
-        arithmetic(time(names, zoned, depth - 1), vec![Arithmetic::Add, Arithmetic::Subtract], span(depth - 1));
-    let span_first = arithmetic(span(depth - 1), vec![Arithmetic::Add], time(names, zoned, depth - 1));
+    let shifted = arithmetic(
+        time(names, zoned, depth - 1),
+        vec![Arithmetic::Add, Arithmetic::Subtract],
+        span(depth - 1),
+    );
+    let span_first =
+        arithmetic(span(depth - 1), vec![Arithmetic::Add], time(names, zoned, depth - 1));
     prop_oneof![2 => leaf, 1 => shifted, 1 => span_first].boxed()
 }
 
 fn span(depth: u32) -> BoxedStrategy<Expr> {
-    let spans = [0, 86_400 * SECOND, 1_500_000_000, 1, -1].map(|nanoseconds| Literal::Duration { nanoseconds });
+    let spans = [0, 86_400 * SECOND, 1_500_000_000, 1, -1]
+        .map(|nanoseconds| Literal::Duration { nanoseconds });
     let leaf = prop_oneof![3 => column(&SPANS), 1 => literals(spans.to_vec())];
     if depth == 0 {
         return leaf.boxed();
@@ -254,14 +295,16 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
         arithmetic(time.clone(), vec![Arithmetic::Subtract], time)
     };
     let inner = span(depth - 1);
-    let sums = arithmetic(inner.clone(), vec![Arithmetic::Add, Arithmetic::Subtract], inner.clone());
+    let sums =
+        arithmetic(inner.clone(), vec![Arithmetic::Add, Arithmetic::Subtract], inner.clone());
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
 /// A comparison of values of one kind, or a ratio of spans.
 fn comparison(operand: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-    let operator = proptest::sample::select(vec![Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual]);
+    let operator =
+        proptest::sample::select(vec![Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual]);
     prop_oneof![
         4 => (operand.clone(), operator, operand.clone())
             .prop_map(|(l, operator, r)| Expr::Binary(l.into(), Binary::Compare(operator), r.into())),
@@ -309,7 +352,8 @@ impl Row<'_> {
         match expr {
             Expr::Column(side, name) => {
                 let cells = if *side == Side::Left { self.left } else { self.right };
-                let column = types().iter().position(|(other, _)| other == name).expect("one of `types`");
+                let column =
+                    types().iter().position(|(other, _)| other == name).expect("one of `types`");
                 Ok(cells[column][self.row].clone())
             }
             Expr::Literal(literal) => Ok(constant(literal)),
@@ -338,7 +382,9 @@ impl Row<'_> {
                     (l, r) => l.zip(r).map(|(l, r)| l || r),
                 },
             })),
-            Expr::Binary(l, Binary::Arithmetic(operator), r) => compute(*operator, self.value(l)?, self.value(r)?),
+            Expr::Binary(l, Binary::Arithmetic(operator), r) => {
+                compute(*operator, self.value(l)?, self.value(r)?)
+            }
             Expr::Binary(l, Binary::Compare(operator), r) => {
                 let as_floats = is_float(l) || is_float(r);
                 Ok(boolean(holds(*operator, &self.value(l)?, &self.value(r)?, as_floats)))
@@ -356,9 +402,12 @@ impl Row<'_> {
             Expr::In { value, items } => {
                 let as_floats = is_float(value) || items.iter().any(is_float);
                 let value = self.value(value)?;
-                let items = items.iter().map(|item| self.value(item)).collect::<Result<Vec<_>, _>>()?;
-                let equal: Vec<_> =
-                    items.iter().map(|item| holds(Comparison::Equal, &value, item, as_floats)).collect();
+                let items =
+                    items.iter().map(|item| self.value(item)).collect::<Result<Vec<_>, _>>()?;
+                let equal: Vec<_> = items
+                    .iter()
+                    .map(|item| holds(Comparison::Equal, &value, item, as_floats))
+                    .collect();
                 Ok(boolean(if equal.contains(&Some(true)) {
                     Some(true)
                 } else if equal.contains(&None) {
@@ -423,7 +472,9 @@ fn negate(x: Cell) -> Outcome {
 fn float(x: &Cell) -> f64 {
     match x {
         Whole(x) => *x as f64,
-        Cell::Decimal(x, scale) => *x as f64 / 10_f64.powi(i32::try_from(*scale).expect("few digits")),
+        Cell::Decimal(x, scale) => {
+            *x as f64 / 10_f64.powi(i32::try_from(*scale).expect("few digits"))
+        }
         Float(x) => *x,
         other => panic!("{other:?} is no number"),
     }
@@ -439,12 +490,17 @@ fn compute(operator: Arithmetic, l: Cell, r: Cell) -> Outcome {
         (Add, Span(l), Span(r)) => Ok(Span(l + r)),
         (Subtract, Span(l), Span(r)) => Ok(Span(l - r)),
         (Divide, Span(_), Span(0)) => Err(Failure::Error),
-        // Whole microseconds below 2^53 give the same float in every unit; with nanoseconds the last bit may differ.
+        // Whole microseconds below 2^53 give the same float in every unit; with nanoseconds the
+        // last bit may differ.
         (Divide, Span(l), Span(r)) if l % 1000 != 0 || r % 1000 != 0 => Err(Failure::Unknown),
         (Divide, Span(l), Span(r)) => Ok(Float((l / 1000) as f64 / (r / 1000) as f64)),
         (Divide, l, r) => {
             let ieee = matches!(l, Float(_)) || matches!(r, Float(_));
-            if !ieee && float(&r) == 0.0 { Err(Failure::Error) } else { Ok(Float(float(&l) / float(&r))) }
+            if !ieee && float(&r) == 0.0 {
+                Err(Failure::Error)
+            } else {
+                Ok(Float(float(&l) / float(&r)))
+            }
         }
         (_, Float(l), r) => Ok(Float(compute_floats(operator, l, float(&r)))),
         (_, l, Float(r)) => Ok(Float(compute_floats(operator, float(&l), r))),
@@ -479,9 +535,14 @@ fn decimal(x: &Cell) -> (i128, u32) {
     }
 }
 
-fn compute_decimals(operator: Arithmetic, (l, l_scale): (i128, u32), (r, r_scale): (i128, u32)) -> Outcome {
+fn compute_decimals(
+    operator: Arithmetic,
+    (l, l_scale): (i128, u32),
+    (r, r_scale): (i128, u32),
+) -> Outcome {
     let scale = l_scale.max(r_scale);
-    let (l_wide, r_wide) = (l.checked_mul(10_i128.pow(scale - l_scale)), r.checked_mul(10_i128.pow(scale - r_scale)));
+    let (l_wide, r_wide) =
+        (l.checked_mul(10_i128.pow(scale - l_scale)), r.checked_mul(10_i128.pow(scale - r_scale)));
     let both = l_wide.zip(r_wide).ok_or(Failure::Error);
     let (value, scale) = match operator {
         Arithmetic::Multiply => (l.checked_mul(r), l_scale + r_scale),
@@ -505,7 +566,9 @@ fn holds(operator: Comparison, l: &Cell, r: &Cell, as_floats: bool) -> Option<bo
         (l, r) if as_floats => float(l).partial_cmp(&float(r)),
         (l, r) => {
             let ((l, l_scale), (r, r_scale)) = (decimal(l), decimal(r));
-            let scaled = |x: i128, by: u32| i256::from_i128(x).wrapping_mul(i256::from_i128(10_i128.pow(by)));
+            let scaled = |x: i128, by: u32| {
+                i256::from_i128(x).wrapping_mul(i256::from_i128(10_i128.pow(by)))
+            };
             Some(scaled(l, r_scale).cmp(&scaled(r, l_scale)))
         }
     };

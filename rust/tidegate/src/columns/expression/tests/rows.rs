@@ -13,7 +13,8 @@ use crate::columns::expression::{Expr, Literal, Predicate, Side, parse_sql};
 type Table = Vec<(&'static str, ArrayRef)>;
 
 fn schema(table: &Table) -> Schema {
-    let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
+    let field =
+        |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
     Schema::new(table.iter().map(field).collect::<Vec<_>>())
 }
 
@@ -28,7 +29,8 @@ fn evaluate_tree(expr: &Expr, left: &Table, right: &Table) -> Result<Vec<bool>> 
         predicate.columns(side).iter().map(|&i| table[i].1.clone()).collect()
     };
     let rows = left.iter().chain(right).next().map_or(0, |(_, column)| column.len());
-    let matches = predicate.evaluate(&gathered(Side::Left, left), &gathered(Side::Right, right), rows)?;
+    let matches =
+        predicate.evaluate(&gathered(Side::Left, left), &gathered(Side::Right, right), rows)?;
     Ok(matches.iter().collect())
 }
 
@@ -54,13 +56,15 @@ fn text(values: &[Option<&str>]) -> ArrayRef {
 
 fn timestamps(unit: TimeUnit, zone: Option<&str>, value: i64) -> ArrayRef {
     let naive = cast(&Int64Array::from(vec![value]), &DataType::Timestamp(unit, None)).unwrap();
-    let data = naive.to_data().into_builder().data_type(DataType::Timestamp(unit, zone.map(Into::into)));
+    let data =
+        naive.to_data().into_builder().data_type(DataType::Timestamp(unit, zone.map(Into::into)));
     make_array(data.build().unwrap())
 }
 
 #[test]
 fn logic_has_three_values_and_null_does_not_match() {
-    let flags = |values: [Option<bool>; 3]| -> ArrayRef { Arc::new(BooleanArray::from(values.to_vec())) };
+    let flags =
+        |values: [Option<bool>; 3]| -> ArrayRef { Arc::new(BooleanArray::from(values.to_vec())) };
     let left = one_row(flags([Some(true), Some(false), None]));
     for (condition, expected) in [
         ("left.x", [true, false, false]),
@@ -130,11 +134,17 @@ fn integers_of_any_width_and_sign_compare_exactly() {
             let right = one_row(right.clone());
             assert_eq!(matches("left.x < right.x", &left, &right), [left_value < right_value]);
             assert_eq!(matches("left.x = right.x", &left, &right), [left_value == right_value]);
-            assert_eq!(matches(&format!("left.x >= {right_value}"), &left, &right), [left_value >= right_value]);
+            assert_eq!(
+                matches(&format!("left.x >= {right_value}"), &left, &right),
+                [left_value >= right_value]
+            );
             // No wrapping on the way, whatever the widths.
             let difference = left_value - right_value;
             if i64::try_from(difference).is_ok() {
-                assert_eq!(matches(&format!("left.x - right.x = {difference}"), &left, &right), [true]);
+                assert_eq!(
+                    matches(&format!("left.x - right.x = {difference}"), &left, &right),
+                    [true]
+                );
             }
         }
     }
@@ -143,9 +153,15 @@ fn integers_of_any_width_and_sign_compare_exactly() {
 #[test]
 fn decimals_compare_and_compute_exactly() {
     let decimal = |value, precision, scale| -> ArrayRef {
-        Arc::new(Decimal128Array::from(vec![value]).with_precision_and_scale(precision, scale).unwrap())
+        Arc::new(
+            Decimal128Array::from(vec![value]).with_precision_and_scale(precision, scale).unwrap(),
+        )
     };
-    let left = vec![("x", decimal(150, 10, 2)), ("wide", decimal(10_i128.pow(37), 38, 0)), ("n", int64(&[Some(2)]))];
+    let left = vec![
+        ("x", decimal(150, 10, 2)),
+        ("wide", decimal(10_i128.pow(37), 38, 0)),
+        ("n", int64(&[Some(2)])),
+    ];
     let right = vec![("x", decimal(15, 5, 1)), ("fine", decimal(10_i128.pow(37), 38, 37))];
     for condition in [
         "left.x = right.x",
@@ -191,17 +207,30 @@ fn text_and_binary_compare_by_bytes_in_every_layout() {
     }
     for left in &layouts {
         let left = one_row(left.clone());
-        assert_eq!(matches("left.x > 'c'", &left, &vec![]), [false, true, false], "{:?}", left[0].1.data_type());
+        assert_eq!(
+            matches("left.x > 'c'", &left, &vec![]),
+            [false, true, false],
+            "{:?}",
+            left[0].1.data_type()
+        );
         assert_eq!(matches("left.x in ('b', 'c')", &left, &vec![]), [true, false, false]);
         assert_eq!(matches("left.x is null", &left, &vec![]), [false, false, true]);
         for right in &layouts {
-            assert_eq!(matches("left.x = right.x", &left, &one_row(right.clone())), [true, true, false]);
+            assert_eq!(
+                matches("left.x = right.x", &left, &one_row(right.clone())),
+                [true, true, false]
+            );
         }
     }
 
     let bytes = BinaryArray::from(vec![&b"\x00\xff"[..]]);
-    let layouts = [DataType::Binary, DataType::LargeBinary, DataType::BinaryView, DataType::FixedSizeBinary(2)]
-        .map(|layout| one_row(cast(&bytes, &layout).unwrap()));
+    let layouts = [
+        DataType::Binary,
+        DataType::LargeBinary,
+        DataType::BinaryView,
+        DataType::FixedSizeBinary(2),
+    ]
+    .map(|layout| one_row(cast(&bytes, &layout).unwrap()));
     for left in &layouts {
         assert_eq!(matches("left.x = X'00ff' and left.x < X'01'", left, &vec![]), [true]);
         for right in &layouts {
@@ -232,7 +261,11 @@ fn times_compare_and_compute_in_the_finer_unit() {
     let right = vec![
         ("ns", timestamps(TimeUnit::Nanosecond, None, 86_400_000_000_001)),
         ("utc", timestamps(TimeUnit::Millisecond, Some("UTC"), 86_400_001)),
-        ("at", cast(&Int64Array::from(vec![60_000_001]), &DataType::Time64(TimeUnit::Microsecond)).unwrap()),
+        (
+            "at",
+            cast(&Int64Array::from(vec![60_000_001]), &DataType::Time64(TimeUnit::Microsecond))
+                .unwrap(),
+        ),
     ];
     for condition in [
         "left.s < right.ns",
@@ -265,7 +298,10 @@ fn right_side_is_evaluated_only_where_the_left_has_not_decided() {
     let skipped = "right.x = 0 or left.x / right.x > 1";
     assert_eq!(matches(skipped, &left, &right), [true, true, false, true]);
     assert_eq!(matches("false and 1 % 0 = 0", &left, &right), [false; 4]);
-    assert!(evaluate("left.x % right.x = 0 and right.x != 0", &left, &right).is_err_and(|error| error.is_data()));
+    assert!(
+        evaluate("left.x % right.x = 0 and right.x != 0", &left, &right)
+            .is_err_and(|error| error.is_data())
+    );
 }
 
 #[test]
@@ -275,7 +311,14 @@ fn value_that_cannot_be_computed_is_a_data_error_that_names_the_expression() {
         ("min", int64(&[Some(i64::MIN)])),
         ("s", timestamps(TimeUnit::Second, None, i64::MAX)),
         ("d", cast(&int64(&[Some(i64::MIN)]), &DataType::Duration(TimeUnit::Second)).unwrap()),
-        ("big", Arc::new(Decimal128Array::from(vec![10_i128.pow(37)]).with_precision_and_scale(38, 0).unwrap())),
+        (
+            "big",
+            Arc::new(
+                Decimal128Array::from(vec![10_i128.pow(37)])
+                    .with_precision_and_scale(38, 0)
+                    .unwrap(),
+            ),
+        ),
     ];
     let right = vec![("x", int64(&[Some(0)])), ("ns", timestamps(TimeUnit::Nanosecond, None, 0))];
     for (condition, expression) in [
@@ -295,16 +338,26 @@ fn value_that_cannot_be_computed_is_a_data_error_that_names_the_expression() {
     ] {
         let error = evaluate(condition, &left, &right).expect_err(condition);
         assert!(error.is_data(), "{condition}: {error:?}");
-        assert!(error.message().starts_with(&format!("where `{expression}`: ")), "{condition}: {error}");
+        assert!(
+            error.message().starts_with(&format!("where `{expression}`: ")),
+            "{condition}: {error}"
+        );
     }
-    let no_rows = |table: Table| table.into_iter().map(|(name, column)| (name, column.slice(0, 0))).collect();
-    assert_eq!(matches("left.x / right.x > 0 or 1 / 0 > 0", &no_rows(left), &no_rows(right)), [] as [bool; 0]);
+    let no_rows =
+        |table: Table| table.into_iter().map(|(name, column)| (name, column.slice(0, 0))).collect();
+    assert_eq!(
+        matches("left.x / right.x > 0 or 1 / 0 > 0", &no_rows(left), &no_rows(right)),
+        [] as [bool; 0]
+    );
 }
 
 #[test]
 fn types_that_do_not_go_together_are_a_schema_error_that_names_them() {
-    let interval =
-        cast(&Int32Array::from(vec![1]), &DataType::Interval(arrow_schema::IntervalUnit::YearMonth)).unwrap();
+    let interval = cast(
+        &Int32Array::from(vec![1]),
+        &DataType::Interval(arrow_schema::IntervalUnit::YearMonth),
+    )
+    .unwrap();
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some(vec![Some(1)])]);
     let left = vec![
         ("x", int64(&[Some(1)])),
@@ -340,7 +393,10 @@ fn types_that_do_not_go_together_are_a_schema_error_that_names_them() {
         ("-left.name = 1", "expected a number or a duration, but `left.name` is Utf8"),
         ("abs(left.ts) = 1", "expected a number or a duration"),
         ("left.x + 1", "expected a condition that is true or false, but `left.x + 1` is Int64"),
-        ("left.x and left.x = 1", "expected a condition that is true or false, but `left.x` is Int64"),
+        (
+            "left.x and left.x = 1",
+            "expected a condition that is true or false, but `left.x` is Int64",
+        ),
         ("not left.name", "expected a condition that is true or false, but `left.name` is Utf8"),
     ] {
         let error = evaluate(condition, &left, &vec![]).expect_err(condition);
@@ -348,10 +404,14 @@ fn types_that_do_not_go_together_are_a_schema_error_that_names_them() {
         assert!(error.message().starts_with("where"), "{condition}: {error}");
         assert!(error.message().contains(reason), "{condition}: {error}");
     }
-    assert_eq!(matches("left.list is not null and left.months is not null", &left, &vec![]), [true]);
+    assert_eq!(
+        matches("left.list is not null and left.months is not null", &left, &vec![]),
+        [true]
+    );
 
     let too_far = Literal::Timestamp { nanoseconds: i128::from(i64::MAX) * 1000 + 1, zoned: false };
-    let expr = Expr::Unary(crate::columns::expression::Unary::IsNull, Box::new(Expr::Literal(too_far)));
+    let expr =
+        Expr::Unary(crate::columns::expression::Unary::IsNull, Box::new(Expr::Literal(too_far)));
     let error = evaluate_tree(&expr, &left, &vec![]).expect_err("nanoseconds far from 1970");
     assert!(error.is_schema() && error.message().contains("does not fit"), "{error}");
 }
@@ -386,7 +446,8 @@ fn columns_are_those_that_are_read_each_once_in_schema_order() {
     let matches = predicate.evaluate(&[of(&[-1, 1]), of(&[5, 5])], &[of(&[1, 1])], 2).unwrap();
     assert_eq!(matches.iter().collect::<Vec<_>>(), [true, false]);
 
-    let other_type = predicate.evaluate(&[of(&[1]), text(&[Some("a")])], &[of(&[1])], 1).unwrap_err();
+    let other_type =
+        predicate.evaluate(&[of(&[1]), text(&[Some("a")])], &[of(&[1])], 1).unwrap_err();
     assert!(other_type.is_bug(), "{other_type}");
     let other_length = predicate.evaluate(&[of(&[1]), of(&[1, 2])], &[of(&[1])], 1).unwrap_err();
     assert!(other_length.is_bug(), "{other_length}");

@@ -8,21 +8,26 @@ fn literal() -> impl Strategy<Value = Literal> {
     prop_oneof![
         Just(Literal::Null),
         any::<bool>().prop_map(Literal::Boolean),
-        prop_oneof![Just(i128::from(i64::MIN)), Just(i128::from(u64::MAX)), -5..=5_i128].prop_map(Literal::Integer),
-        prop_oneof![any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), Just(-0.0), Just(1e300)]
-            .prop_map(Literal::Float),
-        (-99_999..99_999_i128, 0..8_u8).prop_map(|(value, scale)| Literal::Decimal { value, scale }),
+        prop_oneof![Just(i128::from(i64::MIN)), Just(i128::from(u64::MAX)), -5..=5_i128]
+            .prop_map(Literal::Integer),
+        prop_oneof![
+            any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()),
+            Just(-0.0),
+            Just(1e300)
+        ]
+        .prop_map(Literal::Float),
+        (-99_999..99_999_i128, 0..8_u8)
+            .prop_map(|(value, scale)| Literal::Decimal { value, scale }),
         "\\PC{0,8}".prop_map(Literal::Text),
         Just(Literal::Text("it's \"odd\" \\ -- /* \n\0".into())),
         proptest::collection::vec(any::<u8>(), 0..4).prop_map(Literal::Binary),
         // Years 0 to 9999.
         (-719_528..2_932_896).prop_map(Literal::Date),
-        (-62_167_219_200_000_000_000..253_402_300_799_999_999_999_i128, any::<bool>(), 0..10_u32).prop_map(
-            |(nanoseconds, zoned, places)| {
+        (-62_167_219_200_000_000_000..253_402_300_799_999_999_999_i128, any::<bool>(), 0..10_u32)
+            .prop_map(|(nanoseconds, zoned, places)| {
                 let nanoseconds = nanoseconds - nanoseconds.rem_euclid(10_i128.pow(places));
                 Literal::Timestamp { nanoseconds, zoned }
-            }
-        ),
+            }),
         any::<i64>().prop_map(|x| Literal::Duration { nanoseconds: x.into() }),
         any::<i32>().prop_map(|x| Literal::Duration { nanoseconds: i128::from(x) * 1_000_000_000 }),
     ]
@@ -30,9 +35,10 @@ fn literal() -> impl Strategy<Value = Literal> {
 
 fn column() -> impl Strategy<Value = Expr> {
     let side = prop_oneof![Just(Side::Left), Just(Side::Right)];
-    let keyword =
-        (0..sqlparser::keywords::ALL_KEYWORDS.len()).prop_map(|i| sqlparser::keywords::ALL_KEYWORDS[i].to_lowercase());
-    (side, prop_oneof![keyword, "[a-z_][a-z0-9_]{0,5}", "\\PC{1,8}"]).prop_map(|(side, name)| Expr::Column(side, name))
+    let keyword = (0..sqlparser::keywords::ALL_KEYWORDS.len())
+        .prop_map(|i| sqlparser::keywords::ALL_KEYWORDS[i].to_lowercase());
+    (side, prop_oneof![keyword, "[a-z_][a-z0-9_]{0,5}", "\\PC{1,8}"])
+        .prop_map(|(side, name)| Expr::Column(side, name))
 }
 
 fn binary() -> impl Strategy<Value = Binary> {
@@ -41,7 +47,8 @@ fn binary() -> impl Strategy<Value = Binary> {
     prop_oneof![
         Just(Binary::And),
         Just(Binary::Or),
-        proptest::sample::select(vec![Add, Subtract, Multiply, Divide, Remainder]).prop_map(Binary::Arithmetic),
+        proptest::sample::select(vec![Add, Subtract, Multiply, Divide, Remainder])
+            .prop_map(Binary::Arithmetic),
         proptest::sample::select(vec![Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual])
             .prop_map(Binary::Compare),
     ]
@@ -59,15 +66,21 @@ fn expr() -> impl Strategy<Value = Expr> {
                 operator,
                 r.into()
             )),
-            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(value, low, high)| Expr::Between {
-                value: value.into(),
-                low: low.into(),
-                high: high.into()
+            (inner.clone(), inner.clone(), inner.clone()).prop_map(|(value, low, high)| {
+                Expr::Between { value: value.into(), low: low.into(), high: high.into() }
             }),
             (inner.clone(), proptest::collection::vec(inner.clone(), 1..4))
                 .prop_map(|(value, items)| Expr::In { value: value.into(), items }),
-            (inner, proptest::sample::select(vec![Language::Like, Language::Regexp]), "[a%_'.*]{0,4}")
-                .prop_map(|(value, language, pattern)| Expr::Match { value: value.into(), language, pattern }),
+            (
+                inner,
+                proptest::sample::select(vec![Language::Like, Language::Regexp]),
+                "[a%_'.*]{0,4}"
+            )
+                .prop_map(|(value, language, pattern)| Expr::Match {
+                    value: value.into(),
+                    language,
+                    pattern
+                }),
         ]
     })
 }
@@ -96,13 +109,19 @@ fn text_is_read_as_sql() {
         ("left.a not between 1 and 2", "NOT left.a BETWEEN 1 AND 2"),
         ("left.a not in (1, 'x')", "NOT left.a IN (1, 'x')"),
         ("left.a not like 'it''s %'", "NOT left.a LIKE 'it''s %'"),
-        ("left.a rlike '^x' or left.a not regexp 'y'", "left.a REGEXP '^x' OR NOT left.a REGEXP 'y'"),
+        (
+            "left.a rlike '^x' or left.a not regexp 'y'",
+            "left.a REGEXP '^x' OR NOT left.a REGEXP 'y'",
+        ),
         ("left.date is null /* not a type */", "left.date IS NULL"),
         ("left.case is not null -- nor CASE", "left.case IS NOT NULL"),
         ("left.\"odd \"\"name\"\"\" = 'it''s'", "left.\"odd \"\"name\"\"\" = 'it''s'"),
         ("ABS(left.x) % 2 = .5e1", "abs(left.x) % 2 = 5.0"),
         ("left.x < DECIMAL '-01.50'", "left.x < DECIMAL '-1.50'"),
-        ("left.x < double 'nan' or left.x = DOUBLE '-inf'", "left.x < DOUBLE 'NaN' OR left.x = DOUBLE '-inf'"),
+        (
+            "left.x < double 'nan' or left.x = DOUBLE '-inf'",
+            "left.x < DOUBLE 'NaN' OR left.x = DOUBLE '-inf'",
+        ),
         ("left.x = X'00FF'", "left.x = X'00ff'"),
         ("left.t > DATE '2024-02-29'", "left.t > DATE '2024-02-29'"),
         ("left.t > TIMESTAMP '2024-02-29'", "left.t > TIMESTAMP '2024-02-29 00:00:00'"),
@@ -110,7 +129,10 @@ fn text_is_read_as_sql() {
             "left.t > TIMESTAMP '2024-02-29T01:02:03.5+01:00'",
             "left.t > TIMESTAMP '2024-02-29 00:02:03.500000000+00:00'",
         ),
-        ("left.t > TIMESTAMP '2024-02-29 01:02:03Z'", "left.t > TIMESTAMP '2024-02-29 01:02:03+00:00'"),
+        (
+            "left.t > TIMESTAMP '2024-02-29 01:02:03Z'",
+            "left.t > TIMESTAMP '2024-02-29 01:02:03+00:00'",
+        ),
         ("left.t < INTERVAL '1 hour 30 minutes'", "left.t < INTERVAL '5400 seconds'"),
         ("left.t < interval '-1h30m0.5s'", "left.t < INTERVAL '-5400500 milliseconds'"),
         ("left.t < INTERVAL '5' SECOND", "left.t < INTERVAL '5 seconds'"),
@@ -119,7 +141,11 @@ fn text_is_read_as_sql() {
         let expr = parse_sql(text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(expr.to_string(), shown, "{text}");
         // By their debug form, in which NaN equals itself.
-        assert_eq!(format!("{:?}", parse_sql(shown)), format!("{:?}", Ok::<_, crate::Error>(expr)), "{text}");
+        assert_eq!(
+            format!("{:?}", parse_sql(shown)),
+            format!("{:?}", Ok::<_, crate::Error>(expr)),
+            "{text}"
+        );
     }
 }
 
@@ -134,9 +160,14 @@ fn text_over_single_rows_names_columns_with_or_without_row() {
         assert_eq!(parse_row_sql(shown).unwrap(), expr);
     }
     let refused = |text| parse_row_sql(text).unwrap_err().message().to_owned();
-    assert!(refused("left.price > 1").contains("`left.price`: there are no sides here; write row.price"));
+    assert!(
+        refused("left.price > 1")
+            .contains("`left.price`: there are no sides here; write row.price")
+    );
     assert!(refused(" ").contains("expected a condition such as `price > 10`"));
-    assert!(parse_sql("row.price > 1").unwrap_err().message().contains("name the side: left.price"));
+    assert!(
+        parse_sql("row.price > 1").unwrap_err().message().contains("name the side: left.price")
+    );
 }
 
 #[test]
