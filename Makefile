@@ -10,7 +10,9 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 # pyo3 then builds for this Python whoever calls cargo, so that nothing is compiled twice.
 export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 
-RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name Cargo.toml)
+# The native module has the docstrings of its stub.
+RUST := Cargo.toml Cargo.lock pyproject.toml python/tidegate/_tidegate.pyi \
+	$(shell find rust -name '*.rs' -o -name Cargo.toml)
 SOURCES := $(RUST) README.md $(shell find python/tidegate -name '*.py' -o -name '*.pyi')
 
 export PIP_QUIET := 1

@@ -17,11 +17,7 @@ use crate::interrupt;
 use crate::join::word;
 use crate::merge::check_distinct;
 
-/// Aggregate the rows of one or many inputs by key over windows of time.
-///
-/// A row is in every window `[k * advance + offset, k * advance + offset + size)` that holds its
-/// time; with `session`, in the one that its key's rows keep open. Returns a `pyarrow.Table` with a
-/// row for each window and key that has rows, by window, then key.
+#[doc = manual!(aggregate)]
 #[pyfunction]
 #[pyo3(signature = (
     streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
@@ -80,7 +76,7 @@ pub(crate) fn aggregate<'py>(
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
-/// Say what `aggregate` would do with these arguments; `tidegate.explain` calls it.
+#[doc = manual!(explain_aggregate)]
 #[pyfunction]
 #[pyo3(signature = (
     streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,

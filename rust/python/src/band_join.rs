@@ -15,11 +15,7 @@ use crate::reader::BatchReader;
 use crate::stream_join::{StreamJoin, options};
 use crate::window_join::windows;
 
-/// Pair the rows of two inputs whose values are close.
-///
-/// `(l, r)` is in the result when `abs(l.x - r.x) <= within` in each column of `on`, all `by`
-/// columns are equal and `where` holds. Returns a `pyarrow.Table` in left row order, then right row
-/// order.
+#[doc = manual!(band_join)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
@@ -51,9 +47,7 @@ pub(crate) fn band_join<'py>(
     })
 }
 
-/// Do as `band_join`, and return the rows batch by batch.
-///
-/// Returns a `BatchReader`, for results larger than memory.
+#[doc = manual!(band_join_batches)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
@@ -91,7 +85,7 @@ pub(crate) fn band_join_batches<'py>(
     )
 }
 
-/// Say what `band_join` would do with these arguments; `tidegate.explain` calls it.
+#[doc = manual!(explain_band_join)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,

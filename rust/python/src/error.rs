@@ -5,22 +5,12 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use tidegate::Error;
 
-create_exception!(tidegate, TidegateError, PyValueError, "Anything that tidegate refuses.");
-create_exception!(
-    tidegate,
-    SchemaError,
-    TidegateError,
-    "A column is missing, doubled, or of a type that does not fit."
-);
-create_exception!(tidegate, OrderError, TidegateError, "Rows break a promised order.");
-create_exception!(
-    tidegate,
-    MemoryLimitError,
-    TidegateError,
-    "A limit on rows or memory was reached, or the system has no memory left; none was taken."
-);
-create_exception!(tidegate, StateError, TidegateError, "A snapshot cannot be restored.");
-create_exception!(tidegate, ClosedError, TidegateError, "A handle was used after it was closed.");
+create_exception!(tidegate, TidegateError, PyValueError, manual!(TidegateError));
+create_exception!(tidegate, SchemaError, TidegateError, manual!(SchemaError));
+create_exception!(tidegate, OrderError, TidegateError, manual!(OrderError));
+create_exception!(tidegate, MemoryLimitError, TidegateError, manual!(MemoryLimitError));
+create_exception!(tidegate, StateError, TidegateError, manual!(StateError));
+create_exception!(tidegate, ClosedError, TidegateError, manual!(ClosedError));
 
 /// Adds the exceptions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

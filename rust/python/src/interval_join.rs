@@ -8,10 +8,7 @@ use crate::input::{bound, name_pair, schema};
 use crate::join::{Options, to_reader, to_table, word};
 use crate::reader::BatchReader;
 
-/// Pair the rows of two inputs that share a key and are close in time.
-///
-/// `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts +
-/// upper` and `where` holds. Returns a `pyarrow.Table` in left row order, then right row order.
+#[doc = manual!(interval_join)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
@@ -54,9 +51,7 @@ pub(crate) fn interval_join<'py>(
     })
 }
 
-/// Do as `interval_join`, and return the rows batch by batch.
-///
-/// Returns a `BatchReader`, for results larger than memory.
+#[doc = manual!(interval_join_batches)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",
@@ -106,7 +101,7 @@ pub(crate) fn interval_join_batches<'py>(
     )
 }
 
-/// Say what `interval_join` would do with these arguments; `tidegate.explain` calls it.
+#[doc = manual!(explain_interval_join)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, lower, upper, by=None, r#where=None, how="inner", closed="both", suffix="_right",

@@ -12,7 +12,7 @@ use crate::input::{check_distinct, count, name_pairs, names, read};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::{expression, interrupt};
 
-/// Return the number of threads that a call uses when it does not say.
+#[doc = manual!(default_threads)]
 #[pyfunction]
 pub(crate) fn default_threads() -> usize {
     tidegate::default_threads()

@@ -1,5 +1,8 @@
 //! The Python module `tidegate._tidegate`: registration only.
 //!
+//! The docstrings of the module are written in its stub, `python/tidegate/_tidegate.pyi`, and only
+//! there. `build.rs` makes a macro of them: `manual!(interval_join)` is the text of that function.
+//!
 //! # Files
 //!
 //! | file | what is in it |
@@ -18,6 +21,9 @@
 //! | `error.rs` | errors as Python exceptions |
 
 #![deny(unsafe_code)]
+
+// The macro `manual`.
+include!(concat!(env!("OUT_DIR"), "/manual.rs"));
 
 mod aggregate;
 mod band_join;
@@ -44,6 +50,7 @@ use tidegate::Allocator;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
+#[doc = manual!(_tidegate)]
 #[pymodule(gil_used = false)]
 mod _tidegate {
     use super::*;

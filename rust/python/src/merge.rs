@@ -19,7 +19,7 @@ use crate::interrupt::{self, PATIENCE};
 use crate::operator::{self, Source, source_stats};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 
-/// Merge sorted streams into one.
+#[doc = manual!(merge)]
 #[pyfunction]
 #[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None))]
 pub(crate) fn merge<'py>(
@@ -50,7 +50,7 @@ pub(crate) fn merge<'py>(
     operator::table(py, batches, schema)
 }
 
-/// Do as `merge`, and return the rows batch by batch.
+#[doc = manual!(merge_batches)]
 #[pyfunction]
 #[pyo3(signature = (streams, *, on="ts", lateness=None, threads=None))]
 pub(crate) fn merge_batches(

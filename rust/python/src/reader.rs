@@ -135,7 +135,7 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Read the record batches of a result, in order.
+#[doc = manual!(BatchReader)]
 #[pyclass(frozen, generic, module = "tidegate")]
 pub(crate) struct BatchReader {
     batches: SharedStream,
@@ -224,13 +224,13 @@ pub(crate) fn next(
 
 #[pymethods]
 impl BatchReader {
-    /// The schema of every batch, a `pyarrow.Schema`.
+    #[doc = manual!(BatchReader.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         PySchema::new(self.schema.clone()).into_pyarrow(py)
     }
 
-    /// Return numbers that describe the work so far.
+    #[doc = manual!(BatchReader.stats)]
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.check_process()?;
         // Without the GIL, which a thread may need that is about to let go of a lock.
@@ -238,7 +238,7 @@ impl BatchReader {
         numbers(py)
     }
 
-    /// End the work and drop the batches that were made ahead.
+    #[doc = manual!(BatchReader.close)]
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.check_process()?;
         py.detach(|| self.batches.close());

@@ -12,11 +12,7 @@ use crate::join::{Options, to_reader, to_table, word};
 use crate::reader::BatchReader;
 use crate::stream_join::{StreamJoin, options};
 
-/// Pair the rows of two inputs that are in each other's sliding windows.
-///
-/// `(l, r)` is in the result when the earlier row is still in its side's window when the later one
-/// comes, all `by` columns are equal and `where` holds. Returns a `pyarrow.Table` in left row
-/// order, then right row order.
+#[doc = manual!(window_join)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
@@ -46,9 +42,7 @@ pub(crate) fn window_join<'py>(
     })
 }
 
-/// Do as `window_join`, and return the rows batch by batch.
-///
-/// Returns a `BatchReader`, for results larger than memory.
+#[doc = manual!(window_join_batches)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
@@ -88,7 +82,7 @@ pub(crate) fn window_join_batches<'py>(
     )
 }
 
-/// Say what `window_join` would do with these arguments; `tidegate.explain` calls it.
+#[doc = manual!(explain_window_join)]
 #[pyfunction]
 #[pyo3(signature = (
     left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,

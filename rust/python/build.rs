@@ -1,0 +1,89 @@
+//! Makes the docstrings of the stub those of the module.
+//!
+//! People and editors read the stub `_tidegate.pyi`, so the manual is written there, once. This
+//! script copies each docstring into a macro, `manual!(interval_join)` or `manual!(Source.push)`,
+//! by which the bindings name it. A public item without a docstring fails the build.
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+const STUB: &str = "../../python/tidegate/_tidegate.pyi";
+const QUOTES: &str = "\"\"\"";
+
+fn main() {
+    println!("cargo:rerun-if-changed={STUB}");
+    println!("cargo:rerun-if-changed=build.rs");
+    let stub = fs::read_to_string(STUB).unwrap_or_else(|error| panic!("{STUB}: {error}"));
+    let mut manual = String::from("macro_rules! manual {\n");
+    for (name, text) in docstrings(&stub) {
+        writeln!(manual, "    ({name}) => {{ {text:?} }};").expect("a string takes all text");
+    }
+    manual.push_str("}\n");
+    let out = env::var_os("OUT_DIR").expect("cargo names the folder");
+    fs::write(Path::new(&out).join("manual.rs"), manual).expect("the folder can be written to");
+}
+
+/// The docstrings of the module, its classes, their methods and its functions, by name.
+///
+/// The stub is formatted, so that the indent of a line tells what the line belongs to.
+fn docstrings(stub: &str) -> Vec<(String, String)> {
+    let lines: Vec<&str> = stub.lines().collect();
+    let (text, mut at) = docstring(&lines, 0, 0);
+    let mut found = vec![("_tidegate".to_owned(), text)];
+    let mut class = "";
+    while at < lines.len() {
+        let (line, number) = (lines[at], at);
+        at += 1;
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        let header = code.strip_prefix("class ").or_else(|| code.strip_prefix("def "));
+        let name = header.map_or("", identifier);
+        if indent == 0 && !code.is_empty() {
+            class = if code.starts_with("class ") { name } else { "" };
+        }
+        let is_setter = lines[number.saturating_sub(1)].ends_with(".setter");
+        if name.is_empty() || name.starts_with('_') || class.starts_with('_') || is_setter {
+            continue;
+        }
+        let text;
+        (text, at) = docstring(&lines, after_header(&lines, number), indent + 4);
+        found.push((if indent == 0 { name.to_owned() } else { format!("{class}.{name}") }, text));
+    }
+    found
+}
+
+/// The identifier that a text begins with.
+fn identifier(text: &str) -> &str {
+    text.split(|letter: char| letter != '_' && !letter.is_alphanumeric()).next().unwrap_or(text)
+}
+
+/// The line after the header of a class or function, which may take several lines.
+fn after_header(lines: &[&str], first: usize) -> usize {
+    let is_end = |line: &&str| line.ends_with(':') || line.ends_with("...");
+    first + 1 + lines[first..].iter().position(is_end).unwrap_or(0)
+}
+
+/// The docstring that begins in the line `first`, without its indent, and the line after it.
+fn docstring(lines: &[&str], first: usize, indent: usize) -> (String, usize) {
+    let refuse = |why: &str| -> ! { panic!("{STUB}:{}: {why}", first + 1) };
+    let margin = " ".repeat(indent);
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate().skip(first) {
+        let mut line = line.strip_prefix(&*margin).unwrap_or(line.trim_start());
+        if number == first {
+            line = line.strip_prefix(QUOTES).unwrap_or_else(|| refuse("expected a docstring"));
+        }
+        if line.contains('\\') {
+            refuse("the docstring has a backslash, which Python reads as an escape");
+        }
+        if let Some((last, _)) = line.split_once(QUOTES) {
+            text.push_str(last);
+            return (text.trim_end().to_owned(), number + 1);
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    refuse("expected a docstring with an end")
+}
