@@ -1533,8 +1533,11 @@ def band_join(
 
     `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
     `where` holds (the band join of Shahvarani and Jacobsen, section 5, over whole tables or
-    windows). No pair
-    of rows that are far apart is looked at, so that nothing grows with the product of the inputs.
+    windows). With `time` and `window`, the two rows must also be in each other's sliding windows;
+    a window of rows counts rows of all keys. Without a window, all rows meet.
+
+    No pair of rows that are far apart is looked at, so nothing grows with the product of the
+    inputs.
 
     Example:
         Trades and quotes of about one price:
@@ -1562,41 +1565,58 @@ def band_join(
         [7, 6]
 
     Args:
-        left: As for `interval_join`.
-        right: As for `interval_join`.
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
         on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
-            to right names. Integers, floats, decimals, dates and timestamps; a float on either
-            side means that both are compared as floats.
-        within: How far the values of a pair may be apart: one for all columns, a list with one for
-            each, or a mapping from left names. A number, or for dates and timestamps a duration as
-            for `interval_join`. Or a pair `(below, above)`, which means
-            `l.on - below <= r.on <= l.on + above`; None is no bound.
-        time: The column by which rows come, where there is a window, as `on` of `window_join`.
-        window: As for `window_join`. Pairs are then those of rows that are close and in each
-            other's windows; windows count rows of all keys. Without one, all rows meet.
-        by: As for `interval_join`.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
-        algorithm: How pairs are found; the rows are the same, in the same order. `sort`: right rows
-            are put in the order of a band column, the window being one more. Or in time order, each
-            row being looked for in an index of the other side's window: `buckets`, `pim-tree`,
-            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`; by tasks of a few rows on
-            PIM-Trees that threads share (section 4 of the paper), which are merged while tasks go
-            on, `ibwj`, or not, `ibwj-blocking`. `auto` is `sort`, but where there is a window and a
-            sample says that a left row would have a thousand pairs to be checked it is `buckets`.
-        threads: As for `interval_join`.
-        max_rows: As for `interval_join`.
+            to right names. They have integers, floats, decimals, dates or timestamps. A float on
+            either side means that both are compared as floats.
+        within: How far the values of a pair may be apart: one distance for all columns, a list with
+            one for each column, or a mapping from left names. A distance is a number. For dates and
+            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
+            or an integer in the unit of the columns (the finer of the two). A pair `(below, above)`
+            means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the two sides
+            name it differently.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
+            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            windows is for the left and the right side.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
+            right rows in the order of a band column; the window is one more band. The others take
+            the rows in time order and look for each row in an index of the other side's window:
+            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
+            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
+            share (section 4 of the paper); only `ibwj` merges the trees while tasks go on. `auto`
+            is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
+            thousand pairs to be checked.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
 
     Returns:
-        As for `interval_join`: rows are in left row order, then right row order.
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, whatever the threads; right rows without
+        a pair follow at the end.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        MemoryLimitError: The result would have more than `max_rows` rows.
-        TidegateError: A distance is negative or NaN, another argument has no meaning, or the Arrow
-            data is malformed.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A distance or window is negative, another argument has no meaning, a time is
+            null, an input fails, or `where` overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:
@@ -1631,10 +1651,14 @@ def band_join_batches(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Do as `band_join`, and return the rows batch by batch.
+    """Pair the rows of two inputs whose values are close, batch by batch.
 
-    The reader is as that of `interval_join_batches`. With one band column the pairs are found
-    before the call returns; with several, the further ones are checked as batches are made.
+    `(l, r)` is a pair when `abs(l.on - r.on) <= within` for each column of `on`, `l.by == r.by` and
+    `where` holds. With `time` and `window`, the two rows must also be in each other's sliding
+    windows.
+
+    With one band column, the pairs are found before the call returns. With several, the further
+    columns are checked as batches are made.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -1644,31 +1668,61 @@ def band_join_batches(
         [[6, 7], [6]]
 
     Args:
-        left: As for `band_join`.
-        right: As for `band_join`.
-        on: As for `band_join`.
-        within: As for `band_join`.
-        time: As for `band_join`.
-        window: As for `band_join`.
-        by: As for `band_join`.
-        where: As for `band_join`.
-        how: As for `band_join`.
-        suffix: As for `band_join`.
-        columns: As for `band_join`.
-        algorithm: As for `band_join`.
-        threads: As for `band_join`.
-        max_rows: As for `band_join`; with `where` or several band columns, rows are counted as they
-            are made, so that batches may come before the error.
-        batch_rows: As for `interval_join_batches`.
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
+            to right names. They have integers, floats, decimals, dates or timestamps. A float on
+            either side means that both are compared as floats.
+        within: How far the values of a pair may be apart: one distance for all columns, a list with
+            one for each column, or a mapping from left names. A distance is a number. For dates and
+            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
+            or an integer in the unit of the columns (the finer of the two). A pair `(below, above)`
+            means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the two sides
+            name it differently.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
+            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            windows is for the left and the right side.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
+            right rows in the order of a band column; the window is one more band. The others take
+            the rows in time order and look for each row in an index of the other side's window:
+            `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
+            With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
+            share (section 4 of the paper); only `ibwj` merges the trees while tasks go on. `auto`
+            is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
+            thousand pairs to be checked.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
-        A reader of the batches. Joined together they are the table of `band_join`.
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, whatever the threads; right rows without a pair follow at the end.
 
     Raises:
-        SchemaError: As for `band_join`.
-        MemoryLimitError: As for `band_join`.
-        TidegateError: As for `band_join`.
-        TypeError: As for `band_join`.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A distance or window is negative, another argument has no meaning, a time is
+            null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
     """
 
 def interval_join(
@@ -1710,45 +1764,55 @@ def interval_join(
         {'ts': [10, 20, 30], 'bid': [9, None, None]}
 
     Args:
-        left: Arrow data: a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, a
-            DuckDB relation, or anything else with `__arrow_c_stream__` or `__arrow_c_array__`.
-        right: Likewise.
-        on: The time column, or a pair of its names on the left and the right. Integers, dates and
-            timestamps; timestamps with zones are compared as instants; units may differ.
-        lower: How long after the left time matches begin; negative for before. A timedelta, a
-            numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", an integer in the unit
-            of the time columns (the finer of the two), or None for no bound.
-        upper: How long after the left time matches end, likewise. Not less than `lower`.
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        lower: How long after the left time the interval begins; a negative value begins before it.
+            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
+            an integer in the unit of the time columns (the finer of the two). None sets no bound.
+        upper: How long after the left time the interval ends, in the same forms. It is not less
+            than `lower`. None sets no bound.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
-            names, or a mapping from left to right names. Without it any two rows may pair.
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
-        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or both, that
-            have no pair. `semi`, `anti`: the left rows that have a pair, or have none.
-        closed: Which ends of the interval match: `both`, `left`, `right` or `neither`.
-        suffix: Added to the name of a right column that the left side has too.
-        columns: The columns of the result, in this order; others are not made.
-        threads: The number of threads, from 1 to 512; see `default_threads`.
-        max_rows: The most rows that the result may have.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
         Rows are in left row order, then right row order, whatever the threads; right rows without
-        a pair follow at the end. Neither side needs to be sorted, but sorted ones are faster.
+        a pair follow at the end.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        MemoryLimitError: The result would have more than `max_rows` rows.
-        TidegateError: Another argument has no meaning, a time is null, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, or `where`
+            overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:
         A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. A time
-        plus a bound is compared exactly, also where the sum leaves the range of 64 bits.
+        plus a bound is compared exactly, also where the sum leaves the range of 64 bits. Neither
+        side needs to be sorted, but sorted inputs are faster.
 
         Memory: the inputs, the result, and 12 bytes a left row and 8 a right row (up to 60 a row
-        for rows out of time order). Where the result is too large, see `interval_join_batches`.
+        for rows out of time order). If the result is too large for memory, take
+        `interval_join_batches`.
     """
 
 def interval_join_batches(
@@ -1768,10 +1832,11 @@ def interval_join_batches(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Do as `interval_join`, and return the rows batch by batch.
+    """Pair the rows of two inputs that share a key and are close in time, batch by batch.
 
     `(l, r)` is a pair when `l.by == r.by` and `l.on + lower <= r.on <= l.on + upper` and `where`
-    holds. The pairs are found before the call returns; their columns are made as they are taken.
+    holds. The pairs are found before the call returns. Their columns are made as batches are taken,
+    so the result may be larger than memory.
 
     Example:
         >>> reader = tg.interval_join_batches(
@@ -1793,30 +1858,48 @@ def interval_join_batches(
         3
 
     Args:
-        left: As for `interval_join`.
-        right: As for `interval_join`.
-        on: As for `interval_join`.
-        lower: As for `interval_join`.
-        upper: As for `interval_join`.
-        by: As for `interval_join`.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        closed: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
-        threads: As for `interval_join`.
-        max_rows: As for `interval_join`; with `where`, rows are counted as they are made, so that
-            batches may come before the error.
-        batch_rows: The most rows of a batch. Without it, batches take a few megabytes.
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        lower: How long after the left time the interval begins; a negative value begins before it.
+            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
+            an integer in the unit of the time columns (the finer of the two). None sets no bound.
+        upper: How long after the left time the interval ends, in the same forms. It is not less
+            than `lower`. None sets no bound.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
-        A reader of the batches. Joined together they are the table of `interval_join`.
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, whatever the threads; right rows without a pair follow at the end.
 
     Raises:
-        SchemaError: As for `interval_join`.
-        MemoryLimitError: As for `interval_join`.
-        TidegateError: As for `interval_join`.
-        TypeError: As for `interval_join`.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, or `where`
+            overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
 
     Note:
         Memory: the inputs, 12 bytes a left row and 8 a right row (up to 60 a row for rows out of
@@ -1841,42 +1924,7 @@ def explain_band_join(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> str:
-    """Say what `band_join` would do with these arguments; `tidegate.explain` calls it.
-
-    Only the schemas are read, and the arguments are checked as `band_join` checks them.
-
-    Example:
-        >>> print(tg.explain(tg.band_join, trades, quotes, on="ts", within=2, threads=2))
-        band_join (inner)
-          band       left.ts - 2 <= right.ts <= left.ts + 2, compared as Int64
-        ...
-
-    Args:
-        left: As for `band_join`.
-        right: As for `band_join`.
-        on: As for `band_join`.
-        within: As for `band_join`.
-        time: As for `band_join`.
-        window: As for `band_join`.
-        by: As for `band_join`.
-        where: As for `band_join`.
-        how: As for `band_join`.
-        suffix: As for `band_join`.
-        columns: As for `band_join`.
-        algorithm: As for `band_join`.
-        threads: As for `band_join`.
-        max_rows: As for `band_join`.
-        batch_rows: As for `band_join_batches`.
-
-    Returns:
-        A few lines of text: the bands, the keys, the algorithm, the index, the threads, the memory
-        bound and the columns.
-
-    Raises:
-        SchemaError: As for `band_join`.
-        TidegateError: As for `band_join`.
-        TypeError: As for `band_join`.
-    """
+    """Say what `band_join` would do with these arguments, for `tidegate.explain`."""
 
 def explain_interval_join(
     left: ArrowSource,
@@ -1895,42 +1943,7 @@ def explain_interval_join(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> str:
-    """Say what `interval_join` would do with these arguments; `tidegate.explain` calls it.
-
-    Only the schemas are read, and the arguments are checked as `interval_join` checks them.
-
-    Example:
-        >>> print(tg.explain(tg.interval_join, trades, quotes, on="ts", lower=-2, upper=0,
-        ...                  threads=2))
-        interval_join (inner)
-          time       right.ts - left.ts in [-2, 0] integer
-        ...
-
-    Args:
-        left: As for `interval_join`.
-        right: As for `interval_join`.
-        on: As for `interval_join`.
-        lower: As for `interval_join`.
-        upper: As for `interval_join`.
-        by: As for `interval_join`.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        closed: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
-        threads: As for `interval_join`.
-        max_rows: As for `interval_join`.
-        batch_rows: As for `interval_join_batches`.
-
-    Returns:
-        A few lines of text: the interval, the keys, the algorithm, the index, the threads, the
-        memory bound and the columns.
-
-    Raises:
-        SchemaError: As for `interval_join`.
-        TidegateError: As for `interval_join`.
-        TypeError: As for `interval_join`.
-    """
+    """Say what `interval_join` would do with these arguments, for `tidegate.explain`."""
 
 def window_join(
     left: ArrowSource,
@@ -1984,35 +1997,49 @@ def window_join(
         {'ts': [10, 10, 20, 20, 30, 30], 'ts_right': [8, 10, 10, 29, 29, 31]}
 
     Args:
-        left: As for `interval_join`.
-        right: As for `interval_join`.
-        on: The time column, or a pair of its names on the left and the right. Integers, dates and
-            timestamps; timestamps with zones are compared as instants; units may differ.
-        window: How long the rows of both sides stay, or a pair of such for the left and the right
-            side: a timedelta, a numpy timedelta64, a string such as "15m", an integer in the unit
-            of the time columns (the finer of the two); or `tidegate.rows(n)`, for both sides.
-        by: As for `interval_join`. A window of rows counts rows of all keys.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
+            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            windows is for the left and the right side.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
-            as a run of right rows, with an index for `by`. It compares every row of the run, or
-            uses an index of a number that `where` compares if a sample of pairs says that this
-            is faster. The
-            others are the algorithms of `WindowJoin`, through which both tables go as streams. They
-            hold eight bytes a pair, and keys are to them numbers like others.
-        threads: As for `interval_join`.
-        max_rows: As for `interval_join`.
+            as a run of right rows, with an index for `by`. It compares every row of the run. If a
+            sample of pairs says that an index of a number that `where` compares is faster, it uses
+            that index. The others are the algorithms of papers, through which both tables go as
+            streams: `scalejoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`.
+            They hold eight bytes a pair, and compare keys like other numbers.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
 
     Returns:
-        The columns and the order of `interval_join`.
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        Rows are in left row order, then right row order, whatever the threads; right rows without
+        a pair follow at the end.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        MemoryLimitError: The result would have more than `max_rows` rows.
-        TidegateError: A window is negative, another argument has no meaning, a time is null, a
-            number in `where` overflows or is divided by zero, or the Arrow data is malformed.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A window is negative, another argument has no meaning, a time is null, an
+            input fails, or `where` overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:
@@ -2036,10 +2063,15 @@ def window_join_batches(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Do as `window_join`, and return the rows batch by batch.
+    """Pair the rows of two inputs that are in each other's sliding windows, batch by batch.
 
-    A pair is as for `window_join`. Windows are found before the call returns; conditions are tested
-    and columns made as batches are taken.
+    With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
+    `where` holds; with `(WL, WR)`, when `-WR <= r.on - l.on <= WL`: left rows stay for WL, right
+    rows for WR. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of
+    its side before the later one, in merged order: by time, left before right, then by row.
+
+    Windows are found before the call returns. Conditions are tested, and columns are made, as
+    batches are taken.
 
     Example:
         >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
@@ -2047,28 +2079,52 @@ def window_join_batches(
         [2, 2]
 
     Args:
-        left: As for `window_join`.
-        right: As for `window_join`.
-        on: As for `window_join`.
-        window: As for `window_join`.
-        by: As for `window_join`.
-        where: As for `window_join`.
-        how: As for `window_join`.
-        suffix: As for `window_join`.
-        columns: As for `window_join`.
-        algorithm: As for `window_join`.
-        threads: As for `window_join`.
-        max_rows: As for `interval_join_batches`.
-        batch_rows: As for `interval_join_batches`.
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
+            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            windows is for the left and the right side.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
+            as a run of right rows, with an index for `by`. It compares every row of the run. If a
+            sample of pairs says that an index of a number that `where` compares is faster, it uses
+            that index. The others are the algorithms of papers, through which both tables go as
+            streams: `scalejoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`.
+            They hold eight bytes a pair, and compare keys like other numbers.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit. If pairs are still
+            checked while batches are made, as with `where`, batches may come before the error.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
 
     Returns:
-        A reader of the batches. Joined together they are the table of `window_join`.
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. Rows are in left row order, then right
+        row order, whatever the threads; right rows without a pair follow at the end.
 
     Raises:
-        SchemaError: As for `window_join`.
-        MemoryLimitError: As for `window_join`.
-        TidegateError: As for `window_join`.
-        TypeError: As for `window_join`.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: A window is negative, another argument has no meaning, a time is null, an
+            input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
     """
 
 def explain_window_join(
@@ -2087,41 +2143,7 @@ def explain_window_join(
     max_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> str:
-    """Say what `window_join` would do with these arguments; `tidegate.explain` calls it.
-
-    Only the schemas are read, and the arguments are checked as `window_join` checks them.
-
-    Example:
-        >>> print(tg.explain(tg.window_join, trades, quotes, on="ts", window=tg.rows(5), threads=2))
-        window_join (inner)
-          time       left.ts, right.ts
-          window     the last 5 left rows, the last 5 right rows
-        ...
-
-    Args:
-        left: As for `window_join`.
-        right: As for `window_join`.
-        on: As for `window_join`.
-        window: As for `window_join`.
-        by: As for `window_join`.
-        where: As for `window_join`.
-        how: As for `window_join`.
-        suffix: As for `window_join`.
-        columns: As for `window_join`.
-        algorithm: As for `window_join`.
-        threads: As for `window_join`.
-        max_rows: As for `window_join`.
-        batch_rows: As for `window_join_batches`.
-
-    Returns:
-        A few lines of text: the windows, the keys, the condition and how much of it is scanned for,
-        the algorithm, the index, the threads, the memory bound and the columns.
-
-    Raises:
-        SchemaError: As for `window_join`.
-        TidegateError: As for `window_join`.
-        TypeError: As for `window_join`.
-    """
+    """Say what `window_join` would do with these arguments, for `tidegate.explain`."""
 
 def aggregate(
     streams: Streams,
@@ -2163,33 +2185,33 @@ def aggregate(
         {'window_start': 0, 'window_end': 10, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
 
     Args:
-        streams: One input, or a sequence of inputs whose columns of the same names are taken
-            together. They are numbered from 0 in this order.
-        on: The time column: an integer, date or timestamp. Units are reconciled without loss; a
-            zone is on all streams or on none.
+        streams: One input, or a sequence of inputs, as Arrow data. Columns of the same name are
+            taken together. The inputs are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
         size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer in the unit of the time column (the finest of all streams). A
-            whole number of these units, greater than 0.
-        advance: How much later the next window begins, likewise; the size when None. Greater than
-            the size leaves gaps.
-        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers). Of any
-            sign; 0 when None.
-        session: How long a session lasts after its last row, in place of `size`, `advance` and
-            `offset`. A row at its very end is the first of the next one.
-        by: The key columns: a name or a list of names. Without it all rows are one group. Null is
-            a group, NaN equals NaN and 0.0 equals -0.0.
-        aggs: What is computed: from the names of the result's columns to functions of
+            "250ms", or an integer in the unit of the time column (the finest of all streams). It is
+            a whole number of these units, greater than 0.
+        advance: How much later the next window begins, in the same forms. None takes `size`. An
+            advance greater than the size leaves gaps.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
+            same forms and with any sign. None takes 0.
+        session: How long a session lasts after its last row, in the same forms, in place of `size`,
+            `advance` and `offset`. A row at its very end is the first of the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
+            is a group, NaN equals NaN and 0.0 equals -0.0.
+        aggs: What is computed: a mapping from the names of the result's columns to functions of
             `tidegate.agg`.
-        where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
+        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
         algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
-            fastest: rows are added up by slice of time, which all windows share, with states of its
-            own for each stream, and slices combined to windows. The others are the designs of the
-            paper, section 5, to compare with: queues with locks (`mq`) or without (`mq-lf`), from
-            which one thread merges and updates; a gate that merges for one thread (`tumlsc`) or
-            for many (`tumlmc`); no merging, each stream updates by itself (`wiml`). They go row by
-            row, and take far more time and memory. Sessions have an algorithm of their own.
-        threads: The number of threads, from 1 to 512; see `default_threads`.
-        max_rows: The most rows that the result may have.
+            fastest. It adds rows up by slice of time, which all windows share, with states of its
+            own for each stream, and combines slices to windows. The others are the designs of the
+            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
+            without, from which one thread merges and updates. A gate merges for one thread in
+            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
+            by itself. They go row by row, and take far more time and memory. Sessions have an
+            algorithm of their own.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
 
     Returns:
         `window_start` and `window_end` (int64 for integers, date32 for dates, else a timestamp in
@@ -2197,15 +2219,20 @@ def aggregate(
         of windows, then keys ascending, nulls last.
 
     Raises:
-        SchemaError: A column is missing, doubled, or of a type that does not fit.
-        MemoryLimitError: The result would have more than `max_rows` rows.
-        TidegateError: Another argument has no meaning, a time is null, an integer sum does not fit
-            64 bits, or the Arrow data is malformed.
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, an input fails, an integer
+            sum does not fit 64 bits, or `where` overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:
-        Streams need not be in time order; those that are not are sorted first, which costs time
-        and a copy. First and last follow the order of time, then stream, then position.
+        Streams need not be in time order. A stream that is not is sorted first, which costs time
+        and a copy. First and last follow the order of time, then stream, then position. The time
+        columns may have different units, which are reconciled without loss. A zone is on the time
+        columns of all streams or on none.
 
         Results are a function of the data: floats are added in an order that neither threads nor
         batches change. That is, within a slice a stream's rows in time order, then the streams,
@@ -2233,42 +2260,7 @@ def explain_aggregate(
     threads: int | None = None,
     max_rows: int | None = None,
 ) -> str:
-    """Say what `aggregate` would do with these arguments; `tidegate.explain` calls it.
-
-    Only the schemas are read, and the arguments are checked as `aggregate` checks them.
-
-    Example:
-        >>> print(tg.explain(tg.aggregate, trades, on="ts", size=20, advance=10, by="sym",
-        ...                  aggs={"n": tg.agg.count()}, threads=2))
-        aggregate
-          streams    1
-          windows    [k * 10 + 0, k * 10 + 0 + 20) integer, on ts
-          key        sym; null is a group
-        ...
-
-    Args:
-        streams: As for `aggregate`.
-        on: As for `aggregate`.
-        size: As for `aggregate`.
-        advance: As for `aggregate`.
-        offset: As for `aggregate`.
-        session: As for `aggregate`.
-        by: As for `aggregate`.
-        aggs: As for `aggregate`.
-        where: As for `aggregate`.
-        algorithm: As for `aggregate`.
-        threads: As for `aggregate`.
-        max_rows: As for `aggregate`.
-
-    Returns:
-        A few lines of text: the windows, the keys, the functions, the algorithm, the threads, the
-        memory bound and the columns.
-
-    Raises:
-        SchemaError: As for `aggregate`.
-        TidegateError: As for `aggregate`.
-        TypeError: As for `aggregate`.
-    """
+    """Say what `aggregate` would do with these arguments, for `tidegate.explain`."""
 
 def merge(
     streams: Iterable[ArrowSource],
@@ -2279,8 +2271,9 @@ def merge(
 ) -> pa.Table:
     """Merge sorted streams into one.
 
-    The rows are in the order of `(on, number of the stream, number of the row in it)`: those of one
-    time are in the order of the streams, then as they stood (ScaleJoin, section IV.A, *ScaleGate*).
+    Each stream is sorted by `on`. The rows of the result are in the order of `(on, number of the
+    stream, number of the row in it)`: rows of one time are in the order of the streams, then as
+    they stood (ScaleJoin, section IV.A, *ScaleGate*).
 
     Example:
         >>> a = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
@@ -2294,27 +2287,30 @@ def merge(
         [1, 2, 4, 4, 9]
 
     Args:
-        streams: Any number of Arrow streams or tables, at least one, with equal columns.
-        on: The time column: integers, dates or timestamps. Each stream is sorted by it.
-        lateness: How far the rows of a stream may be out of order: none may be earlier than a row
-            before it by more than this. A timedelta, a numpy timedelta64, a string such as "250ms"
-            or an integer in the column's unit. None, as 0, means that they are in order.
-        threads: The number of threads, from 1 to 512; see `default_threads`.
+        streams: The streams or tables, as Arrow data with equal columns. There is at least one.
+            They are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
+            None, as 0, means that they are in order.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
 
     Returns:
         The rows of all streams, with the columns of the first. Types, names and order of the
         columns are the same in all streams.
 
     Raises:
-        SchemaError: The time column is missing or no time, or the columns of the streams differ.
+        SchemaError: The time column is missing or no time, the columns of the streams differ, or
+            the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
-        ClosedError: A stream was read before, or is there twice.
-        TidegateError: Another argument has no meaning, a time is null, a stream failed, or the
-            Arrow data is malformed.
+        MemoryLimitError: The system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or a stream fails.
         TypeError: An argument is of the wrong type.
 
     Note:
-        Memory: the result, and what `merge_batches` needs.
+        Memory: the result, a batch or two of each stream, 40 bytes for each of their rows, and the
+        rows that `lateness` holds back.
     """
 
 def merge_batches(
@@ -2324,7 +2320,7 @@ def merge_batches(
     lateness: Bound = None,
     threads: int | None = None,
 ) -> BatchReader[_MergeStats]:
-    """Do as `merge`, and return the rows batch by batch.
+    """Merge sorted streams into one, batch by batch.
 
     The rows are in the order of `(on, number of the stream, number of the row in it)`. Each stream
     is read when no more rows can be merged without its next batch, and no further, so streams may
@@ -2337,23 +2333,30 @@ def merge_batches(
         [10, 10, 20, 20, 30, 30]
 
     Args:
-        streams: As for `merge`.
-        on: As for `merge`.
-        lateness: As for `merge`.
-        threads: As for `merge`.
+        streams: The streams or tables, as Arrow data with equal columns. There is at least one.
+            They are numbered from 0 in this order.
+        on: The time column. It has integers, dates or timestamps.
+        lateness: How far the rows of a stream may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
+            None, as 0, means that they are in order.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
 
     Returns:
-        A reader of the batches. Joined together they are the table of `merge`. After an error it
-        is closed.
+        A reader of the batches. Together they have the rows of all streams, with the columns of the
+        first. Types, names and order of the columns are the same in all streams. After an error the
+        reader is closed.
 
     Raises:
-        SchemaError: As for `merge`.
-        ClosedError: As for `merge`.
-        TidegateError: As for `merge`.
-        TypeError: As for `merge`.
+        SchemaError: The time column is missing or no time, the columns of the streams differ, or
+            the Arrow data is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The system has no memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: Another argument has no meaning, a time is null, or a stream fails.
+        TypeError: An argument is of the wrong type.
 
     Note:
         Memory: a batch or two of each stream, 40 bytes for each of their rows, the rows that
-        `lateness` holds back, and the few batches that are made at a time. What is wrong with the
-        rows, such as an `OrderError`, is raised when a batch is taken from the reader.
+        `lateness` holds back, and the few batches that are made at a time. An error in the rows,
+        such as an `OrderError`, is raised when a batch is taken from the reader.
     """

@@ -1,4 +1,4 @@
-"""Every example of the package's docstrings and of README.md runs, and shows what it says.
+"""Docstrings are whole, and every example of them and of README.md runs and shows what it says.
 
 The modules of Spark need a session, and `test_spark.py` runs their examples.
 """
@@ -6,6 +6,7 @@ The modules of Spark need a session, and `test_spark.py` runs their examples.
 import ast
 import doctest
 import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +21,13 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Each docstring of a module or stub that has examples, with the name of what it describes."""
+    """Each docstring of a module or stub, with the name of what it describes."""
 
     def visit(
         node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str
     ) -> Iterator[tuple[str, str]]:
         text = ast.get_docstring(node)
-        if text and ">>>" in text:
+        if text:
             yield name, text
         for inner in node.body:
             if isinstance(inner, ast.ClassDef | ast.FunctionDef):
@@ -40,7 +41,8 @@ def examples() -> Iterator[tuple[str, str]]:
     for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]):
         file = path.relative_to(PACKAGE)
         if "spark" not in file.parts:
-            yield from ((f"{file.as_posix()}:{name}", text) for name, text in docstrings(path))
+            found = ((f"{file.as_posix()}:{name}", text) for name, text in docstrings(path))
+            yield from ((place, text) for place, text in found if ">>>" in text)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for number, block in enumerate(
         re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
@@ -92,3 +94,77 @@ def test_the_example_was_found(place):
 def test_the_example_runs(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(place, names_in(place.partition(":")[0]))
+
+
+# Arguments that have more than one text: how many, and why.
+SEVERAL_TEXTS = {
+    "algorithm": (3, "each operator has algorithms of its own"),
+    "by": (2, "the keys of pairs of rows, and of rows"),
+    "max_rows": (2, "batches may come before the error"),
+    "on": (3, "the times of two inputs, the values of a band, and the time of rows"),
+    "streams": (2, "any Arrow data, and sorted streams"),
+    "where": (2, "a condition on pairs, and on rows"),
+}
+
+
+def sections(text: str) -> dict[str, dict[str, str]]:
+    """The entries of each section of a docstring, such as `Args`, with their texts."""
+    found: dict[str, dict[str, str]] = {}
+    entries: dict[str, str] = {}
+    for line in text.splitlines():
+        if title := re.fullmatch(r"([A-Z]\w+):", line):
+            entries = found.setdefault(title[1], {})
+        elif entry := re.fullmatch(r" {4}([\w.*]+): (.*)", line):
+            entries[entry[1]] = entry[2]
+        elif entries and line.startswith(" " * 8):
+            last = next(reversed(entries))
+            entries[last] += " " + line.strip()
+    return found
+
+
+def functions() -> dict[str, dict[str, dict[str, str]]]:
+    """The sections of each public function of the native module, by its name."""
+    texts = dict(docstrings(PACKAGE / "_tidegate.pyi"))
+    names = [name for name in tidegate.__all__ if inspect.isbuiltin(getattr(tidegate, name))]
+    return {name: sections(texts[name]) for name in names}
+
+
+FUNCTIONS = functions()
+
+
+def test_no_docstring_sends_the_reader_to_another():
+    texts = dict(docstrings(PACKAGE / "_tidegate.pyi"))
+    assert {*FUNCTIONS} >= {"interval_join", "window_join_batches", "aggregate", "merge"}
+    assert not [name for name in FUNCTIONS if re.search(r"\b[Aa]s for\b|[Ll]ikewise", texts[name])]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_argument_is_described(name):
+    """In the order of the call."""
+    described = FUNCTIONS[name].get("Args", {})
+    assert [*described] == [*inspect.signature(getattr(tidegate, name)).parameters]
+    # Whatever takes an argument refuses one of another type.
+    assert ("TypeError" in FUNCTIONS[name].get("Raises", {})) == bool(described)
+
+
+def test_an_argument_has_one_text():
+    """The text is repeated where the argument is, so that a reader finds it; word for word."""
+    texts: dict[str, set[str]] = {}
+    for found in FUNCTIONS.values():
+        for argument, text in found.get("Args", {}).items():
+            texts.setdefault(argument, set()).add(text)
+    assert texts["suffix"]
+    expected = {name: SEVERAL_TEXTS.get(name, (1, ""))[0] for name in texts}
+    assert {name: len(several) for name, several in texts.items()} == expected
+    assert texts.keys() >= SEVERAL_TEXTS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.endswith("_batches")])
+def test_a_function_and_its_form_with_batches_say_the_same(name):
+    table, batches = FUNCTIONS[name.removesuffix("_batches")], FUNCTIONS[name]
+    assert table["Raises"] == batches["Raises"]
+    same = table["Args"].keys() - {"max_rows"}
+    assert same
+    assert {argument: batches["Args"][argument] for argument in same} == {
+        argument: table["Args"][argument] for argument in same
+    }
