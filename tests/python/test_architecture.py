@@ -197,6 +197,14 @@ def test_no_two_rooms_use_each_other(crate, one):
     assert pairs == USING_EACH_OTHER.get(crate, set())
 
 
+@pytest.mark.parametrize("option", ["suffix", "how", "batch_rows"])
+def test_an_option_of_all_joins_is_declared_in_one_file(option):
+    """So that a new option is one change, and no form of a join lacks it."""
+    naming = re.compile(rf"\b{option}\b")
+    found = {path.name for path, text in sources("python").items() if naming.search(text)}
+    assert found == {"join.rs"}
+
+
 def test_tables_and_streams_do_without_each_other():
     found = arrows("tidegate")
     shared = {room for one, room in found if one == "stream"} & {

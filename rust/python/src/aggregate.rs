@@ -17,43 +17,49 @@ use crate::interrupt;
 use crate::join::word;
 use crate::merge::check_distinct;
 
-#[doc = manual!(aggregate)]
-#[pyfunction]
-#[pyo3(signature = (
-    streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
-    algorithm="auto", threads=None, max_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn aggregate<'py>(
+/// A function of an aggregation; `$run` makes its result of the streams and the query.
+macro_rules! aggregate_function {
+    ($name:ident -> $result:ty: $run:ident) => {
+        #[doc = manual!($name)]
+        #[pyfunction]
+        #[pyo3(signature = (
+            streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs,
+            r#where=None, algorithm="auto", threads=None, max_rows=None
+        ))]
+        #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+        pub(crate) fn $name<'py>(
+            py: Python<'py>,
+            streams: &Bound<'py, PyAny>,
+            on: &str,
+            size: Option<&Bound<'py, PyAny>>,
+            advance: Option<&Bound<'py, PyAny>>,
+            offset: Option<&Bound<'py, PyAny>>,
+            session: Option<&Bound<'py, PyAny>>,
+            by: Option<&Bound<'py, PyAny>>,
+            aggs: &Bound<'py, PyAny>,
+            r#where: Option<&Bound<'py, PyAny>>,
+            algorithm: &str,
+            threads: Option<&Bound<'py, PyAny>>,
+            max_rows: Option<&Bound<'py, PyAny>>,
+        ) -> PyResult<$result> {
+            let arguments = Arguments {
+                on, size, advance, offset, session, by, aggs, r#where, algorithm, threads, max_rows,
+            };
+            let query = arguments.read()?;
+            $run(py, inputs(streams)?, query)
+        }
+    };
+}
+
+aggregate_function! { aggregate -> Bound<'py, PyAny>: to_table }
+aggregate_function! { explain_aggregate -> String: to_text }
+
+/// Aggregates streams and returns the result as a `pyarrow.Table`.
+fn to_table<'py>(
     py: Python<'py>,
-    streams: &Bound<'py, PyAny>,
-    on: &str,
-    size: Option<&Bound<'py, PyAny>>,
-    advance: Option<&Bound<'py, PyAny>>,
-    offset: Option<&Bound<'py, PyAny>>,
-    session: Option<&Bound<'py, PyAny>>,
-    by: Option<&Bound<'py, PyAny>>,
-    aggs: &Bound<'py, PyAny>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
+    streams: Vec<Bound<'py, PyAny>>,
+    query: Aggregation,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let query = Arguments {
-        on,
-        size,
-        advance,
-        offset,
-        session,
-        by,
-        aggs,
-        r#where,
-        algorithm,
-        threads,
-        max_rows,
-    }
-    .read()?;
-    let streams = inputs(streams)?;
     check_distinct(&streams)?;
     let names = stream_names(streams.len());
     let stop = Stop::default();
@@ -76,42 +82,12 @@ pub(crate) fn aggregate<'py>(
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
-#[doc = manual!(explain_aggregate)]
-#[pyfunction]
-#[pyo3(signature = (
-    streams, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
-    algorithm="auto", threads=None, max_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn explain_aggregate<'py>(
-    streams: &Bound<'py, PyAny>,
-    on: &str,
-    size: Option<&Bound<'py, PyAny>>,
-    advance: Option<&Bound<'py, PyAny>>,
-    offset: Option<&Bound<'py, PyAny>>,
-    session: Option<&Bound<'py, PyAny>>,
-    by: Option<&Bound<'py, PyAny>>,
-    aggs: &Bound<'py, PyAny>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
+/// Says what the aggregation of streams would do. Only their schemas are read.
+fn to_text(
+    _py: Python<'_>,
+    streams: Vec<Bound<'_, PyAny>>,
+    query: Aggregation,
 ) -> PyResult<String> {
-    let query = Arguments {
-        on,
-        size,
-        advance,
-        offset,
-        session,
-        by,
-        aggs,
-        r#where,
-        algorithm,
-        threads,
-        max_rows,
-    }
-    .read()?;
-    let streams = inputs(streams)?;
     let names = stream_names(streams.len());
     let schemas = names
         .iter()

@@ -4,201 +4,78 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
 use tidegate::{
-    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, JoinOptions, Sliding, Within,
-    stream,
+    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, Sliding, Within, stream,
 };
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, name_pairs, schema};
-use crate::join::{Options, to_reader, to_table, word};
-use crate::reader::BatchReader;
-use crate::stream_join::{StreamJoin, options};
+use crate::input::{bound, name_pair, name_pairs};
+use crate::join::{Given, Options, Sides, join_class, join_functions, word};
 use crate::window_join::windows;
 
-#[doc = manual!(band_join)]
-#[pyfunction]
-#[pyo3(signature = (
-    left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-    algorithm="auto", threads=None, max_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn band_join<'py>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    on: &Bound<'py, PyAny>,
-    within: &Bound<'py, PyAny>,
-    time: Option<&Bound<'py, PyAny>>,
-    window: Option<&Bound<'py, PyAny>>,
-    by: Option<&Bound<'py, PyAny>>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    how: &str,
-    suffix: &str,
-    columns: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let options =
-        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
-    let join = Query { on, within, time, window, algorithm }.read(options.read()?)?;
-    to_table(py, left, right, join.options.threads, move |left, right, stop| {
-        join.start(left, right, stop)
-    })
+join_functions! {
+    tidegate::BandJoin = read; band_join, band_join_batches, explain_band_join;
+    before_by(on: Given, within: Given, time: Option<Given> = None, window: Option<Given> = None)
+    before_suffix()
+    before_threads(algorithm: &str = "auto")
 }
 
-#[doc = manual!(band_join_batches)]
-#[pyfunction]
-#[pyo3(signature = (
-    left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-    algorithm="auto", threads=None, max_rows=None, batch_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn band_join_batches<'py>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    on: &Bound<'py, PyAny>,
-    within: &Bound<'py, PyAny>,
-    time: Option<&Bound<'py, PyAny>>,
-    window: Option<&Bound<'py, PyAny>>,
-    by: Option<&Bound<'py, PyAny>>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    how: &str,
-    suffix: &str,
-    columns: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
-    batch_rows: Option<&Bound<'py, PyAny>>,
-) -> PyResult<BatchReader> {
-    let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows };
-    let join = Query { on, within, time, window, algorithm }.read(options.read()?)?;
-    let threads = join.options.threads;
-    to_reader(
-        py,
-        left,
-        right,
-        threads,
-        move |left, right, stop| join.start(left, right, stop),
-        "band_join_batches",
-    )
+join_class! {
+    BandJoin = open;
+    before_by(on: Given, within: Given, time: Given, window: Given)
+    before_suffix()
+    before_threads(algorithm: &str = "auto")
 }
 
-#[doc = manual!(explain_band_join)]
-#[pyfunction]
-#[pyo3(signature = (
-    left, right, *, on, within, time=None, window=None, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-    algorithm="auto", threads=None, max_rows=None, batch_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn explain_band_join<'py>(
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    on: &Bound<'py, PyAny>,
-    within: &Bound<'py, PyAny>,
-    time: Option<&Bound<'py, PyAny>>,
-    window: Option<&Bound<'py, PyAny>>,
-    by: Option<&Bound<'py, PyAny>>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    how: &str,
-    suffix: &str,
-    columns: Option<&Bound<'py, PyAny>>,
+/// The join that the arguments ask for.
+fn read(
+    on: Given,
+    within: Given,
+    time: Option<Given>,
+    window: Option<Given>,
     algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
-    batch_rows: Option<&Bound<'py, PyAny>>,
-) -> PyResult<String> {
-    let options = Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows };
-    Query { on, within, time, window, algorithm }
-        .read(options.read()?)?
-        .explain(&*schema("left", left)?, &*schema("right", right)?)
-        .map_err(raise)
-}
-
-/// Join rows as they come, by values that are close, over sliding windows.
-#[pyclass(frozen, extends = StreamJoin, module = "tidegate")]
-pub(crate) struct BandJoin;
-
-#[pymethods]
-impl BandJoin {
-    #[new]
-    #[pyo3(signature = (
-        left, right, *, on, within, time, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-        sources=None, lateness=None, algorithm="auto", threads=None, memory_limit=None, ordered=true, pin=true
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    fn new<'py>(
-        left: &Bound<'py, PyAny>,
-        right: &Bound<'py, PyAny>,
-        on: &Bound<'py, PyAny>,
-        within: &Bound<'py, PyAny>,
-        time: &Bound<'py, PyAny>,
-        window: &Bound<'py, PyAny>,
-        by: Option<&Bound<'py, PyAny>>,
-        r#where: Option<&Bound<'py, PyAny>>,
-        how: &str,
-        suffix: &str,
-        columns: Option<&Bound<'py, PyAny>>,
-        sources: Option<&Bound<'py, PyAny>>,
-        lateness: Option<&Bound<'py, PyAny>>,
-        algorithm: &str,
-        threads: Option<&Bound<'py, PyAny>>,
-        memory_limit: Option<&Bound<'py, PyAny>>,
-        ordered: bool,
-        pin: bool,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let (max_rows, batch_rows) = (None, None);
-        let join =
-            Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows }.read()?;
-        let join =
-            Query { on, within, time: Some(time), window: Some(window), algorithm }.read(join)?;
-        let options = options(sources, lateness, memory_limit, ordered, pin)?;
-        let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = stream::StreamJoin::band(&join, left, right, &options).map_err(raise)?;
-        Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(BandJoin))
+    options: Options,
+) -> PyResult<tidegate::BandJoin> {
+    let options = options.read()?;
+    if on.is_instance_of::<PyTuple>() {
+        return Err(PyTypeError::new_err(
+            "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give [\"x\", \"y\"] for two \
+             columns, or [(\"x\", \"y\")] for one that has another name on the right",
+        ));
     }
-}
-
-/// The arguments that say which pairs there are, and how they are found.
-struct Query<'a, 'py> {
-    on: &'a Bound<'py, PyAny>,
-    within: &'a Bound<'py, PyAny>,
-    time: Option<&'a Bound<'py, PyAny>>,
-    window: Option<&'a Bound<'py, PyAny>>,
-    algorithm: &'a str,
-}
-
-impl Query<'_, '_> {
-    fn read(self, options: JoinOptions) -> PyResult<tidegate::BandJoin> {
-        let Query { on, within, time, window, algorithm } = self;
-        if on.is_instance_of::<PyTuple>() {
-            return Err(PyTypeError::new_err(
-                "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give [\"x\", \"y\"] for two \
-                 columns, or [(\"x\", \"y\")] for one that has another name on the right",
-            ));
+    let on = name_pairs("on", Some(on))?;
+    let within = withins(&on, within)?;
+    let sliding = match (time, window) {
+        (None, None) => None,
+        (Some(time), Some(window)) => {
+            Some(Sliding { time: name_pair("time", time)?, window: windows(window)? })
         }
-        let on = name_pairs("on", Some(on))?;
-        let within = withins(&on, within)?;
-        let sliding = match (time, window) {
-            (None, None) => None,
-            (Some(time), Some(window)) => {
-                Some(Sliding { time: name_pair("time", time)?, window: windows(window)? })
-            }
-            (None, Some(_)) => {
-                return Err(raise(Error::argument(
-                    "window needs time, the column by which rows come; name it",
-                )));
-            }
-            (Some(_), None) => {
-                return Err(raise(Error::argument(
-                    "time is for windows; give a window, or leave time out",
-                )));
-            }
-        };
-        let algorithm = self::algorithm(algorithm, options.threads)?;
-        Ok(tidegate::BandJoin { on, within, sliding, algorithm, options })
-    }
+        (None, Some(_)) => {
+            return Err(raise(Error::argument(
+                "window needs time, the column by which rows come; name it",
+            )));
+        }
+        (Some(_), None) => {
+            return Err(raise(Error::argument(
+                "time is for windows; give a window, or leave time out",
+            )));
+        }
+    };
+    let algorithm = self::algorithm(algorithm, options.threads)?;
+    Ok(tidegate::BandJoin { on, within, sliding, algorithm, options })
+}
+
+fn open(
+    on: Given,
+    within: Given,
+    time: Given,
+    window: Given,
+    algorithm: &str,
+    options: Options,
+    sides: Sides,
+) -> PyResult<stream::StreamJoin> {
+    let query = read(on, within, Some(time), Some(window), algorithm, options)?;
+    let (left, right, options) = sides.read()?;
+    stream::StreamJoin::band(&query, left, right, &options).map_err(raise)
 }
 
 /// An algorithm by name; `threads` may use it.

@@ -1,15 +1,19 @@
-//! What the functions that join tables share.
+//! What the functions that join tables and the classes that join sources share: the options of all
+//! joins, which are in this file only.
 
 use std::time::Duration;
 
+use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyTable;
+use tidegate::stream::StreamOptions;
 use tidegate::{Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, Stop, Table};
 
 use crate::error::raise;
-use crate::input::{check_distinct, count, name_pairs, names, read};
+use crate::input::{check_distinct, count, name_pairs, names, read, schema};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
+use crate::stream_join::options;
 use crate::{expression, interrupt};
 
 #[doc = manual!(default_threads)]
@@ -18,16 +22,19 @@ pub(crate) fn default_threads() -> usize {
     tidegate::default_threads()
 }
 
+/// An argument as it came.
+pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
+
 /// The keyword arguments that any join has, as they came.
 pub(crate) struct Options<'a, 'py> {
-    pub(crate) by: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) r#where: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) by: Option<Given<'a, 'py>>,
+    pub(crate) r#where: Option<Given<'a, 'py>>,
     pub(crate) how: &'a str,
     pub(crate) suffix: &'a str,
-    pub(crate) columns: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) threads: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) max_rows: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) batch_rows: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) columns: Option<Given<'a, 'py>>,
+    pub(crate) threads: Option<Given<'a, 'py>>,
+    pub(crate) max_rows: Option<Given<'a, 'py>>,
+    pub(crate) batch_rows: Option<Given<'a, 'py>>,
 }
 
 impl Options<'_, '_> {
@@ -66,35 +73,216 @@ pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) ->
     })
 }
 
+/// A join of two tables, whose arguments have been read.
+pub(crate) trait Query: Send + 'static {
+    /// The name of the function that returns batches.
+    const BATCHES: &'static str;
+
+    fn threads(&self) -> usize;
+    fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
+    fn explain(&self, left: &Schema, right: &Schema) -> tidegate::Result<String>;
+}
+
+/// The functions of a kind of join: of a table, of batches, and of the text for `tidegate.explain`.
+///
+/// Three lists have the arguments of this kind alone, by the place in the signature; the options of
+/// all joins stand around them. `$read` takes these arguments and the [`Options`], and makes the
+/// query.
+macro_rules! join_functions {
+    ($query:ty = $read:ident; $table:ident, $batches:ident, $explain:ident; $($own:tt)*) => {
+        impl $crate::join::Query for $query {
+            const BATCHES: &'static str = stringify!($batches);
+
+            fn threads(&self) -> usize {
+                self.options.threads
+            }
+
+            fn start(
+                &self,
+                left: &::tidegate::Table,
+                right: &::tidegate::Table,
+                stop: ::tidegate::Stop,
+            ) -> ::tidegate::Result<::tidegate::Join> {
+                <$query>::start(self, left, right, stop)
+            }
+
+            fn explain(
+                &self,
+                left: &::arrow_schema::Schema,
+                right: &::arrow_schema::Schema,
+            ) -> ::tidegate::Result<String> {
+                <$query>::explain(self, left, right)
+            }
+        }
+
+        $crate::join::join_function! { $table -> Bound<'py, PyAny>: to_table($read); (); $($own)* }
+        $crate::join::join_function! {
+            $batches -> $crate::reader::BatchReader: to_reader($read); (batch_rows); $($own)*
+        }
+        $crate::join::join_function! { $explain -> String: to_text($read); (batch_rows); $($own)* }
+    };
+}
+pub(crate) use join_functions;
+
+/// One of [`join_functions`]; `$form` makes its result of the query.
+macro_rules! join_function {
+    (
+        $name:ident -> $result:ty: $form:ident($read:ident);
+        ($($batch_rows:ident)?);
+        before_by($($pair:ident: $pair_type:ty $(= $pair_default:tt)?),*)
+        before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt)?)
+        before_threads($($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)?)
+    ) => {
+        #[doc = manual!($name)]
+        #[pyfunction]
+        #[pyo3(signature = (
+            left, right, *, $($pair $(= $pair_default)?,)* by=None, r#where=None, how="inner",
+            $($closed=$closed_default,)? suffix="_right", columns=None,
+            $($algorithm=$algorithm_default,)? threads=None, max_rows=None $(, $batch_rows=None)?
+        ))]
+        #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+        pub(crate) fn $name<'py>(
+            py: Python<'py>,
+            left: &Bound<'py, PyAny>,
+            right: &Bound<'py, PyAny>,
+            $($pair: $pair_type,)*
+            by: Option<&Bound<'py, PyAny>>,
+            r#where: Option<&Bound<'py, PyAny>>,
+            how: &str,
+            $($closed: $closed_type,)?
+            suffix: &str,
+            columns: Option<&Bound<'py, PyAny>>,
+            $($algorithm: $algorithm_type,)?
+            threads: Option<&Bound<'py, PyAny>>,
+            max_rows: Option<&Bound<'py, PyAny>>,
+            $($batch_rows: Option<&Bound<'py, PyAny>>,)?
+        ) -> PyResult<$result> {
+            let batch_rows = None $(.or($batch_rows))?;
+            let options = $crate::join::Options {
+                by, r#where, how, suffix, columns, threads, max_rows, batch_rows,
+            };
+            let query = $read($($pair,)* $($closed,)? $($algorithm,)? options)?;
+            $crate::join::$form(py, left, right, query)
+        }
+    };
+}
+pub(crate) use join_function;
+
+/// The class of a kind of join whose sources are pushed to; the lists are those of
+/// [`join_functions`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`],
+/// and makes the join.
+macro_rules! join_class {
+    (
+        $class:ident = $open:ident;
+        before_by($($pair:ident: $pair_type:ty),*)
+        before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt)?)
+        before_threads($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)
+    ) => {
+        #[doc = manual!($class)]
+        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, module = "tidegate")]
+        pub(crate) struct $class;
+
+        #[pymethods]
+        impl $class {
+            #[new]
+            #[pyo3(signature = (
+                left, right, *, $($pair,)* by=None, r#where=None, how="inner",
+                $($closed=$closed_default,)? suffix="_right", columns=None, sources=None,
+                lateness=None, $algorithm=$algorithm_default, threads=None, memory_limit=None,
+                ordered=true, pin=true
+            ))]
+            #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+            fn new<'py>(
+                left: &Bound<'py, PyAny>,
+                right: &Bound<'py, PyAny>,
+                $($pair: $pair_type,)*
+                by: Option<&Bound<'py, PyAny>>,
+                r#where: Option<&Bound<'py, PyAny>>,
+                how: &str,
+                $($closed: $closed_type,)?
+                suffix: &str,
+                columns: Option<&Bound<'py, PyAny>>,
+                sources: Option<&Bound<'py, PyAny>>,
+                lateness: Option<&Bound<'py, PyAny>>,
+                $algorithm: $algorithm_type,
+                threads: Option<&Bound<'py, PyAny>>,
+                memory_limit: Option<&Bound<'py, PyAny>>,
+                ordered: bool,
+                pin: bool,
+            ) -> PyResult<PyClassInitializer<Self>> {
+                let (max_rows, batch_rows) = (None, None);
+                let options = $crate::join::Options {
+                    by, r#where, how, suffix, columns, threads, max_rows, batch_rows,
+                };
+                let sides = $crate::join::Sides {
+                    left, right, sources, lateness, memory_limit, ordered, pin,
+                };
+                let join = $open($($pair,)* $($closed,)? $algorithm, options, sides)?;
+                let base = PyClassInitializer::from($crate::stream_join::StreamJoin::new(join));
+                Ok(base.add_subclass($class))
+            }
+        }
+    };
+}
+pub(crate) use join_class;
+
+/// The arguments that any join of sources has beside those of a join of tables, as they came.
+pub(crate) struct Sides<'a, 'py> {
+    pub(crate) left: Given<'a, 'py>,
+    pub(crate) right: Given<'a, 'py>,
+    pub(crate) sources: Option<Given<'a, 'py>>,
+    pub(crate) lateness: Option<Given<'a, 'py>>,
+    pub(crate) memory_limit: Option<Given<'a, 'py>>,
+    pub(crate) ordered: bool,
+    pub(crate) pin: bool,
+}
+
+impl Sides<'_, '_> {
+    /// The schemas of the left and the right sources, and the options.
+    pub(crate) fn read(self) -> PyResult<(SchemaRef, SchemaRef, StreamOptions)> {
+        let Sides { left, right, sources, lateness, memory_limit, ordered, pin } = self;
+        let options = options(sources, lateness, memory_limit, ordered, pin)?;
+        Ok((schema("left", left)?, schema("right", right)?, options))
+    }
+}
+
 /// Joins two inputs and returns the result as a `pyarrow.Table`.
 pub(crate) fn to_table<'py>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
-    threads: usize,
-    start: impl FnOnce(&Table, &Table, Stop) -> tidegate::Result<Join> + Send + 'static,
+    query: impl Query,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (batches, schema) = run(py, left, right, threads, move |left, right, stop| {
-        let join = start(left, right, stop)?;
+    let (batches, schema) = run(py, left, right, query.threads(), move |left, right, stop| {
+        let join = query.start(left, right, stop)?;
         let schema = join.schema().clone();
         Ok((join.read_all()?, schema))
     })?;
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
-/// Joins two inputs and returns a reader of the result's batches, for the function called
-/// `made_by`.
-pub(crate) fn to_reader<'py>(
+/// Joins two inputs and returns a reader of the result's batches.
+pub(crate) fn to_reader<'py, Q: Query>(
     py: Python<'py>,
     left: &Bound<'py, PyAny>,
     right: &Bound<'py, PyAny>,
-    threads: usize,
-    start: impl FnOnce(&Table, &Table, Stop) -> tidegate::Result<Join> + Send + 'static,
-    made_by: &'static str,
+    query: Q,
 ) -> PyResult<BatchReader> {
-    let join = run(py, left, right, threads, start)?;
+    let join = run(py, left, right, query.threads(), move |left, right, stop| {
+        query.start(left, right, stop)
+    })?;
     let schema = join.schema().clone();
-    Ok(BatchReader::new(join.into_batches(), schema, made_by))
+    Ok(BatchReader::new(join.into_batches(), schema, Q::BATCHES))
+}
+
+/// Says what the join of two inputs would do. Only their schemas are read.
+pub(crate) fn to_text(
+    _py: Python<'_>,
+    left: &Bound<'_, PyAny>,
+    right: &Bound<'_, PyAny>,
+    query: impl Query,
+) -> PyResult<String> {
+    query.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
 }
 
 /// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.

@@ -9,9 +9,9 @@
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
 //! | `input.rs`, `expression.rs` | arguments, and Arrow data as it is read, without the GIL; expressions |
-//! | `interval_join.rs` | the function `interval_join`; `online.rs` the class `IntervalJoin` |
-//! | `window_join.rs`, `band_join.rs` | the functions of these names, and the classes |
-//! | `join.rs`, `stream_join.rs` | what the functions share; what the classes share |
+//! | `interval_join.rs`, `window_join.rs`, `band_join.rs` | their functions and their class |
+//! | `join.rs` | the options that all of these have, and the macros that declare them |
+//! | `stream_join.rs` | what else the classes share |
 //! | `aggregate.rs` | the function `aggregate`; `online_aggregate.rs` the class `Aggregate` |
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
@@ -36,7 +36,6 @@ mod interrupt;
 mod interval_join;
 mod join;
 mod merge;
-mod online;
 mod online_aggregate;
 mod operator;
 mod reader;
@@ -62,16 +61,15 @@ mod _tidegate {
     use super::band_join::{BandJoin, band_join, band_join_batches, explain_band_join};
 
     #[pymodule_export]
-    use super::interval_join::{explain_interval_join, interval_join, interval_join_batches};
+    use super::interval_join::{
+        IntervalJoin, explain_interval_join, interval_join, interval_join_batches,
+    };
 
     #[pymodule_export]
     use super::join::default_threads;
 
     #[pymodule_export]
     use super::merge::{Merge, merge, merge_batches};
-
-    #[pymodule_export]
-    use super::online::IntervalJoin;
 
     #[pymodule_export]
     use super::online_aggregate::Aggregate;

@@ -7,110 +7,21 @@ use pyo3::types::{PyTuple, PyType};
 use tidegate::{Algorithm, Window, WindowJoin as Query, stream};
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, schema};
-use crate::join::{Options, to_reader, to_table, word};
-use crate::reader::BatchReader;
-use crate::stream_join::{StreamJoin, options};
+use crate::input::{bound, name_pair};
+use crate::join::{Given, Options, Sides, join_class, join_functions, word};
 
-#[doc = manual!(window_join)]
-#[pyfunction]
-#[pyo3(signature = (
-    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-    algorithm="auto", threads=None, max_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn window_join<'py>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    on: &Bound<'py, PyAny>,
-    window: &Bound<'py, PyAny>,
-    by: Option<&Bound<'py, PyAny>>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    how: &str,
-    suffix: &str,
-    columns: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let options =
-        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows: None };
-    let join = read(on, window, algorithm, options)?;
-    to_table(py, left, right, join.options.threads, move |left, right, stop| {
-        join.start(left, right, stop)
-    })
+join_functions! {
+    Query = read; window_join, window_join_batches, explain_window_join;
+    before_by(on: Given, window: Given)
+    before_suffix()
+    before_threads(algorithm: &str = "auto")
 }
 
-#[doc = manual!(window_join_batches)]
-#[pyfunction]
-#[pyo3(signature = (
-    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-    algorithm="auto", threads=None, max_rows=None, batch_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn window_join_batches<'py>(
-    py: Python<'py>,
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    on: &Bound<'py, PyAny>,
-    window: &Bound<'py, PyAny>,
-    by: Option<&Bound<'py, PyAny>>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    how: &str,
-    suffix: &str,
-    columns: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
-    batch_rows: Option<&Bound<'py, PyAny>>,
-) -> PyResult<BatchReader> {
-    let join = read(
-        on,
-        window,
-        algorithm,
-        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows },
-    )?;
-    let threads = join.options.threads;
-    to_reader(
-        py,
-        left,
-        right,
-        threads,
-        move |left, right, stop| join.start(left, right, stop),
-        "window_join_batches",
-    )
-}
-
-#[doc = manual!(explain_window_join)]
-#[pyfunction]
-#[pyo3(signature = (
-    left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None,
-    algorithm="auto", threads=None, max_rows=None, batch_rows=None
-))]
-#[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-pub(crate) fn explain_window_join<'py>(
-    left: &Bound<'py, PyAny>,
-    right: &Bound<'py, PyAny>,
-    on: &Bound<'py, PyAny>,
-    window: &Bound<'py, PyAny>,
-    by: Option<&Bound<'py, PyAny>>,
-    r#where: Option<&Bound<'py, PyAny>>,
-    how: &str,
-    suffix: &str,
-    columns: Option<&Bound<'py, PyAny>>,
-    algorithm: &str,
-    threads: Option<&Bound<'py, PyAny>>,
-    max_rows: Option<&Bound<'py, PyAny>>,
-    batch_rows: Option<&Bound<'py, PyAny>>,
-) -> PyResult<String> {
-    let join = read(
-        on,
-        window,
-        algorithm,
-        Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows },
-    )?;
-    join.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
+join_class! {
+    WindowJoin = open;
+    before_by(on: Given, window: Given)
+    before_suffix()
+    before_threads(algorithm: &str = "auto")
 }
 
 const ALGORITHMS: [(&str, Option<Algorithm>); 6] = [
@@ -122,56 +33,8 @@ const ALGORITHMS: [(&str, Option<Algorithm>); 6] = [
     ("low-latency-handshake", Some(Algorithm::LowLatencyHandshake)),
 ];
 
-/// Join rows as they come, by sliding windows.
-#[pyclass(frozen, extends = StreamJoin, module = "tidegate")]
-pub(crate) struct WindowJoin;
-
-#[pymethods]
-impl WindowJoin {
-    #[new]
-    #[pyo3(signature = (
-        left, right, *, on, window, by=None, r#where=None, how="inner", suffix="_right", columns=None, sources=None,
-        lateness=None, algorithm="auto", threads=None, memory_limit=None, ordered=true, pin=true
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
-    fn new<'py>(
-        left: &Bound<'py, PyAny>,
-        right: &Bound<'py, PyAny>,
-        on: &Bound<'py, PyAny>,
-        window: &Bound<'py, PyAny>,
-        by: Option<&Bound<'py, PyAny>>,
-        r#where: Option<&Bound<'py, PyAny>>,
-        how: &str,
-        suffix: &str,
-        columns: Option<&Bound<'py, PyAny>>,
-        sources: Option<&Bound<'py, PyAny>>,
-        lateness: Option<&Bound<'py, PyAny>>,
-        algorithm: &str,
-        threads: Option<&Bound<'py, PyAny>>,
-        memory_limit: Option<&Bound<'py, PyAny>>,
-        ordered: bool,
-        pin: bool,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let (max_rows, batch_rows) = (None, None);
-        let query = read(
-            on,
-            window,
-            algorithm,
-            Options { by, r#where, how, suffix, columns, threads, max_rows, batch_rows },
-        )?;
-        let options = options(sources, lateness, memory_limit, ordered, pin)?;
-        let (left, right) = (schema("left", left)?, schema("right", right)?);
-        let join = stream::StreamJoin::window(&query, left, right, &options).map_err(raise)?;
-        Ok(PyClassInitializer::from(StreamJoin::new(join)).add_subclass(WindowJoin))
-    }
-}
-
-fn read(
-    on: &Bound<'_, PyAny>,
-    window: &Bound<'_, PyAny>,
-    algorithm: &str,
-    options: Options<'_, '_>,
-) -> PyResult<Query> {
+/// The join that the arguments ask for.
+fn read(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult<Query> {
     let algorithm = word("algorithm", algorithm, &ALGORITHMS)?;
     Ok(Query {
         on: name_pair("on", on)?,
@@ -179,6 +42,18 @@ fn read(
         algorithm,
         options: options.read()?,
     })
+}
+
+fn open(
+    on: Given,
+    window: Given,
+    algorithm: &str,
+    options: Options,
+    sides: Sides,
+) -> PyResult<stream::StreamJoin> {
+    let query = read(on, window, algorithm, options)?;
+    let (left, right, options) = sides.read()?;
+    stream::StreamJoin::window(&query, left, right, &options).map_err(raise)
 }
 
 /// A window for both sides, or a pair.
