@@ -1,15 +1,26 @@
-//! Columns without dictionaries, at any depth: which codes values have is an accident of how rows
-//! came.
+//! Columns whose bytes follow from their values alone, at any depth.
+//!
+//! How rows came decides which codes a dictionary gives to values, which buffers texts of views lie
+//! in, in which order lists of views lie, and where runs of equal values are cut. None of this is
+//! left here: a column has no dictionary, and values lie in the order of their rows, once each.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::RunEndIndexType;
 use arrow_array::types::{
     ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, make_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryViewArray, DictionaryArray, GenericListViewArray, OffsetSizeTrait,
+    PrimitiveArray, RunArray, StringViewArray, UInt64Array, downcast_run_array, make_array,
+};
 use arrow_buffer::ArrowNativeType;
 use arrow_cast::cast;
 use arrow_data::ArrayData;
+use arrow_ord::ord::make_comparator;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, UnionFields};
 use arrow_select::take::take;
 
@@ -54,16 +65,81 @@ pub(crate) fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// The array with each dictionary replaced by its values.
+/// The array with each dictionary replaced by its values, and nothing but its values.
 pub(crate) fn to_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    let wanted = plain_type(array.data_type());
-    if *array.data_type() == wanted {
+    if is_plain(array.data_type()) {
         return Ok(array.clone());
     }
-    match array.as_any_dictionary_opt() {
-        Some(dictionary) => to_plain(&take(dictionary.values(), dictionary.keys(), None)?),
-        None => with_children(array, &wanted, |child, _| to_plain(child)),
+    match array.data_type() {
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            to_plain(&take(dictionary.values(), dictionary.keys(), None)?)
+        }
+        DataType::Utf8View => {
+            Ok(Arc::new(array.as_string_view().iter().collect::<StringViewArray>()))
+        }
+        DataType::BinaryView => {
+            Ok(Arc::new(array.as_binary_view().iter().collect::<BinaryViewArray>()))
+        }
+        DataType::ListView(_) => one_by_one::<i32>(array.as_list_view()),
+        DataType::LargeListView(_) => one_by_one::<i64>(array.as_list_view()),
+        DataType::RunEndEncoded(..) => downcast_run_array!(
+            array => whole_runs(array),
+            other => unreachable!("{other} is no type of runs")
+        ),
+        wanted => {
+            let wanted = plain_type(wanted);
+            with_children(array, &wanted, |child, _| to_plain(child))
+        }
     }
+}
+
+/// Whether all arrays of the type are plain.
+fn is_plain(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(..)
+        | DataType::Utf8View
+        | DataType::BinaryView
+        | DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::RunEndEncoded(..) => false,
+        nested => children(nested).into_iter().all(is_plain),
+    }
+}
+
+/// The lists one behind the other, plain.
+fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<ArrayRef, ArrowError> {
+    let (mut offsets, mut sizes, mut items) = (Vec::new(), Vec::new(), Vec::new());
+    for list in 0..lists.len() {
+        let size = if lists.is_valid(list) { lists.value_size(list).as_usize() } else { 0 };
+        offsets.push(O::usize_as(items.len()));
+        sizes.push(O::usize_as(size));
+        let first = lists.value_offset(list).as_usize() as u64;
+        items.extend(first..first + size as u64);
+    }
+    let items = to_plain(&take(lists.values(), &UInt64Array::from(items), None)?)?;
+    let (DataType::ListView(item) | DataType::LargeListView(item)) = plain_type(lists.data_type())
+    else {
+        unreachable!("an array of lists has a type of lists");
+    };
+    let nulls = lists.nulls().cloned();
+    let lists =
+        GenericListViewArray::<O>::try_new(item, offsets.into(), sizes.into(), items, nulls)?;
+    Ok(Arc::new(lists))
+}
+
+/// The array with runs that are as long as its values are equal, plain.
+fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, ArrowError> {
+    let rows = 0..array.len();
+    let runs = rows.clone().map(|row| array.get_physical_index(row) as u64);
+    let values = to_plain(&take(array.values(), &UInt64Array::from_iter_values(runs), None)?)?;
+    let order = make_comparator(&values, &values, Default::default())?;
+    let is_last = |&row: &usize| row + 1 == array.len() || order(row, row + 1) != Ordering::Equal;
+    let lasts: Vec<usize> = rows.filter(is_last).collect();
+    let ends = lasts.iter().map(|&row| R::Native::usize_as(row + 1));
+    let values =
+        take(&values, &UInt64Array::from_iter_values(lasts.iter().map(|&row| row as u64)), None)?;
+    Ok(Arc::new(RunArray::<R>::try_new(&PrimitiveArray::from_iter_values(ends), &values)?))
 }
 
 /// The array with dictionaries where the type has some: the reverse of [`to_plain`].
@@ -117,16 +193,17 @@ fn numbered<K: ArrowDictionaryKeyType>(values: ArrayRef) -> Result<ArrayRef, Arr
     let key = |row: usize| K::Native::from_usize(row).ok_or(ArrowError::DictionaryKeyOverflowError);
     let keys = (0..values.len()).map(key).collect::<Result<Vec<_>, _>>()?;
     let keys = PrimitiveArray::<K>::new(keys.into(), values.logical_nulls());
-    Ok(std::sync::Arc::new(DictionaryArray::try_new(keys, values)?))
+    Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::{Int32Array, ListArray, StringArray, StructArray};
+    use arrow_array::builder::{Int64Builder, ListViewBuilder};
+    use arrow_array::{Int32Array, ListArray, RecordBatch, StringArray, StructArray};
     use arrow_buffer::OffsetBuffer;
+    use arrow_select::concat::concat;
 
+    use super::super::stored_table;
     use super::*;
 
     fn words(dictionary: &[&str], codes: &[Option<i32>]) -> ArrayRef {
@@ -170,5 +247,54 @@ mod tests {
         let back = from_plain(&to_plain(&array).unwrap(), array.data_type()).unwrap();
         assert_eq!((back.data_type(), back.null_count()), (array.data_type(), 1));
         assert_eq!(to_plain(&back).unwrap().to_data(), to_plain(&array).unwrap().to_data());
+    }
+
+    /// The same rows from two arrays, of which one lies elsewhere.
+    fn twice(array: ArrayRef) -> [ArrayRef; 2] {
+        let rows = array.len();
+        let cut = concat(&[&array.slice(rows / 2, rows - rows / 2), &array]).unwrap();
+        [cut.slice(rows - rows / 2, rows), array]
+    }
+
+    #[test]
+    fn equal_values_are_equal_wherever_they_lie() {
+        let long = "longer than a view takes in itself";
+        let texts: StringViewArray =
+            [Some(long), None, Some("a"), Some(long)].into_iter().collect();
+        let bytes: BinaryViewArray =
+            [Some(long.as_bytes()), Some(b"a"), None].into_iter().collect();
+        let mut lists = ListViewBuilder::new(Int64Builder::new());
+        [Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![Some(2)])]
+            .into_iter()
+            .for_each(|list| lists.append_option(list));
+        let runs = |ends: &[i32], values: &[&str]| -> ArrayRef {
+            let values = StringArray::from(values.to_vec());
+            Arc::new(RunArray::try_new(&Int32Array::from(ends.to_vec()), &values).unwrap())
+        };
+        let runs = [
+            runs(&[2, 3, 5], &["a", "b", "c"]),
+            runs(&[1, 2, 3, 4, 5], &["a", "a", "b", "c", "c"]),
+        ];
+        let in_a_list = ListArray::new(
+            Arc::new(Field::new("item", DataType::Utf8View, true)),
+            OffsetBuffer::from_lengths([1, 3]),
+            Arc::new(texts.clone()),
+            None,
+        );
+        let pairs = [
+            twice(Arc::new(texts)),
+            twice(Arc::new(bytes)),
+            twice(Arc::new(lists.finish())),
+            twice(Arc::new(in_a_list)),
+            runs,
+        ];
+        for pair in pairs {
+            let data_type = pair[0].data_type().clone();
+            let written = pair.map(|array| {
+                let rows = RecordBatch::try_from_iter([("a", array)]).unwrap();
+                stored_table::write(&rows).unwrap()
+            });
+            assert!(written[0] == written[1], "{data_type:?}");
+        }
     }
 }
