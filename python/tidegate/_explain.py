@@ -7,31 +7,27 @@ from tidegate import _tidegate
 from tidegate.types import ArrowSource, Streams
 
 
-def _explain_online(join: Callable[..., _tidegate.StreamJoin]) -> Callable[..., str]:
-    def explain(left: ArrowSource, right: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
-        with join(left, right, **arguments) as joining:
-            return joining.explain()
+def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., str]:
+    def explain(*inputs: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the class
+        with operator(*inputs, **arguments) as made:
+            return made.explain()
 
     return explain
 
 
-def _explain_online_aggregate(schema: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as above
-    with _tidegate.Aggregate(schema, **arguments) as windows:
-        return windows.explain()
-
-
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _tidegate.explain_aggregate,
-    _tidegate.BandJoin: _explain_online(_tidegate.BandJoin),
+    _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
     _tidegate.band_join: _tidegate.explain_band_join,
     _tidegate.band_join_batches: _tidegate.explain_band_join,
     _tidegate.interval_join: _tidegate.explain_interval_join,
     _tidegate.interval_join_batches: _tidegate.explain_interval_join,
-    _tidegate.IntervalJoin: _explain_online(_tidegate.IntervalJoin),
-    _tidegate.WindowJoin: _explain_online(_tidegate.WindowJoin),
+    _tidegate.IntervalJoin: _of_operator(_tidegate.IntervalJoin),
+    _tidegate.WindowJoin: _of_operator(_tidegate.WindowJoin),
     _tidegate.window_join: _tidegate.explain_window_join,
     _tidegate.window_join_batches: _tidegate.explain_window_join,
-    _tidegate.Aggregate: _explain_online_aggregate,
+    _tidegate.Aggregate: _of_operator(_tidegate.Aggregate),
+    _tidegate.Merge: _of_operator(_tidegate.Merge),
 }
 
 
@@ -46,7 +42,7 @@ def explain(
     Args:
         function: `tidegate.interval_join`, `tidegate.band_join`, `tidegate.window_join`, these with
             `_batches`, `tidegate.IntervalJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`,
-            `tidegate.aggregate` or `tidegate.Aggregate`.
+            `tidegate.aggregate`, `tidegate.Aggregate` or `tidegate.Merge`.
         *inputs: As for the function: the left and the right input of a join, the streams of an
             aggregation or what has their schema.
         **arguments: As for the function.

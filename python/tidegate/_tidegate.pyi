@@ -48,6 +48,7 @@ __all__ = [
     "IntervalJoin",
     "MemoryLimitError",
     "Merge",
+    "Operator",
     "OrderError",
     "SchemaError",
     "Source",
@@ -152,46 +153,29 @@ class _SourceStats(TypedDict):
     closed: bool
     memory: int
 
-class _MergeStats(TypedDict):
-    rows_in: int
-    rows_used: int
-    rows_late: int
-    rows_out: int
-    watermark: int | None
-    memory: int
-    memory_limit: int | None
-    sources: list[_SourceStats]
-
-class _AggregateStats(TypedDict):
+class _OperatorStats(TypedDict):
     rows_in: int
     rows_used: int
     rows_late: int
     rows_out: int
     watermark: int | None
     latency: tuple[float, float, float] | None
+    memory: int
+    memory_limit: int | None
+    sources: list[_SourceStats]
+
+class _AggregateStats(_OperatorStats):
     state_keys: int
     state_cells: int
     state_bytes: int
-    memory: int
-    memory_limit: int | None
-    sources: list[_SourceStats]
 
-class _StreamJoinStats(TypedDict):
-    rows_in: int
-    rows_used: int
-    rows_late: int
-    rows_out: int
-    watermark: int | None
+class _StreamJoinStats(_OperatorStats):
     state_rows: int
     state_bytes: int
-    memory: int
-    memory_limit: int | None
     comparisons: list[int]
-    latency: tuple[float, float, float] | None
     split_keys: NotRequired[int]
     index: NotRequired[str]
     merges: NotRequired[int]
-    sources: list[_SourceStats]
 
 _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 
@@ -234,8 +218,8 @@ class BatchReader(Generic[_StatsT_co]):
         """Return numbers that describe the work so far.
 
         Returns:
-            Of a merge, the dict of `Merge.stats`, with streams for sources. Of a join: `left_rows`
-            and `right_rows`, the rows of the inputs; `rows`, the result rows handed
+            Of a merge, the dict of `Operator.stats`, with streams for sources. Of a join:
+            `left_rows` and `right_rows`, the rows of the inputs; `rows`, the result rows handed
             out; `left_rows_done`, about how many left rows have been
             joined, the last of them when the end has been read; `threads`;
             `keys`, how keys were compared; and `where`, how the pairs were found that meet the
@@ -283,7 +267,7 @@ class BatchReader(Generic[_StatsT_co]):
 class Source:
     """Feed rows into an operator.
 
-    An operator makes its sources and hands them out (as `Merge.sources`). Each is the feeder of one
+    An operator makes its sources and hands them out (`Operator.sources`). Each is the feeder of one
     stream, for instance a file, a connection or a partition. A source may be fed from a thread of
     its own, while others are fed and results are taken. A `Source` is a view: dropping it changes
     nothing, and the source stays open until `close`. As a context manager it closes at the end of
@@ -291,7 +275,7 @@ class Source:
 
     The *watermark* of a source is its promise that no later row has a smaller time: the largest
     time so far less the operator's `lateness`, or what `advance` promised, if that is more. A row
-    below it is late: it is set aside, for `Merge.late`, and is in no result. What is late depends
+    below it is late: it is set aside, for `Operator.late`, and is in no result. What is late depends
     on the rows of the source alone.
 
     Example:
@@ -390,19 +374,301 @@ class Source:
         _traceback: TracebackType | None,
     ) -> None: ...
 
+@disjoint_base
+class Operator(Generic[_StatsT_co]):
+    """Match, aggregate or merge rows as they come.
+
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `Aggregate` and `Merge` are operators. Each is made
+    from its query, and has this life:
+
+        sources: push, advance, close  ->  operator  ->  poll or iterate: record batches
+                                            |    ^
+                                   snapshot v    | restore
+
+    Threads may push into the sources while other threads poll. An operator is an iterator of record
+    batches, which waits for sources until all of them are closed; `poll` does not wait. Each batch
+    comes to one caller. A poll does the work, with the operator's threads; nothing runs in the
+    background. Which rows come, and in which order, depends on the rows alone: not on the times of
+    pushes, on how rows are cut into pushes, or on the number of threads.
+
+    As a context manager an operator closes at the end of the block. A process made by `fork()`
+    cannot use an operator of its parent.
+
+    Example:
+        >>> def drain(operator: tg.Operator) -> int:
+        ...     return sum(batch.num_rows for batch in iter(operator.poll, None))
+        >>> with tg.Merge(trades.schema) as merge:
+        ...     merge.sources[0].push(trades)
+        ...     drain(merge)
+        3
+        >>> count = {"n": tg.agg.count()}
+        >>> with tg.Aggregate(trades.schema, on="ts", size=10, aggs=count) as windows:
+        ...     windows.sources[0].push(trades)
+        ...     drain(windows)
+        2
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results.
+
+        Example:
+            >>> tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
+            ... ).schema.names
+            ['ts', 'sym', 'price', 'ts_right', 'bid']
+        """
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, by number; those of the left side of a join first.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
+            ... )
+            >>> [source.number for source in join.sources]
+            [0, 1, 2]
+        """
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that may be held; None for no limit. It can be set while the operator runs.
+
+        A fifth of the limit is divided evenly among the sources, until they are closed. A source
+        can always hold its share, whatever the others hold. So a source that runs ahead leaves
+        room for the one that all wait for. Another fifth is the share of an aggregation's state.
+        The rest is for the first to ask.
+
+        A row counts for its source from its push until a poll returns after which nothing needs
+        it. The rows of one push count until all of them have been taken in. A source has to hold
+        the rows that lateness keeps back, late rows until they are returned, and rows of a join
+        that later ones may match, each with the other rows of its push. If these, an eighth more,
+        and the next push always fit the share of each source, a push that is refused fits after
+        polls.
+
+        A limit below what is held refuses pushes until there is room; nothing is lost.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+            TidegateError: The limit is negative.
+            TypeError: The limit is no integer.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema, memory_limit=100)
+            >>> merge.sources[0].push(trades)
+            Traceback (most recent call last):
+            tidegate.MemoryLimitError: source 0: 3 rows need ... set memory_limit to ... or more
+            >>> merge.memory_limit = 1000
+            >>> merge.sources[0].push(trades)
+            >>> merge.memory_limit
+            1000
+        """
+
+    @memory_limit.setter
+    def memory_limit(self, limit: int | None) -> None: ...
+    def poll(self) -> pa.RecordBatch | None:
+        """Hand out the next results that are final, if there are any.
+
+        It does not wait. None means that nothing is final now, or that all sources have closed
+        and all results were taken. Later pushes do not change a result that was handed out.
+
+        Returns:
+            The next results in order, or None. A batch of a join or a merge has some 33 thousand
+            rows at most.
+
+        Raises:
+            ClosedError: The operator is closed, or was made before this process was forked.
+            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
+                lost, and the poll may be tried again.
+            TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
+                a sum does not fit, or a window begins or ends beyond 64 bits.
+
+        Example:
+            >>> join = tg.IntervalJoin(
+            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="anti"
+            ... )
+            >>> join.left_sources[0].push(trades)
+            >>> join.poll() is None
+            True
+            >>> join.right_sources[0].advance(25)
+            >>> [ts for batch in iter(join.poll, None) for ts in batch["ts"].to_pylist()]
+            [10, 20]
+        """
+
+    def late(self) -> pa.Table:
+        """Return the late rows that were not returned yet.
+
+        A row is late if its time is below the watermark of its source when it is pushed. It is in
+        no result.
+
+        Returns:
+            A table with the columns `late_source`, the number of the source; `late_position`, the
+            row's number among all rows of the source; `late_watermark`, the watermark that the row
+            came below; and the columns of the sources. A join has `late_side` before them, `left`
+            or `right`, numbers the sources of each side from 0, and has the columns of a full
+            join, of which those of the other side are null. Rows are in order of source and
+            position. Until they are returned, late rows count for `memory_limit`.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> merge = tg.Merge(trades.schema)
+            >>> merge.sources[0].push(trades.take([1, 0]))
+            >>> merge.late().to_pylist()
+            [{'late_source': 0, 'late_position': 1, 'late_watermark': 20, 'ts': 10, ...}]
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> join.left_sources[0].push(trades.take([0, 2, 1]))
+            >>> join.late().select(["late_side", "late_watermark", "ts"]).to_pylist()
+            [{'late_side': 'left', 'late_watermark': 30, 'ts': 20}]
+        """
+
+    def stats(self) -> _StatsT_co:
+        """Return numbers that describe the operator so far.
+
+        Returns:
+            A dict. Every operator has:
+
+            - `rows_in`, the rows pushed, which are `rows_used` plus `rows_late`;
+            - `rows_out`, the result rows handed out;
+            - `watermark`, below which no row can come any more, in the unit of the time column (the
+              finer of two), and None before every source has made a promise and after all have
+              closed;
+            - `latency`, the seconds from a row's push until it was worked on and the results that
+              were final then were made, as median, 99th percentile and maximum, and None before
+              the first row;
+            - `memory`, the bytes that count for `memory_limit`, and `memory_limit`;
+            - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
+              `rows_late`, `watermark`, `closed`, and `memory`, the bytes of its rows.
+
+            A join has `state_rows`, the rows kept for later ones, `state_bytes`, the bytes held
+            beside them, and `comparisons`, the pairs that each thread has looked at. An interval
+            join has `split_keys`, the keys on several threads. A band join has `index`, the column
+            that is indexed and how, and `merges`, how often trees have merged new rows with the
+            others.
+
+            An aggregation has `state_keys`, the keys that are known, `state_cells`, the states of
+            each function, and `state_bytes`, the bytes of the state.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
+            >>> join.left_sources[0].push(trades)
+            >>> stats = join.stats()
+            >>> stats["rows_in"], stats["watermark"], stats["sources"][0]["watermark"]
+            (3, None, 30)
+        """
+
+    def explain(self) -> str:
+        """Say what the operator does, as `tidegate.explain` would.
+
+        Returns:
+            A few lines of text.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> print(tg.Merge(trades.schema, sources=2, threads=1).explain())
+            merge
+              time       ts
+              lateness   none: a source is in time order, or its row is late
+              sources    2
+              ...
+        """
+
+    def snapshot(self) -> bytes:
+        """Return the state as bytes.
+
+        An operator of the same arguments that restores them goes on as if nothing had happened: in
+        another process, with another number of threads, another `parallelism`, or another
+        algorithm of an aggregation. They hold all rows that were pushed and may still matter, late
+        rows that were not returned, and results that were not handed out. Equal histories give
+        equal bytes.
+
+        Returns:
+            The bytes, which have a version and a checksum.
+
+        Raises:
+            ClosedError: The operator is closed, or was made before this process was forked.
+            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
+                lost, and the call may be tried again.
+            TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
+                a sum does not fit, or a window begins or ends beyond 64 bits.
+
+        Example:
+            >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
+            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, **arguments)
+            >>> join.left_sources[0].push(trades)
+            >>> snapshot = join.snapshot()
+            >>> again = tg.IntervalJoin(trades.schema, quotes.schema, **arguments, threads=1)
+            >>> again.restore(snapshot)
+            >>> again.right_sources[0].push(quotes)
+            >>> again.poll()["bid"].to_pylist()
+            [9, 8, 7]
+        """
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot.
+
+        Example:
+            >>> tg.Merge(trades.schema).restore(b"something else")
+            Traceback (most recent call last):
+            tidegate.StateError: ...
+
+        Args:
+            snapshot: What `snapshot` returned.
+
+        Raises:
+            StateError: The snapshot is damaged, of another version or of another query, or this
+                operator was used before. The operator is as it was.
+            MemoryLimitError: The rows and the state do not fit `memory_limit`. The operator is as
+                it was, so that the limit can be raised and the snapshot restored.
+            ClosedError: The operator was made before this process was forked.
+            TypeError: The argument is no bytes.
+        """
+
+    def close(self) -> None:
+        """Drop what is held; sources and polls fail from now on.
+
+        A second call does nothing. The end of a `with` block closes, too.
+
+        Raises:
+            ClosedError: The operator was made before this process was forked.
+
+        Example:
+            >>> with tg.Merge(trades.schema) as merge:
+            ...     merge.sources[0].push(trades)
+            >>> merge.poll()
+            Traceback (most recent call last):
+            tidegate.ClosedError: the merge is closed
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> pa.RecordBatch: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...  # noqa: ANN401 - a type
+
 @final
-class Merge:
+class Merge(Operator[_OperatorStats]):
     """Merge sources that are pushed to.
 
     The rows come out in *merged order*, that is by time, then number of the source, then position
     in the source, as soon as no source can bring a row that sorts before them (ScaleJoin, section
     IV.A, *ScaleGate*). Which rows come out, and in which order, depends on the rows alone: not on
     who pushes when, in which pieces, or on the number of threads.
-
-    A merge is an iterator of record batches: it waits for sources until all of them are closed.
-    `poll` does not wait. Either may be called from several threads; each batch comes to one of
-    them. All work beside that of a push is done by whoever polls, so nothing runs in the
-    background. A process made by `fork()` cannot use a merge of its parent.
 
     Example:
         >>> a, b = pa.table({"ts": [1, 4, 9]}), pa.table({"ts": [2, 4]})
@@ -458,186 +724,18 @@ class Merge:
         memory_limit: int | None = None,
         threads: int | None = None,
     ) -> Self: ...
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the sources and of the merged rows.
-
-        Example:
-            >>> tg.Merge(trades.schema).schema.names
-            ['ts', 'sym', 'price']
-        """
-
-    @property
-    def sources(self) -> list[Source]:
-        """The sources, by number.
-
-        Raises:
-            ClosedError: The merge was made before this process was forked.
-
-        Example:
-            >>> len(tg.Merge(trades.schema, sources=3).sources)
-            3
-        """
-
-    @property
-    def memory_limit(self) -> int | None:
-        """Bytes that may be held; None for no limit. It can be set while the merge runs.
-
-        A fifth of the limit is divided evenly among the sources, until they are closed. A source
-        can always hold its share, whatever the others hold, so that one which runs ahead leaves
-        room for the one that all wait for. The rest is for whoever comes first.
-
-        A row counts for its source from its push until a poll returns after which nothing needs
-        it; the rows of one push count until all of them have been taken in. A source has to hold
-        the rows that lateness keeps back, and late rows until they are returned. If that, an eighth
-        more, and the next push always fit the share of each source, a push that is refused fits
-        after polls.
-
-        A limit below what is held refuses pushes until there is room; nothing is lost.
-
-        Raises:
-            ClosedError: The merge was made before this process was forked.
-            TidegateError: The limit is negative.
-            TypeError: The limit is no integer.
-
-        Example:
-            >>> merge = tg.Merge(trades.schema, memory_limit=100)
-            >>> merge.sources[0].push(trades)
-            Traceback (most recent call last):
-            tidegate.MemoryLimitError: source 0: 3 rows need ... set memory_limit to ... or more
-            >>> merge.memory_limit = 1000
-            >>> merge.sources[0].push(trades)
-            >>> merge.memory_limit
-            1000
-        """
-
-    @memory_limit.setter
-    def memory_limit(self, limit: int | None) -> None: ...
-    def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next rows that are ready, if there are any.
-
-        It does not wait, so that None means *not now*, or that all sources have closed and
-        everything was handed out. It is final what it hands out: it depends on what was pushed
-        before, and later pushes do not change it.
-
-        Returns:
-            A batch of some ten thousand rows at most, or None.
-
-        Raises:
-            ClosedError: The merge is closed, or was made before this process was
-                forked.
-
-        Example:
-            >>> merge = tg.Merge(trades.schema, sources=2)
-            >>> merge.poll() is None
-            True
-        """
-
-    def late(self) -> pa.Table:
-        """Return the late rows that were not returned yet.
-
-        Returns:
-            The columns of `schema`, after `late_source`, the source's number, `late_position`, the
-            row's number in its source, and `late_watermark`, the watermark that the row came
-            below. By source and position. Until they are returned, late rows count for
-            `memory_limit`.
-
-        Raises:
-            ClosedError: The merge was made before this process was forked.
-
-        Example:
-            >>> merge = tg.Merge(trades.schema)
-            >>> merge.sources[0].push(trades.take([1, 0]))
-            >>> merge.late().to_pylist()
-            [{'late_source': 0, 'late_position': 1, 'late_watermark': 20, 'ts': 10, ...}]
-        """
-
-    def stats(self) -> _MergeStats:
-        """Return numbers that describe the merge so far.
-
-        Returns:
-            `rows_in`, the rows pushed, of which `rows_late` were late and `rows_used` not;
-            `rows_out`, the rows handed out; `watermark`, below which no row will be handed out any
-            more, in steps of the time column's unit, and None before every source has made a
-            promise and after all have closed; `memory`, the bytes that count for `memory_limit`,
-            and that limit; and `sources`, for each its `name`, its rows, its `watermark`, None
-            before the first promise, whether it is `closed`, and `memory`, the bytes of its rows.
-
-        Raises:
-            ClosedError: The merge was made before this process was forked.
-
-        Example:
-            >>> merge = tg.Merge(trades.schema)
-            >>> merge.sources[0].push(trades)
-            >>> stats = merge.stats()
-            >>> stats["rows_in"], stats["rows_out"], stats["sources"][0]["watermark"]
-            (3, 0, 30)
-        """
-
-    def close(self) -> None:
-        """Drop what is held; sources and polls fail from now on.
-
-        A second call does nothing. The end of a `with` block closes, too.
-
-        Raises:
-            ClosedError: The merge was made before this process was forked.
-
-        Example:
-            >>> with tg.Merge(trades.schema) as merge:
-            ...     merge.sources[0].push(trades)
-            >>> merge.poll()
-            Traceback (most recent call last):
-            tidegate.ClosedError: the merge is closed
-        """
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> pa.RecordBatch: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None: ...
 
 @disjoint_base
-class StreamJoin:
-    """Join the rows of sources.
+class StreamJoin(Operator[_StreamJoinStats]):
+    """Join the rows of a left and a right side as they come.
 
-    What all joins of sources share, as `IntervalJoin`, of which one is made: all but their
-    arguments.
+    `IntervalJoin`, `BandJoin` and `WindowJoin` are such joins. Each side has sources of its own.
 
     Example:
         >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
         >>> isinstance(join, tg.StreamJoin)
         True
     """
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the results.
-
-        Example:
-            >>> tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
-            ... ).schema.names
-            ['ts', 'sym', 'price', 'ts_right', 'bid']
-        """
-
-    @property
-    def sources(self) -> list[Source]:
-        """The sources, left ones first.
-
-        Raises:
-            ClosedError: The join was made before this process was forked.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, sources=(2, 1)
-            ... )
-            >>> [source.number for source in join.sources]
-            [0, 1, 2]
-        """
 
     @property
     def left_sources(self) -> list[Source]:
@@ -669,198 +767,6 @@ class StreamJoin:
             [2]
         """
 
-    @property
-    def memory_limit(self) -> int | None:
-        """Bytes that may be held; None for no limit. It can be set while the join runs.
-
-        A fifth of the limit is divided evenly among the sources, until they are closed. A source
-        can always hold its share, whatever the others hold, so that one which runs ahead leaves
-        room for the one that all wait for. The rest is for whoever comes first.
-
-        A row counts for its source from its push until a poll returns after which nothing needs
-        it; the rows of one push count until all of them have been taken in. A source has to hold
-        the rows that lateness keeps back, late rows until they are returned, and rows that later
-        ones may match, each with the other rows of its push. If that, an eighth more, and the next
-        push always fit the share of each source, a push that is refused fits after polls.
-
-        A limit below what is held refuses pushes until there is room; nothing is lost.
-
-        Raises:
-            ClosedError: The join was made before this process was forked.
-            TidegateError: The limit is negative.
-            TypeError: The limit is no integer.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=0, upper=0, memory_limit=1000
-            ... )
-            >>> join.memory_limit = 10 * join.memory_limit
-            >>> join.memory_limit
-            10000
-        """
-
-    @memory_limit.setter
-    def memory_limit(self, limit: int | None) -> None: ...
-    def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next results that are final, if there are any.
-
-        It does not wait, so that None means *not now*, or that all sources have closed and all
-        results were taken. A batch has some 33 thousand rows at most.
-
-        Returns:
-            The next results in order, or None.
-
-        Raises:
-            ClosedError: The join is closed, or of a parent process.
-            TidegateError: The condition cannot be evaluated for some pair.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, how="anti"
-            ... )
-            >>> join.left_sources[0].push(trades)
-            >>> join.poll() is None
-            True
-            >>> join.right_sources[0].advance(25)
-            >>> [ts for batch in iter(join.poll, None) for ts in batch["ts"].to_pylist()]
-            [10, 20]
-        """
-
-    def late(self) -> pa.Table:
-        """Return the late rows that were not returned yet.
-
-        A row is late if its time is below the watermark of its source when it is pushed. It takes
-        no part in the join.
-
-        Returns:
-            A table with the columns `late_side` (`left` or `right`), `late_source` (the number of
-            the source among those of its side), `late_position` (the row's number among those of
-            the source), `late_watermark` and the columns of a full join, where those of the other
-            side are null. Rows are in order of source and position.
-
-        Raises:
-            ClosedError: The join was made before this process was forked.
-
-        Example:
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
-            >>> join.left_sources[0].push(trades.take([0, 2, 1]))
-            >>> join.late().select(["late_side", "late_watermark", "ts"]).to_pylist()
-            [{'late_side': 'left', 'late_watermark': 30, 'ts': 20}]
-        """
-
-    def stats(self) -> _StreamJoinStats:
-        """Return numbers that describe the join so far.
-
-        Returns:
-            `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
-            out; `watermark`, below which no row can come any more, in the finer unit of the time
-            columns; `state_rows`, the rows kept for later ones, and `state_bytes`, what is held
-            beside them; `memory`, what counts towards `memory_limit`, and that limit;
-            `comparisons`, the pairs that each thread has looked at; `latency`, seconds from a row's
-            push until its results were made (median, 99th percentile, greatest); `split_keys`, the
-            keys on several threads, of an interval join; `index`, what is indexed and how, and
-            `merges`, how often trees have merged new rows with the others, of a band join; and
-            `sources`, the same for each source, with its `name`, whether it is `closed`, and
-            `memory`, the bytes of its rows.
-
-        Raises:
-            ClosedError: The join was made before this process was forked.
-
-        Example:
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
-            >>> join.left_sources[0].push(trades)
-            >>> stats = join.stats()
-            >>> stats["rows_in"], stats["watermark"], stats["sources"][0]["watermark"]
-            (3, None, 30)
-        """
-
-    def explain(self) -> str:
-        """Say what the join does, as `tidegate.explain` would.
-
-        Returns:
-            A few lines of text.
-
-        Raises:
-            ClosedError: The join was made before this process was forked.
-
-        Example:
-            >>> join = tg.IntervalJoin(
-            ...     trades.schema, quotes.schema, on="ts", lower=-2, upper=0, sources=(2, 1)
-            ... )
-            >>> print(join.explain().splitlines()[3])
-              sources    2 left, 1 right
-        """
-
-    def snapshot(self) -> bytes:
-        """Return the state as bytes.
-
-        A join of the same arguments that restores them goes on as if nothing had happened, in
-        another process, with another number of threads or another `parallelism`. They hold all
-        that was pushed and may still matter, late rows that were not returned, and results that
-        were not handed out. Equal histories give equal bytes.
-
-        Returns:
-            The bytes, which have a version and a checksum.
-
-        Raises:
-            ClosedError: The join is closed, or of a parent process.
-            TidegateError: The condition cannot be evaluated for some pair.
-
-        Example:
-            >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, **arguments)
-            >>> join.left_sources[0].push(trades)
-            >>> snapshot = join.snapshot()
-            >>> again = tg.IntervalJoin(trades.schema, quotes.schema, **arguments, threads=1)
-            >>> again.restore(snapshot)
-            >>> again.right_sources[0].push(quotes)
-            >>> again.poll()["bid"].to_pylist()
-            [9, 8, 7]
-        """
-
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot.
-
-        Example:
-            >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0)
-            >>> join.restore(b"something else")
-            Traceback (most recent call last):
-            tidegate.StateError: ...
-
-        Args:
-            snapshot: What `snapshot` returned.
-
-        Raises:
-            StateError: The snapshot is damaged, of another version or of another query, or this
-                join was used before. The join is as it was.
-            MemoryLimitError: Its rows do not fit `memory_limit`. The join is as it was, so that the
-                limit can be raised and the snapshot restored.
-            ClosedError: The join was made before this process was forked.
-            TypeError: The argument is no bytes.
-        """
-
-    def close(self) -> None:
-        """Drop what is held; sources and polls fail from now on.
-
-        A second call does nothing. The end of a `with` block closes, too.
-
-        Raises:
-            ClosedError: The join was made before this process was forked.
-
-        Example:
-            >>> tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=0, upper=0).close()
-        """
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> pa.RecordBatch: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None: ...
-
 @final
 class IntervalJoin(StreamJoin):
     """Join rows as they come.
@@ -878,11 +784,6 @@ class IntervalJoin(StreamJoin):
     pairs of the last time at which one could have come: its own time or, if that is later, its time
     plus `upper` (of a right row: minus `lower`), or one step before that if `closed` leaves the end
     out.
-
-    A join is an iterator of record batches, which waits for sources until all of them are closed;
-    `poll` does not wait. Either may be called from several threads; each batch comes to one of
-    them. All work beside that of a push is done while somebody polls or iterates. A process made
-    by `fork()` cannot use a join of its parent.
 
     Example:
         >>> join = tg.IntervalJoin(
@@ -982,7 +883,7 @@ class IntervalJoin(StreamJoin):
     ) -> Self: ...
 
 @final
-class Aggregate:
+class Aggregate(Operator[_AggregateStats]):
     """Aggregate rows as they come.
 
     The aggregates over sliding windows of sources that are pushed to (the multiway aggregate of
@@ -994,11 +895,6 @@ class Aggregate:
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, or on the number of threads.
-
-    An aggregation is an iterator of record batches, which waits for sources until all of them are
-    closed; `poll` does not wait. Either may be called from several threads; each batch comes to one
-    of them. All work beside that of a push is done while somebody polls or iterates. A process made
-    by `fork()` cannot use an aggregation of its parent.
 
     Example:
         >>> windows = tg.Aggregate(
@@ -1098,221 +994,6 @@ class Aggregate:
         threads: int | None = None,
         memory_limit: int | None = None,
     ) -> Self: ...
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the results.
-
-        Example:
-            >>> tg.Aggregate(
-            ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}
-            ... ).schema.names
-            ['window_start', 'window_end', 'n']
-        """
-
-    @property
-    def sources(self) -> list[Source]:
-        """The sources, by number.
-
-        Raises:
-            ClosedError: The aggregation was made before this process was forked.
-
-        Example:
-            >>> windows = tg.Aggregate(
-            ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, sources=3
-            ... )
-            >>> [source.number for source in windows.sources]
-            [0, 1, 2]
-        """
-
-    @property
-    def memory_limit(self) -> int | None:
-        """Bytes that may be held; None for no limit. It can be set while the aggregation runs.
-
-        A fifth of the limit is divided evenly among the sources, until they are closed. A source
-        can always hold its share, whatever the others hold, so that one which runs ahead leaves
-        room for the one that all wait for. Another fifth is the share of the state, and the rest is
-        for whoever comes first.
-
-        A row counts for its source from its push until a poll returns after which nothing needs
-        it; the rows of one push count until all of them have been taken in. A source has to hold
-        the rows that lateness keeps back, and late rows until they are returned. If that, an eighth
-        more, and the next push always fit the share of each source, a push that is refused fits
-        after polls.
-
-        A limit below what is held refuses pushes until there is room; nothing is lost.
-
-        Raises:
-            ClosedError: The aggregation was made before this process was forked.
-            TidegateError: The limit is negative.
-            TypeError: The limit is no integer.
-
-        Example:
-            >>> windows = tg.Aggregate(
-            ...     trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}, memory_limit=1000
-            ... )
-            >>> windows.memory_limit = None
-            >>> windows.memory_limit is None
-            True
-        """
-
-    @memory_limit.setter
-    def memory_limit(self, limit: int | None) -> None: ...
-    def poll(self) -> pa.RecordBatch | None:
-        """Hand out the next results that are final, if there are any.
-
-        It does not wait, so that None means *not now*, or that all sources have closed and all
-        results were taken.
-
-        Returns:
-            The next results in order, or None.
-
-        Raises:
-            ClosedError: The aggregation is closed, or of a parent process.
-            MemoryLimitError: The state has outgrown `memory_limit`. No row is lost, and the poll
-                may be tried again.
-            TidegateError: A condition cannot be evaluated for some row, a sum does not fit, or a
-                window begins or ends beyond 64 bits.
-
-        Example:
-            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
-            >>> windows.sources[0].push(trades)
-            >>> [row["window_start"] for row in windows.poll().to_pylist()]
-            [10, 20]
-        """
-
-    def late(self) -> pa.Table:
-        """Return the late rows that were not returned yet.
-
-        A row is late if its time is below the watermark of its source when it is pushed. It is in
-        no window.
-
-        Returns:
-            The columns of the sources, after `late_source`, the source's number, `late_position`,
-            the row's number in its source, and `late_watermark`, the watermark that the row came
-            below. By source and position. Until they are returned, late rows count for
-            `memory_limit`.
-
-        Raises:
-            ClosedError: The aggregation was made before this process was forked.
-
-        Example:
-            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
-            >>> windows.sources[0].push(trades.take([0, 2, 1]))
-            >>> windows.late().select(["late_position", "late_watermark", "ts"]).to_pylist()
-            [{'late_position': 2, 'late_watermark': 30, 'ts': 20}]
-        """
-
-    def stats(self) -> _AggregateStats:
-        """Return numbers that describe the aggregation so far.
-
-        Returns:
-            `rows_in`, which is `rows_used` plus `rows_late`; `rows_out`, the result rows handed
-            out; `watermark`, below which no row can come any more; `latency`, seconds from a row's
-            push until it was aggregated and what was final then was made, as median, 99th
-            percentile and maximum, None before the first row; `state_keys`, the keys that are
-            known, `state_cells`, the states of each function, and `state_bytes`, what they take;
-            `memory`, what counts towards `memory_limit`, and that limit; and `sources`, for each
-            its `name`, its rows, its `watermark`, None before the first promise, whether it is
-            `closed`, and `memory`, the bytes of its rows.
-
-        Raises:
-            ClosedError: The aggregation was made before this process was forked.
-
-        Example:
-            >>> windows = tg.Aggregate(
-            ...     trades.schema, on="ts", size=10, by="sym", aggs={"n": tg.agg.count()}
-            ... )
-            >>> windows.sources[0].push(trades)
-            >>> windows.poll().num_rows
-            2
-            >>> stats = windows.stats()
-            >>> stats["rows_in"], stats["watermark"], stats["state_cells"]
-            (3, 30, 1)
-        """
-
-    def explain(self) -> str:
-        """Say what the aggregation does, as `tidegate.explain` would.
-
-        Returns:
-            A few lines of text.
-
-        Raises:
-            ClosedError: The aggregation was made before this process was forked.
-
-        Example:
-            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
-            >>> print(windows.explain().splitlines()[1])
-              windows    [k * 10 + 0, k * 10 + 0 + 10) integer, on ts
-        """
-
-    def snapshot(self) -> bytes:
-        """Return the state as bytes.
-
-        An aggregation of the same arguments that restores them goes on as if nothing had happened,
-        in another process, with another number of threads or another algorithm. They hold all that
-        was pushed and may still matter, late rows that were not returned, and results that were not
-        handed out. Equal histories give equal bytes, whichever the algorithm.
-
-        Returns:
-            The bytes, which have a version and a checksum.
-
-        Raises:
-            ClosedError: The aggregation is closed, or of a parent process.
-            TidegateError: As for `poll`.
-
-        Example:
-            >>> arguments = dict(on="ts", size=20, aggs={"n": tg.agg.count()})
-            >>> windows = tg.Aggregate(trades.schema, **arguments)
-            >>> windows.sources[0].push(trades)
-            >>> again = tg.Aggregate(trades.schema, **arguments, threads=1)
-            >>> again.restore(windows.snapshot())
-            >>> again.sources[0].close()
-            >>> [row["n"] for batch in again for row in batch.to_pylist()]
-            [1, 2]
-        """
-
-    def restore(self, snapshot: bytes) -> None:
-        """Go on from a snapshot.
-
-        Example:
-            >>> windows = tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()})
-            >>> windows.restore(b"something else")
-            Traceback (most recent call last):
-            tidegate.StateError: ...
-
-        Args:
-            snapshot: What `snapshot` returned.
-
-        Raises:
-            StateError: The snapshot is damaged, of another version or of another query, or this
-                aggregation was used before. The aggregation is as it was.
-            MemoryLimitError: What it holds does not fit `memory_limit`. The aggregation is as it
-                was, so that the limit can be raised and the snapshot restored.
-            ClosedError: The aggregation was made before this process was forked.
-            TypeError: The argument is no bytes.
-        """
-
-    def close(self) -> None:
-        """Drop what is held; sources and polls fail from now on.
-
-        A second call does nothing. The end of a `with` block closes, too.
-
-        Raises:
-            ClosedError: The aggregation was made before this process was forked.
-
-        Example:
-            >>> tg.Aggregate(trades.schema, on="ts", size=10, aggs={"n": tg.agg.count()}).close()
-        """
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> pa.RecordBatch: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None: ...
 
 @final
 class WindowJoin(StreamJoin):
@@ -2319,7 +2000,7 @@ def merge_batches(
     on: str = "ts",
     lateness: Bound = None,
     threads: int | None = None,
-) -> BatchReader[_MergeStats]:
+) -> BatchReader[_OperatorStats]:
     """Merge sorted streams into one, batch by batch.
 
     The rows are in the order of `(on, number of the stream, number of the row in it)`. Each stream

@@ -12,9 +12,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tidegate import Aggregate, BandJoin, IntervalJoin, WindowJoin, agg, rows
-
-Operator = IntervalJoin | WindowJoin | BandJoin | Aggregate
+from tidegate import Aggregate, BandJoin, IntervalJoin, Merge, Operator, WindowJoin, agg, rows
 
 STRUCT = pa.struct([("a", pa.int16()), ("b", pa.list_(pa.dictionary(pa.int8(), pa.string())))])
 PAYLOAD = {
@@ -134,6 +132,17 @@ def aggregated(schema: pa.Schema = LEFT, **arguments: object) -> Kind:
     )
 
 
+def merged(schema: pa.Schema = LEFT) -> Kind:
+    """A merge of three sources, of which one is closed, and one holds the others back."""
+    return Kind(
+        lambda: Merge(schema, on="ts", sources=3, lateness=2, threads=1),
+        [schema] * 3,
+        [[[1, 4, 3, 9], [2, 12, 11]], [[2, 3, 8, 15]], [[0, 1, 6, 2, 7]]],
+        [[12, 14, 30], [], [9, 8, 16, 22]],
+        closed=(1,),
+    )
+
+
 FUNCTIONS = {
     "n": agg.count(),
     "sum": agg.sum("small"),
@@ -152,6 +161,7 @@ WINDOW = {"on": "ts", "window": (4, 3), "where": "abs(left.x - right.x) <= 3"}
 BAND = {"on": "x", "within": 2, "time": "ts", "window": 5}
 
 KINDS: dict[str, Kind] = {
+    "merge": merged(),
     "interval-full": joined(IntervalJoin, how="full", **INTERVAL),
     "interval-semi": joined(IntervalJoin, how="semi", **INTERVAL),
     "interval-inner-unordered": joined(IntervalJoin, ordered=False, **INTERVAL),

@@ -15,6 +15,7 @@ from tidegate import (
     IntervalJoin,
     MemoryLimitError,
     Merge,
+    Operator,
     TidegateError,
     WindowJoin,
     agg,
@@ -26,8 +27,6 @@ pytestmark = pytest.mark.timeout(300)
 LEFT = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.float64())])
 RIGHT = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.float64()), ("t", pa.string())])
 REACH = 6
-
-Operator = Merge | IntervalJoin | WindowJoin | BandJoin | Aggregate
 
 
 def interval(**limit: int | None) -> IntervalJoin:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate import StateError, TidegateError
+from tidegate import Operator, StateError, TidegateError
 from tidegate.cli import saved as states
-from tidegate.cli.feeding import Feeder, Operator
+from tidegate.cli.feeding import Feeder
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import STANDARD_STREAM, Format, naming, writes_in_place
@@ -70,7 +70,9 @@ class Kept:
         return [None] * len(self.inputs) if self.saved is None else self.saved.places
 
     @contextmanager
-    def writing(self, operator: Operator, feeders: Sequence[Feeder]) -> Iterator["Checkpoints"]:
+    def writing(
+        self, operator: Operator[Any], feeders: Sequence[Feeder]
+    ) -> Iterator["Checkpoints"]:
         """Begin the output or go on with it, write checkpoints, and a last one.
 
         Raises:
@@ -98,7 +100,7 @@ class Checkpoints:
     """Writes checkpoints while rows are pushed; only one thread writes them and the output."""
 
     def __init__(
-        self, kept: Kept, operator: Operator, feeders: Sequence[Feeder], live: Live
+        self, kept: Kept, operator: Operator[Any], feeders: Sequence[Feeder], live: Live
     ) -> None:
         self._live = live
         self._kept = kept
@@ -145,7 +147,7 @@ class Checkpoints:
         self._live.publish()
 
 
-def _closed(operator: Operator) -> list[Any]:
+def _closed(operator: Operator[Any]) -> list[Any]:
     return [source["closed"] for source in operator.stats()["sources"]]
 
 

@@ -2,11 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import Any
 
 import tidegate
 from tidegate.io.followers import Follower, Place
@@ -19,26 +16,10 @@ HELD_BYTES = 1 << 29
 PATIENCE_S = 0.1
 
 
-class Operator(Protocol):
-    """What `tidegate.IntervalJoin` and `tidegate.Aggregate` have in common."""
-
-    @property
-    def schema(self) -> pa.Schema: ...  # noqa: D102 - as theirs
-    @property
-    def sources(self) -> list[tidegate.Source]: ...  # noqa: D102
-    def poll(self) -> pa.RecordBatch | None: ...  # noqa: D102
-    def late(self) -> pa.Table: ...  # noqa: D102
-    def stats(self) -> Mapping[str, Any]: ...  # noqa: D102
-    def explain(self) -> str: ...  # noqa: D102
-    def snapshot(self) -> bytes: ...  # noqa: D102
-    def restore(self, snapshot: bytes) -> None: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
-
-
 class Feeder(threading.Thread):
     """Pushes the rows of a growing file."""
 
-    def __init__(self, operator: Operator, number: int, reading: "Reading") -> None:
+    def __init__(self, operator: tidegate.Operator[Any], number: int, reading: "Reading") -> None:
         super().__init__()
         self._operator = operator
         self._number = number

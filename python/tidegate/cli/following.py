@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 
 import tidegate
 from tidegate.cli import aggregating, joining
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
-from tidegate.cli.feeding import PATIENCE_S, Feeder, Operator, Reading
+from tidegate.cli.feeding import PATIENCE_S, Feeder, Reading
 from tidegate.cli.tables import Input, Output
 from tidegate.io.followers import Follower, Place, follow
 from tidegate.io.growing import Stopped
@@ -35,7 +36,7 @@ class Counts:
         return f"{self.rows:,} rows in{late}, {self.out:,} rows out, {self.seconds:.2f} s"
 
 
-Made = tuple[Operator, list[list[str]]]
+Made = tuple[tidegate.Operator[Any], list[list[str]]]
 """An operator, and the columns of each file that it reads."""
 
 
@@ -177,7 +178,7 @@ def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
 
 
 def _feed_and_write(
-    operator: Operator,
+    operator: tidegate.Operator[Any],
     feeders: list[Feeder],
     writer: Batches | Checkpoints,
     news: threading.Event,
@@ -204,7 +205,7 @@ def _feed_and_write(
                 feeder.join()
 
 
-def _write(operator: Operator, writer: Batches | Checkpoints) -> None:
+def _write(operator: tidegate.Operator[Any], writer: Batches | Checkpoints) -> None:
     for batch in iter(operator.poll, None):
         writer.write_batch(batch)
     if isinstance(writer, Checkpoints):

@@ -10,6 +10,7 @@ use tidegate::{
 use crate::error::raise;
 use crate::input::{bound, name_pair, name_pairs};
 use crate::join::{Given, Options, Sides, join_class, join_functions, word};
+use crate::stream_join::StreamJoin;
 use crate::window_join::windows;
 
 join_functions! {
@@ -72,10 +73,11 @@ fn open(
     algorithm: &str,
     options: Options,
     sides: Sides,
-) -> PyResult<stream::StreamJoin> {
+) -> PyResult<PyClassInitializer<StreamJoin>> {
     let query = read(on, within, Some(time), Some(window), algorithm, options)?;
     let (left, right, options) = sides.read()?;
-    stream::StreamJoin::band(&query, left, right, &options).map_err(raise)
+    let join = stream::band_join(&query, left, right, &options).map_err(raise)?;
+    Ok(StreamJoin::of(join, &options))
 }
 
 /// An algorithm by name; `threads` may use it.

@@ -57,42 +57,40 @@ pub(crate) fn briefly<T: Send + 'static, R: Send>(
 }
 
 /// An operator as the objects of its class hold it.
-pub(crate) struct Handle<T> {
-    operator: Arc<Mutex<T>>,
+pub(crate) struct Handle {
+    operator: Arc<Mutex<Operator>>,
     driver: Driver,
     news: Arc<News>,
     /// What a poll that works is asked to rest by.
     polling: Mutex<Stop>,
     process: u32,
     /// What the operator is called.
-    what: &'static str,
+    name: &'static str,
 }
 
-impl<T: Operator + Send + 'static> Handle<T> {
-    pub(crate) fn new(news: Arc<News>, operator: T, what: &'static str) -> Self {
-        let driver = operator.driver();
-        let operator = Arc::new(Mutex::new(operator));
+impl Handle {
+    pub(crate) fn new(operator: Operator) -> Self {
         Handle {
-            operator,
-            driver,
-            news,
+            driver: operator.driver(),
+            news: operator.news(),
             polling: Mutex::default(),
             process: std::process::id(),
-            what,
+            name: operator.name(),
+            operator: Arc::new(Mutex::new(operator)),
         }
     }
 
     /// Refuses an operator of a process that has forked: the child has neither its threads nor its
     /// locks.
     pub(crate) fn check(&self) -> PyResult<()> {
-        check_process(self.process, self.what)
+        check_process(self.process, self.name)
     }
 
     /// Calls `work` with the operator on this thread. For work of milliseconds.
     pub(crate) fn briefly<R: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut T) -> Result<R> + Send,
+        work: impl FnOnce(&mut Operator) -> Result<R> + Send,
     ) -> PyResult<R> {
         self.check()?;
         briefly(py, &self.operator, work)
@@ -104,7 +102,7 @@ impl<T: Operator + Send + 'static> Handle<T> {
         &self,
         py: Python<'_>,
         stop: &Stop,
-        work: impl FnOnce(&mut T, &Stop) -> Result<R> + Send + 'static,
+        work: impl FnOnce(&mut Operator, &Stop) -> Result<R> + Send + 'static,
     ) -> PyResult<R> {
         self.check()?;
         // Before a thread is taken: those that wait for each other's work must not wait for their
@@ -119,14 +117,12 @@ impl<T: Operator + Send + 'static> Handle<T> {
             // A signal that has come is told before a batch is taken, and not while it is handed
             // out.
             py.check_signals()?;
-            if let Some(polled) = self.briefly(py, |operator| operator.poll_shortly())? {
+            if let Some(polled) = self.briefly(py, Operator::poll_shortly)? {
                 return Ok(polled);
             }
             let pause = Stop::default();
             *self.polling.lock() = pause.clone();
-            if let Some(polled) =
-                self.at_length(py, &pause, |operator, pause| operator.work(pause))?
-            {
+            if let Some(polled) = self.at_length(py, &pause, Operator::work)? {
                 return Ok(polled);
             }
         }
@@ -183,10 +179,10 @@ impl<T: Operator + Send + 'static> Handle<T> {
     }
 
     /// Drops what is held. A poll of another thread rests first.
-    pub(crate) fn close(&self, py: Python<'_>, close: impl FnOnce(&mut T) + Send) -> PyResult<()> {
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.polling.lock().request();
         self.briefly(py, |operator| {
-            close(operator);
+            operator.close();
             Ok(())
         })
     }

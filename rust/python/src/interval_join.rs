@@ -7,6 +7,7 @@ use tidegate::{Closed, IntervalJoin as Query};
 use crate::error::raise;
 use crate::input::{bound, name_pair};
 use crate::join::{Given, Options, Sides, join_class, join_functions, word};
+use crate::stream_join::StreamJoin;
 
 join_functions! {
     Query = read; interval_join, interval_join_batches, explain_interval_join;
@@ -41,11 +42,12 @@ fn open(
     parallelism: &str,
     options: Options,
     sides: Sides,
-) -> PyResult<stream::StreamJoin> {
+) -> PyResult<PyClassInitializer<StreamJoin>> {
     let query = read(on, lower, upper, closed, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
     let (left, right, options) = sides.read()?;
-    stream::StreamJoin::interval(&query, parallelism, left, right, &options).map_err(raise)
+    let join = stream::interval_join(&query, parallelism, left, right, &options).map_err(raise)?;
+    Ok(StreamJoin::of(join, &options))
 }
 
 const PARALLELISM: [(&str, Parallelism); 4] = [

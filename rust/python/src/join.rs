@@ -218,8 +218,7 @@ macro_rules! join_class {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
                 let join = $open($($pair,)* $($closed,)? $algorithm, options, sides)?;
-                let base = PyClassInitializer::from($crate::stream_join::StreamJoin::new(join));
-                Ok(base.add_subclass($class))
+                Ok(join.add_subclass($class))
             }
         }
     };

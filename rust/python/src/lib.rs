@@ -75,7 +75,7 @@ mod _tidegate {
     use super::online_aggregate::Aggregate;
 
     #[pymodule_export]
-    use super::operator::Source;
+    use super::operator::{Operator, Source};
 
     #[pymodule_export]
     use super::reader::BatchReader;

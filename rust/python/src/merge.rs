@@ -4,19 +4,17 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyType};
-use pyo3_arrow::PySchema;
-use tidegate::stream::{self, Memory, MergeOptions, MergeStats, MergeStreams};
+use pyo3::types::PyString;
+use pyo3_arrow::PyTable;
+use tidegate::stream::{self, MergeOptions, MergeStreams};
 use tidegate::{Bound as Length, Error, MAX_THREADS, Next, Stop};
 
 use crate::error::raise;
-use crate::handle::Handle;
 use crate::input::{Input, UserThread, bound, count, schema, take};
 use crate::interrupt::{self, PATIENCE};
-use crate::operator::{self, Source, source_stats};
+use crate::operator::{self, Operator};
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 
 #[doc = manual!(merge)]
@@ -47,7 +45,7 @@ pub(crate) fn merge<'py>(
             }
         }
     })?;
-    operator::table(py, batches, schema)
+    PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
 #[doc = manual!(merge_batches)]
@@ -156,7 +154,7 @@ impl BatchStream for Merging {
 
     fn stats(&self) -> Numbers {
         let stats = self.merge.stats();
-        Box::new(move |py| stats_dict(py, &stats))
+        Box::new(move |py| operator::stats(py, &stats))
     }
 
     fn close(&self) {
@@ -180,25 +178,9 @@ impl BatchStream for Merging {
     }
 }
 
-fn stats_dict<'py>(py: Python<'py>, stats: &MergeStats) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    let sources = source_stats(py, &stats.sources, &dict)?;
-    dict.set_item("rows_out", stats.rows_out)?;
-    dict.set_item("watermark", stats.watermark)?;
-    dict.set_item("memory", stats.memory)?;
-    dict.set_item("memory_limit", stats.memory_limit)?;
-    dict.set_item("sources", sources)?;
-    Ok(dict)
-}
-
-/// Merge sources that are pushed to.
-#[pyclass(frozen, module = "tidegate")]
-pub(crate) struct Merge {
-    merge: Handle<stream::Merge>,
-    schema: SchemaRef,
-    sources: Vec<Source>,
-    memory: Memory,
-}
+#[doc = manual!(Merge)]
+#[pyclass(frozen, extends = Operator, module = "tidegate")]
+pub(crate) struct Merge;
 
 #[pymethods]
 impl Merge {
@@ -211,7 +193,7 @@ impl Merge {
         lateness: Option<&Bound<'_, PyAny>>,
         memory_limit: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<PyClassInitializer<Self>> {
         let options = MergeOptions {
             on: on.to_owned(),
             sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
@@ -221,76 +203,7 @@ impl Merge {
             threads: threads_of(threads)?,
         };
         let schema = self::schema("schema", schema)?;
-        let merge = stream::Merge::new(schema.clone(), &options).map_err(raise)?;
-        let sources = merge.sources().iter().map(Source::new).collect();
-        let memory = merge.memory();
-        Ok(Merge { merge: Handle::new(merge.news(), merge, "merge"), schema, sources, memory })
-    }
-
-    /// The schema of the sources and of the merged rows.
-    #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
-    }
-
-    /// The sources, by number.
-    #[getter]
-    fn sources(&self) -> PyResult<Vec<Source>> {
-        self.merge.check()?;
-        Ok(self.sources.clone())
-    }
-
-    /// Bytes that the operator may hold.
-    #[getter]
-    fn memory_limit(&self) -> Option<usize> {
-        self.memory.limit()
-    }
-
-    #[setter]
-    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.merge.check()?;
-        operator::set_limit(&self.memory, limit)
-    }
-
-    /// Hand out the next rows that are ready, if there are any.
-    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.merge.poll(py)
-    }
-
-    /// Return the late rows that were not returned yet.
-    fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.merge.late(py)
-    }
-
-    /// Return numbers that describe the merge so far.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        stats_dict(py, &self.merge.briefly(py, |merge| Ok(merge.stats()))?)
-    }
-
-    /// Drop what is held; sources and polls fail from now on.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.merge.close(py, stream::Merge::close)
-    }
-
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.merge.next(py)
-    }
-
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _type: Option<&Bound<'_, PyType>>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.close(py)
+        let merge = stream::merge(schema, &options).map_err(raise)?;
+        Ok(PyClassInitializer::from(Operator::new(merge)).add_subclass(Merge))
     }
 }

@@ -1,4 +1,4 @@
-//! What the classes of all incremental operators share: sources, and numbers for people.
+//! The class `Operator`, which has all of an operator but how it is made; and its sources.
 
 use std::sync::Arc;
 
@@ -7,13 +7,14 @@ use arrow_schema::{DataType, Field, SchemaRef};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyBytes, PyDate, PyDateTime, PyDict, PyType};
-use pyo3_arrow::PyField;
-use tidegate::stream::{self, Memory, SourceStats, lock};
+use pyo3_arrow::{PyField, PySchema};
+use tidegate::stream::{self, Figure, Memory, SourceStats, Stats, lock};
 use tidegate::{Error, Stop};
 
 use crate::error::raise;
-use crate::handle::{check_process, hold};
+use crate::handle::{Handle, check_process, hold};
 use crate::input::count;
 use crate::interrupt::detached;
 use crate::{input, interrupt};
@@ -21,7 +22,7 @@ use crate::{input, interrupt};
 /// Rows that a source puts in order within a moment.
 const FEW_ROWS: usize = 1 << 17;
 
-/// Feed rows into an operator.
+#[doc = manual!(Source)]
 #[pyclass(frozen, module = "tidegate")]
 #[derive(Clone)]
 pub(crate) struct Source {
@@ -60,13 +61,13 @@ impl Source {
 
 #[pymethods]
 impl Source {
-    /// The number of the source.
+    #[doc = manual!(Source.number)]
     #[getter]
     fn number(&self) -> u16 {
         self.number
     }
 
-    /// Add rows.
+    #[doc = manual!(Source.push)]
     fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
         // All is read before the source is touched, so that a stream may use the source itself.
@@ -75,14 +76,14 @@ impl Source {
         self.feed(py, count, move |source, stop| source.push(&schema, batches, stop))
     }
 
-    /// Promise that no later row is before a time.
+    #[doc = manual!(Source.advance)]
     fn advance(&self, py: Python<'_>, ts: &Bound<'_, PyAny>) -> PyResult<()> {
         check_process(self.process, "source")?;
         let ts = time(ts, &self.time_field)?;
         self.feed(py, 0, move |source, _| source.advance(ts))
     }
 
-    /// Promise that there are no more rows.
+    #[doc = manual!(Source.close)]
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_process(self.process, "source")?;
         self.feed(py, 0, |source, _| {
@@ -181,33 +182,148 @@ fn steps(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
 }
 
-/// Changes how much an operator may hold.
-pub(crate) fn set_limit(memory: &Memory, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-    let limit =
-        if limit.is_none() { None } else { count("memory_limit", Some(limit), 0, i64::MAX)? };
-    memory.set_limit(limit.map(|bytes| bytes as usize));
-    Ok(())
-}
-
-/// Batches as a `pyarrow.Table`.
-pub(crate) fn table<'py>(
-    py: Python<'py>,
-    batches: Vec<RecordBatch>,
+#[doc = manual!(Operator)]
+#[pyclass(frozen, subclass, generic, module = "tidegate")]
+pub(crate) struct Operator {
+    handle: Handle,
     schema: SchemaRef,
-) -> PyResult<Bound<'py, PyAny>> {
-    pyo3_arrow::PyTable::try_new(batches, schema)?.into_pyarrow(py)
+    sources: Vec<Source>,
+    memory: Memory,
 }
 
-/// A copy of bytes; Python's error where it has no memory for them.
-pub(crate) fn bytes<'py>(py: Python<'py>, of: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, of.len(), |bytes| {
-        bytes.copy_from_slice(of);
+impl Operator {
+    pub(crate) fn new(operator: stream::Operator) -> Self {
+        Operator {
+            schema: operator.schema().clone(),
+            sources: operator.sources().iter().map(Source::new).collect(),
+            memory: operator.memory(),
+            handle: Handle::new(operator),
+        }
+    }
+
+    /// The sources, by number; left ones first.
+    pub(crate) fn all_sources(&self) -> PyResult<&[Source]> {
+        self.handle.check()?;
+        Ok(&self.sources)
+    }
+}
+
+#[pymethods]
+impl Operator {
+    #[doc = manual!(Operator.schema)]
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PySchema::new(self.schema.clone()).into_pyarrow(py)
+    }
+
+    #[doc = manual!(Operator.sources)]
+    #[getter]
+    fn sources(&self) -> PyResult<Vec<Source>> {
+        self.all_sources().map(<[Source]>::to_vec)
+    }
+
+    #[doc = manual!(Operator.memory_limit)]
+    #[getter]
+    fn memory_limit(&self) -> Option<usize> {
+        self.memory.limit()
+    }
+
+    #[setter]
+    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.handle.check()?;
+        let limit =
+            if limit.is_none() { None } else { count("memory_limit", Some(limit), 0, i64::MAX)? };
+        self.memory.set_limit(limit.map(|bytes| bytes as usize));
         Ok(())
-    })
+    }
+
+    #[doc = manual!(Operator.poll)]
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.handle.poll(py)
+    }
+
+    #[doc = manual!(Operator.late)]
+    fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.handle.late(py)
+    }
+
+    #[doc = manual!(Operator.stats)]
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        stats(py, &self.handle.briefly(py, |operator| Ok(operator.stats()))?)
+    }
+
+    #[doc = manual!(Operator.explain)]
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        self.handle.briefly(py, |operator| Ok(operator.explain()))
+    }
+
+    #[doc = manual!(Operator.snapshot)]
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let snapshot = self.handle.at_length(py, &Stop::default(), stream::Operator::snapshot)?;
+        // Python's error where it has no memory for them.
+        PyBytes::new_with(py, snapshot.len(), |bytes| {
+            bytes.copy_from_slice(&snapshot);
+            Ok(())
+        })
+    }
+
+    #[doc = manual!(Operator.restore)]
+    fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
+        let restore =
+            move |operator: &mut stream::Operator, stop: &Stop| operator.restore(&snapshot, stop);
+        self.handle.at_length(py, &Stop::default(), restore)
+    }
+
+    #[doc = manual!(Operator.close)]
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.handle.close(py)
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.handle.next(py)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _type: Option<&Bound<'_, PyType>>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.close(py)
+    }
+}
+
+/// Numbers that describe an operator, and each of its sources.
+pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let sources = source_stats(py, &stats.sources, &dict)?;
+    dict.set_item("rows_out", stats.rows_out)?;
+    dict.set_item("watermark", stats.watermark)?;
+    dict.set_item("latency", stats.latency)?;
+    dict.set_item("memory", stats.memory)?;
+    dict.set_item("memory_limit", stats.memory_limit)?;
+    for (name, figure) in &stats.figures {
+        match figure {
+            Figure::Number(number) => dict.set_item(*name, number)?,
+            Figure::Numbers(numbers) => dict.set_item(*name, numbers)?,
+            Figure::Text(text) => dict.set_item(*name, text)?,
+        }
+    }
+    dict.set_item("sources", sources)?;
+    Ok(dict)
 }
 
 /// Numbers that describe sources, one dict a source, and their sums into `total`.
-pub(crate) fn source_stats<'py>(
+fn source_stats<'py>(
     py: Python<'py>,
     sources: &[SourceStats],
     total: &Bound<'py, PyDict>,

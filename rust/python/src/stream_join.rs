@@ -1,38 +1,27 @@
-//! The class `StreamJoin`: what the classes of incremental joins share, which is all but how they
-//! are made.
+//! The class `StreamJoin`: an operator with a left and a right side.
 
-use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
-use pyo3_arrow::PySchema;
-use tidegate::stream::{self, Figure, Memory, StreamOptions};
-use tidegate::{Bound as Duration, Stop};
+use pyo3::types::PyTuple;
+use tidegate::Bound as Duration;
+use tidegate::stream::{self, StreamOptions};
 
-use crate::handle::Handle;
 use crate::input::{bound, count};
-use crate::operator::{self, Source, bytes, source_stats};
+use crate::operator::{Operator, Source};
 
-/// Join the rows of sources.
-#[pyclass(frozen, subclass, module = "tidegate")]
+#[doc = manual!(StreamJoin)]
+#[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
 pub(crate) struct StreamJoin {
-    join: Handle<stream::StreamJoin>,
-    schema: SchemaRef,
-    sources: Vec<Source>,
     left_sources: usize,
-    memory: Memory,
 }
 
 impl StreamJoin {
-    pub(crate) fn new(join: stream::StreamJoin) -> Self {
-        StreamJoin {
-            memory: join.memory(),
-            schema: join.schema().clone(),
-            sources: join.sources().iter().map(Source::new).collect(),
-            left_sources: join.left_sources(),
-            join: Handle::new(join.news(), join, "join"),
-        }
+    pub(crate) fn of(
+        join: stream::Operator,
+        options: &StreamOptions,
+    ) -> PyClassInitializer<StreamJoin> {
+        let left_sources = options.sources.0;
+        PyClassInitializer::from(Operator::new(join)).add_subclass(StreamJoin { left_sources })
     }
 }
 
@@ -90,119 +79,15 @@ fn lateness_of(
 
 #[pymethods]
 impl StreamJoin {
-    /// The schema of the results.
+    #[doc = manual!(StreamJoin.left_sources)]
     #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        PySchema::new(self.schema.clone()).into_pyarrow(py)
+    fn left_sources(slf: PyRef<'_, Self>) -> PyResult<Vec<Source>> {
+        Ok(slf.as_super().all_sources()?[..slf.left_sources].to_vec())
     }
 
-    /// The sources, left ones first.
+    #[doc = manual!(StreamJoin.right_sources)]
     #[getter]
-    fn sources(&self) -> PyResult<Vec<Source>> {
-        self.join.check()?;
-        Ok(self.sources.clone())
-    }
-
-    /// The sources of the left side.
-    #[getter]
-    fn left_sources(&self) -> PyResult<Vec<Source>> {
-        self.join.check()?;
-        Ok(self.sources[..self.left_sources].to_vec())
-    }
-
-    /// The sources of the right side.
-    #[getter]
-    fn right_sources(&self) -> PyResult<Vec<Source>> {
-        self.join.check()?;
-        Ok(self.sources[self.left_sources..].to_vec())
-    }
-
-    /// Bytes that the operator may hold.
-    #[getter]
-    fn memory_limit(&self) -> Option<usize> {
-        self.memory.limit()
-    }
-
-    #[setter]
-    fn set_memory_limit(&self, limit: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.join.check()?;
-        operator::set_limit(&self.memory, limit)
-    }
-
-    /// Hand out the next results that are final, if there are any.
-    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.join.poll(py)
-    }
-
-    /// Return the late rows that were not returned yet.
-    fn late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.join.late(py)
-    }
-
-    /// Return numbers that describe the join so far.
-    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.join.briefly(py, |join| Ok(join.stats()))?;
-        let dict = PyDict::new(py);
-        let sources = source_stats(py, &stats.sources, &dict)?;
-        dict.set_item("rows_out", stats.rows_out)?;
-        dict.set_item("watermark", stats.watermark)?;
-        dict.set_item("state_rows", stats.state_rows.0 + stats.state_rows.1)?;
-        dict.set_item("state_bytes", stats.state_bytes)?;
-        dict.set_item("memory", stats.memory)?;
-        dict.set_item("memory_limit", stats.memory_limit)?;
-        dict.set_item("comparisons", stats.comparisons)?;
-        dict.set_item("latency", stats.latency)?;
-        for (name, figure) in &stats.figures {
-            match figure {
-                Figure::Number(number) => dict.set_item(*name, number)?,
-                Figure::Text(text) => dict.set_item(*name, text)?,
-            }
-        }
-        dict.set_item("sources", sources)?;
-        Ok(dict)
-    }
-
-    /// Say what the join does, as `tidegate.explain` would.
-    fn explain(&self, py: Python<'_>) -> PyResult<String> {
-        self.join.briefly(py, |join| Ok(join.explain()))
-    }
-
-    /// Return the state as bytes.
-    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let snapshot =
-            self.join.at_length(py, &Stop::default(), |join, stop| join.snapshot(stop))?;
-        bytes(py, &snapshot)
-    }
-
-    /// Go on from a snapshot.
-    fn restore(&self, py: Python<'_>, snapshot: PyBackedBytes) -> PyResult<()> {
-        self.join.at_length(py, &Stop::default(), move |join, stop| join.restore(&snapshot, stop))
-    }
-
-    /// Drop what is held; sources and polls fail from now on.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.join.close(py, stream::StreamJoin::close)
-    }
-
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.join.next(py)
-    }
-
-    fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _type: Option<&Bound<'_, PyType>>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.close(py)
+    fn right_sources(slf: PyRef<'_, Self>) -> PyResult<Vec<Source>> {
+        Ok(slf.as_super().all_sources()?[slf.left_sources..].to_vec())
     }
 }

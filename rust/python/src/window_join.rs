@@ -9,6 +9,7 @@ use tidegate::{Algorithm, Window, WindowJoin as Query, stream};
 use crate::error::raise;
 use crate::input::{bound, name_pair};
 use crate::join::{Given, Options, Sides, join_class, join_functions, word};
+use crate::stream_join::StreamJoin;
 
 join_functions! {
     Query = read; window_join, window_join_batches, explain_window_join;
@@ -50,10 +51,11 @@ fn open(
     algorithm: &str,
     options: Options,
     sides: Sides,
-) -> PyResult<stream::StreamJoin> {
+) -> PyResult<PyClassInitializer<StreamJoin>> {
     let query = read(on, window, algorithm, options)?;
     let (left, right, options) = sides.read()?;
-    stream::StreamJoin::window(&query, left, right, &options).map_err(raise)
+    let join = stream::window_join(&query, left, right, &options).map_err(raise)?;
+    Ok(StreamJoin::of(join, &options))
 }
 
 /// A window for both sides, or a pair.

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
 use tidegate::columns::expression::parse_row_sql;
 use tidegate::query::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
-use tidegate::stream::{AggregateOptions, OnlineAggregation};
+use tidegate::stream::{self, AggregateOptions, Operator};
 use tidegate::{Driver, Result, Stop, Table};
 
 use crate::draw::Draw;
@@ -164,13 +164,13 @@ impl Query {
         sources: usize,
         lateness: i128,
         draw: &mut Draw<'_>,
-    ) -> Result<OnlineAggregation> {
+    ) -> Result<Operator> {
         let options = AggregateOptions {
             sources,
             lateness: self.layout.lateness(lateness),
             memory_limit: None,
         };
-        OnlineAggregation::new(&self.asked(draw), schema.clone(), &options)
+        stream::aggregate(&self.asked(draw), schema.clone(), &options)
     }
 }
 

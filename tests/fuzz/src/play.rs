@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt16Type, UInt64Type};
-use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
-use tidegate::stream::{
-    self, Memory, Merge, OnlineAggregation, Polled, Source, SourceStats, StreamJoin, lock,
-};
+use tidegate::stream::{Operator, Polled, Source, SourceStats, lock};
 use tidegate::{Result, Stop};
 
 use crate::draw::Draw;
@@ -134,19 +131,6 @@ pub(crate) fn turns(draw: &mut Draw<'_>, feeds: &[Feed]) -> Vec<Turn> {
     turns
 }
 
-/// What takes rows as they come.
-pub(crate) trait Operator {
-    fn schema(&self) -> SchemaRef;
-    fn sources(&self) -> &[Arc<Mutex<Source>>];
-    fn memory(&self) -> Memory;
-    fn poll(&mut self) -> Result<Polled>;
-    /// Late rows: their sources and positions.
-    fn late(&self) -> Result<Vec<(usize, u64)>>;
-    /// The state, where there is one to save.
-    fn save(&mut self) -> Result<Option<Vec<u8>>>;
-    fn restore(&mut self, snapshot: &[u8]) -> Result<()>;
-}
-
 /// How an operator is fed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
@@ -183,11 +167,11 @@ pub(crate) struct Played {
 }
 
 /// Feeds an operator.
-pub(crate) fn play<O: Operator>(
+pub(crate) fn play(
     feeds: &[Feed],
     turns: &[Turn],
     way: Way,
-    make: &mut dyn FnMut() -> Result<O>,
+    make: &mut dyn FnMut() -> Result<Operator>,
 ) -> Result<Played> {
     let mut operator = make()?;
     let (mut batches, mut states) = (Vec::new(), Vec::new());
@@ -195,8 +179,8 @@ pub(crate) fn play<O: Operator>(
         Way::AtOnce => at_once(&mut operator, feeds, &mut batches)?,
         way => in_turns(&mut operator, feeds, turns, way, make, &mut batches, &mut states)?,
     }
-    let schema = operator.schema();
-    let late = operator.late()?;
+    let schema = operator.schema().clone();
+    let late = late(&operator)?;
     let stats: Vec<SourceStats> =
         operator.sources().iter().map(|source| lock(source).stats()).collect();
     let rows_in: u64 = stats.iter().map(|source| source.rows_in).sum();
@@ -213,12 +197,12 @@ pub(crate) fn play<O: Operator>(
     Ok(Played { rows: concat(&schema, &batches), late, states })
 }
 
-fn in_turns<O: Operator>(
-    operator: &mut O,
+fn in_turns(
+    operator: &mut Operator,
     feeds: &[Feed],
     turns: &[Turn],
     way: Way,
-    make: &mut dyn FnMut() -> Result<O>,
+    make: &mut dyn FnMut() -> Result<Operator>,
     batches: &mut Vec<RecordBatch>,
     states: &mut Vec<(usize, Vec<u8>)>,
 ) -> Result<()> {
@@ -231,12 +215,12 @@ fn in_turns<O: Operator>(
         if turn.polls {
             drain(operator, batches)?;
         }
-        if turn.is_cut
-            && let Some(state) = relieved(operator, batches, O::save)?
-        {
+        if turn.is_cut {
+            let save = |operator: &mut Operator| operator.snapshot(&Stop::default());
+            let state = relieved(operator, batches, save)?;
             if way == Way::Restoring {
                 *operator = make()?;
-                operator.restore(&state)?;
+                operator.restore(&state, &Stop::default())?;
             }
             states.push((batches.iter().map(RecordBatch::num_rows).sum(), state));
         }
@@ -247,10 +231,10 @@ fn in_turns<O: Operator>(
 
 /// Does something for which memory may be refused: then results are taken, and if that does not
 /// help, the limit is raised.
-fn relieved<O: Operator, T>(
-    operator: &mut O,
+fn relieved<T>(
+    operator: &mut Operator,
     batches: &mut Vec<RecordBatch>,
-    mut work: impl FnMut(&mut O) -> Result<T>,
+    mut work: impl FnMut(&mut Operator) -> Result<T>,
 ) -> Result<T> {
     let memory = operator.memory();
     for attempt in 0..100 {
@@ -269,11 +253,7 @@ fn relieved<O: Operator, T>(
 }
 
 /// Feeds each source on a thread of its own.
-fn at_once(
-    operator: &mut impl Operator,
-    feeds: &[Feed],
-    batches: &mut Vec<RecordBatch>,
-) -> Result<()> {
+fn at_once(operator: &mut Operator, feeds: &[Feed], batches: &mut Vec<RecordBatch>) -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(50);
     let sources = operator.sources().to_vec();
     std::thread::scope(|scope| {
@@ -293,7 +273,7 @@ fn at_once(
     })
 }
 
-pub(crate) fn happen(operator: &impl Operator, feed: &Feed, turn: &Turn) -> Result<()> {
+pub(crate) fn happen(operator: &Operator, feed: &Feed, turn: &Turn) -> Result<()> {
     happens(&operator.sources()[turn.source], feed, &turn.event)
 }
 
@@ -313,10 +293,7 @@ fn happens(source: &Mutex<Source>, feed: &Feed, event: &Event) -> Result<()> {
 }
 
 /// Takes all results that there are. Where a state has outgrown a limit, the limit is raised.
-pub(crate) fn drain(
-    operator: &mut impl Operator,
-    batches: &mut Vec<RecordBatch>,
-) -> Result<Polled> {
+pub(crate) fn drain(operator: &mut Operator, batches: &mut Vec<RecordBatch>) -> Result<Polled> {
     loop {
         match operator.poll() {
             Ok(Polled::Batch(batch)) => batches.push(batch),
@@ -329,117 +306,23 @@ pub(crate) fn drain(
     }
 }
 
-/// The sources and positions that late rows have, from the two columns that say so.
-fn numbers(batch: &RecordBatch, from: usize, before: impl Fn(usize) -> usize) -> Vec<(usize, u64)> {
-    let sources = batch.column(from).as_primitive::<UInt16Type>();
-    let positions = batch.column(from + 1).as_primitive::<UInt64Type>();
-    (0..batch.num_rows())
-        .map(|row| (usize::from(sources.value(row)) + before(row), positions.value(row)))
-        .collect()
-}
-
-impl Operator for StreamJoin {
-    fn schema(&self) -> SchemaRef {
-        self.schema().clone()
-    }
-
-    fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        self.sources()
-    }
-
-    fn memory(&self) -> Memory {
-        self.memory()
-    }
-
-    fn poll(&mut self) -> Result<Polled> {
-        stream::Operator::poll(self)
-    }
-
-    fn late(&self) -> Result<Vec<(usize, u64)>> {
-        let of_batch = |batch: &RecordBatch| {
-            let sides = batch.column(0).as_string::<i32>();
-            numbers(
-                batch,
-                1,
-                |row| if sides.value(row) == "left" { 0 } else { self.left_sources() },
-            )
+/// The sources and positions of the late rows, of all sources by number.
+fn late(operator: &Operator) -> Result<Vec<(usize, u64)>> {
+    let (batches, schema) = operator.late()?;
+    let is_left = |source: &&Arc<Mutex<Source>>| lock(source).stats().name.starts_with("left");
+    let left_sources = operator.sources().iter().filter(is_left).count();
+    let from = usize::from(schema.field(0).name() == "late_side");
+    let of_batch = |batch: &RecordBatch| -> Vec<(usize, u64)> {
+        let sides = (from == 1).then(|| batch.column(0).as_string::<i32>());
+        let before = |row| match sides.is_some_and(|sides| sides.value(row) == "right") {
+            true => left_sources,
+            false => 0,
         };
-        Ok(stream::Operator::late(self)?.0.iter().flat_map(of_batch).collect())
-    }
-
-    fn save(&mut self) -> Result<Option<Vec<u8>>> {
-        self.snapshot(&Stop::default()).map(Some)
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
-        self.restore(snapshot, &Stop::default())
-    }
-}
-
-impl Operator for OnlineAggregation {
-    fn schema(&self) -> SchemaRef {
-        self.schema().clone()
-    }
-
-    fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        self.sources()
-    }
-
-    fn memory(&self) -> Memory {
-        self.memory()
-    }
-
-    fn poll(&mut self) -> Result<Polled> {
-        stream::Operator::poll(self)
-    }
-
-    fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(stream::Operator::late(self)?
-            .0
-            .iter()
-            .flat_map(|batch| numbers(batch, 0, |_| 0))
-            .collect())
-    }
-
-    fn save(&mut self) -> Result<Option<Vec<u8>>> {
-        self.snapshot(&Stop::default()).map(Some)
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<()> {
-        self.restore(snapshot, &Stop::default())
-    }
-}
-
-impl Operator for Merge {
-    fn schema(&self) -> SchemaRef {
-        self.schema().clone()
-    }
-
-    fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        self.sources()
-    }
-
-    fn memory(&self) -> Memory {
-        self.memory()
-    }
-
-    fn poll(&mut self) -> Result<Polled> {
-        stream::Operator::poll(self)
-    }
-
-    fn late(&self) -> Result<Vec<(usize, u64)>> {
-        Ok(stream::Operator::late(self)?
-            .0
-            .iter()
-            .flat_map(|batch| numbers(batch, 0, |_| 0))
-            .collect())
-    }
-
-    fn save(&mut self) -> Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-
-    fn restore(&mut self, _: &[u8]) -> Result<()> {
-        unreachable!("a merge has no snapshots")
-    }
+        let sources = batch.column(from).as_primitive::<UInt16Type>();
+        let positions = batch.column(from + 1).as_primitive::<UInt64Type>();
+        (0..batch.num_rows())
+            .map(|row| (usize::from(sources.value(row)) + before(row), positions.value(row)))
+            .collect()
+    };
+    Ok(batches.iter().flat_map(of_batch).collect())
 }

@@ -3,7 +3,7 @@
 
 use arrow_array::ArrayRef;
 use tidegate::columns::expression::{Expr, Predicate, Side, parse_sql};
-use tidegate::stream::{Parallelism, StreamJoin, StreamOptions};
+use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{
     Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join,
     JoinOptions, Result, Sliding, Stop, Table, Window, WindowJoin, Within,
@@ -126,14 +126,14 @@ impl Query {
         threads: usize,
         options: &StreamOptions,
         draw: &mut Draw<'_>,
-    ) -> Result<StreamJoin> {
+    ) -> Result<Operator> {
         let [left, right] = [0, 1].map(|side| self.layout.rows(draw, side, 0).batch.schema());
         match self.ask(draw, self.options(threads, None), true) {
             Asked::Interval(join, parallelism) => {
-                StreamJoin::interval(&join, parallelism, left, right, options)
+                stream::interval_join(&join, parallelism, left, right, options)
             }
-            Asked::Window(join) => StreamJoin::window(&join, left, right, options),
-            Asked::Band(join) => StreamJoin::band(&join, left, right, options),
+            Asked::Window(join) => stream::window_join(&join, left, right, options),
+            Asked::Band(join) => stream::band_join(&join, left, right, options),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Snapshots that were damaged, and whose checksum was made anew so that the damage reaches what
 //! reads them.
 
-use tidegate::stream::{Polled, StreamOptions};
-use tidegate::{Error, Result};
+use tidegate::stream::{Operator, Polled, StreamOptions, merge};
+use tidegate::{Error, Result, Stop};
 
 use crate::aggregates;
 use crate::draw::Draw;
-use crate::play::{self, Feed, Operator, Turn};
+use crate::merges;
+use crate::play::{self, Feed, Turn};
 use crate::query::{Query, Relation};
 
 const MAGIC: usize = 8;
@@ -24,6 +25,13 @@ pub(crate) fn snapshot(bytes: &[u8]) {
         let schema = rows.batch.schema();
         return damaged(&feeds, &mut draw, &mut |draw| {
             query.stream(&schema, sources, lateness, draw)
+        });
+    }
+    if draw.once_in(6) {
+        let sources = merges::Sources::draw(&mut draw);
+        let schema = sources.rows.batch.schema();
+        return damaged(&sources.feeds, &mut draw, &mut |_| {
+            merge(schema.clone(), &sources.options)
         });
     }
     let mut query = Query::draw(&mut draw);
@@ -56,30 +64,28 @@ pub(crate) fn snapshot(bytes: &[u8]) {
     damaged(&feeds, &mut draw, &mut |draw| query.stream(1, &options, draw));
 }
 
-fn damaged<O: Operator>(
+fn damaged(
     feeds: &[Feed],
     draw: &mut Draw<'_>,
-    make: &mut dyn FnMut(&mut Draw<'_>) -> Result<O>,
+    make: &mut dyn FnMut(&mut Draw<'_>) -> Result<Operator>,
 ) {
     let turns = play::turns(draw, feeds);
     let (before, after) = turns.split_at(draw.place(turns.len() + 1));
     // A condition whose arithmetic fails ends the operator, and there is no snapshot.
     let Ok(mut operator) = make(draw) else { return };
-    let Ok(state) = feed(&mut operator, feeds, before).and_then(|()| operator.save()) else {
-        return;
-    };
-    let Some(mut state) = state else { return };
+    let fed = feed(&mut operator, feeds, before);
+    let Ok(mut state) = fed.and_then(|()| operator.snapshot(&Stop::default())) else { return };
     let sound = state.clone();
     seal(&mut state);
     assert_eq!(state, sound, "the checksum is that of all bytes before it");
     damage(&mut state, draw);
     seal(&mut state);
     let mut other = make(draw).expect("an operator like one before");
-    match other.restore(&state).and_then(|()| feed(&mut other, feeds, after)) {
+    match other.restore(&state, &Stop::default()).and_then(|()| feed(&mut other, feeds, after)) {
         Ok(()) => {}
         Err(error) => check(&error),
     }
-    if let Err(error) = other.save() {
+    if let Err(error) = other.snapshot(&Stop::default()) {
         check(&error);
     }
 }
@@ -89,7 +95,7 @@ fn check(error: &Error) {
 }
 
 /// Feeds an operator, and takes all results that there are at times.
-fn feed(operator: &mut impl Operator, feeds: &[Feed], turns: &[Turn]) -> Result<()> {
+fn feed(operator: &mut Operator, feeds: &[Feed], turns: &[Turn]) -> Result<()> {
     let mut batches = Vec::new();
     for turn in turns {
         // A source that a snapshot has closed takes no more rows.

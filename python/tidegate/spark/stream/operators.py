@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _FOREVER = 2**63 - 1
 
 
-class Operator(Protocol):
-    """A native operator with the rows of a bucket."""
+class Bucket(Protocol):
+    """The rows of a bucket in a native operator."""
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
         """Take rows of a side that are not late."""
@@ -60,8 +60,8 @@ class Work(Protocol):
     def stored(self) -> tuple[pa.Schema, ...]:
         """By side, what is kept of it."""
 
-    def operator(self) -> Operator:
-        """A native operator without rows."""
+    def bucket(self) -> Bucket:
+        """A bucket without rows."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
         """What the operator gets of rows, and the store keeps."""
@@ -93,7 +93,7 @@ class Sides:
         """Rows are kept as they are."""
         return self.schemas
 
-    def operator(self) -> Operator:
+    def bucket(self) -> Bucket:
         """A native join without rows. Only `advance` raises its watermarks."""
         join = getattr(tidegate, self.function)(
             *self.schemas, **self.arguments, lateness=_FOREVER, threads=threads(), pin=False
@@ -158,7 +158,7 @@ class Windows:
         """Rows, or slices."""
         return (self.kept_schema,)
 
-    def operator(self) -> Operator:
+    def bucket(self) -> Bucket:
         """A native aggregation without rows."""
         return _Aggregate(self)
 

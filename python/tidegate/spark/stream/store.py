@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TimerValues,
     )
 
-    from tidegate.spark.stream.operators import Operator, Work
+    from tidegate.spark.stream.operators import Bucket, Work
 
 # What comes out of a bucket: record batches of results, or of rows of a side that were late.
 OUTPUT = "late tinyint, rows binary"
@@ -74,9 +74,9 @@ class Header(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """An operator in memory, when its entries end to matter, and when it was used last."""
+    """A bucket in memory, when its entries end to matter, and when it was used last."""
 
-    operator: Operator
+    bucket: Bucket
     until: list[int]
     used: float
 
@@ -149,7 +149,7 @@ class Processor(StatefulProcessor):
             tables.append(pa.concat_tables([table, copied]))
             if late.num_rows and self._work.keeps_late:
                 yield from _rows(late.to_batches(), side)
-        yield from _rows(_results(warm.operator, watermark), None)
+        yield from _rows(_results(warm.bucket, watermark), None)
         first, end = self._updated(old, warm, tables, watermark)
         if first == end:
             # Nothing is left of the bucket: it is as if it had never been.
@@ -182,7 +182,7 @@ class Processor(StatefulProcessor):
         return warm or self._restored(header)
 
     def _restored(self, header: Header) -> Warm:
-        operator = self._work.operator()
+        bucket = self._work.bucket()
         until = []
         for entry in range(header.first, header.next):
             stored = self._entries.getValue((entry,))
@@ -195,10 +195,10 @@ class Processor(StatefulProcessor):
             for side, rows in enumerate(sides):
                 if rows is not None:
                     schema = self._work.stored[side]
-                    operator.push(side, _unpacked(rows, schema))
-        for _ in _results(operator, header.watermark):
+                    bucket.push(side, _unpacked(rows, schema))
+        for _ in _results(bucket, header.watermark):
             pass
-        return Warm(operator, until, 0.0)
+        return Warm(bucket, until, 0.0)
 
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
@@ -236,7 +236,7 @@ class Processor(StatefulProcessor):
             for side, table in enumerate(tables):
                 if table.num_rows:
                     rows = self._work.kept(side, table)
-                    warm.operator.push(side, rows)
+                    warm.bucket.push(side, rows)
                     stored[side] = _packed(rows)
             self._entries.updateValue((end,), (until, stored))
             warm.until.append(until)
@@ -279,11 +279,11 @@ def _micros(watermark: int) -> int:
     return watermark * _MILLISECOND if watermark > 0 else _NONE
 
 
-def _results(operator: Operator, watermark: int) -> Iterator[pa.RecordBatch]:
+def _results(bucket: Bucket, watermark: int) -> Iterator[pa.RecordBatch]:
     """What is final at a watermark and was not before."""
     if watermark != _NONE:
-        operator.advance(watermark)
-    return iter(operator.poll, None)
+        bucket.advance(watermark)
+    return iter(bucket.poll, None)
 
 
 def _rows(batches: Iterable[pa.RecordBatch], late: int | None) -> Iterator[Row]:

@@ -12,7 +12,8 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `operator.rs`, `explanation.rs` | the work of an operator in steps; what it says of itself |
+//! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
+//! | `tactic.rs`, `explanation.rs` | what one kind of operator does in a step; what it says of itself |
 //! | `memory.rs` | the limit, and whose memory it is |
 //! | `intake/` | from a source's rows to what the gate gives |
 //! | `join/`, `aggregate/`, `merge/` | the operators |
@@ -26,15 +27,16 @@ mod memory;
 mod merge;
 mod operator;
 mod state;
+mod tactic;
 
-pub use aggregate::{AggregateOptions, AggregateStats, OnlineAggregation};
+pub use aggregate::{AggregateOptions, aggregate};
 pub use intake::news::News;
 pub use intake::source::{Source, SourceStats};
-pub use join::{Figure, StreamJoin, StreamJoinStats, StreamOptions};
+pub use join::{StreamOptions, band_join, interval_join, window_join};
 pub use memory::Memory;
 pub use merge::streams::{MergeStreams, Reader};
-pub use merge::{Merge, MergeOptions, MergeStats};
-pub use operator::{Operator, Polled, Step};
+pub use merge::{MergeOptions, merge};
+pub use operator::{Figure, Operator, Polled, Stats, Step};
 
 use parking_lot::{Mutex, MutexGuard};
 pub use tidegate_operators::interval::online::Parallelism;

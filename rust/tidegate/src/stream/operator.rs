@@ -1,14 +1,26 @@
-//! What polls and snapshots of all incremental operators share: work in steps, which can rest
-//! between any two.
+//! The operator: what sources feed, and what is polled. Its work is done in steps, and it can rest
+//! between any two of them.
+//!
+//! All operators have one loop, which is here. A [`Tactic`] makes results of the rows that are
+//! ready, and says what of its state belongs in a snapshot.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use parking_lot::Mutex;
 use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_structures::memory;
 use tidegate_sync::Stop;
 
-use crate::Result;
+use super::intake::news::News;
+use super::intake::source::{Source, SourceStats};
+use super::memory::Memory;
+use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
+use super::tactic::{Common, Tactic};
+use crate::{Error, Result};
 
 /// What a poll finds.
 #[derive(Debug)]
@@ -43,50 +55,119 @@ impl Step {
     }
 }
 
-/// An operator that sources feed. Whoever polls does its work, step by step. It is whole between
-/// any two steps, so that work which was to rest goes on where it was.
-pub trait Operator {
+/// Numbers that describe an operator so far.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Its sources, by number; left ones first.
+    pub sources: Vec<SourceStats>,
+    /// Result rows handed out.
+    pub rows_out: u64,
+    /// No row that was not worked on yet is below it; none before all sources have made a promise,
+    /// and at the end.
+    pub watermark: Option<i64>,
+    /// Seconds from the push of a row until it was worked on, and the results were made that were
+    /// final then: median, 99th percentile and maximum; none before the first row.
+    pub latency: Option<(f64, f64, f64)>,
+    /// Bytes that count towards the memory limit.
+    pub memory: usize,
+    /// Bytes that may be held; no limit if there is none.
+    pub memory_limit: Option<usize>,
+    /// What else there is to say, with names.
+    pub figures: Vec<(&'static str, Figure)>,
+}
+
+/// Something to say of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// How many there are.
+    Number(u64),
+    /// How many there are of each.
+    Numbers(Vec<u64>),
+    /// What it is called.
+    Text(String),
+}
+
+/// Something that sources feed and that is polled: a join, an aggregation or a merge.
+///
+/// A poll does the work, with the operator's threads, and hands out what is final. The operator is
+/// whole between any two steps, so work that was asked to rest goes on where it was. An operator
+/// that has failed in the middle of a step stays so: rows would be missing in what follows.
+#[derive(Debug)]
+pub struct Operator {
+    common: Common,
+    tactic: Box<dyn Tactic>,
+    rows_out: u64,
+    /// Why the operator cannot go on.
+    failed: Option<Error>,
+}
+
+impl Operator {
+    pub(super) fn new(common: Common, tactic: Box<dyn Tactic>) -> Self {
+        Operator { common, tactic, rows_out: 0, failed: None }
+    }
+
+    /// What messages call the operator: `join`, `aggregation` or `merge`.
+    pub fn name(&self) -> &'static str {
+        self.common.name
+    }
+
+    /// The schema of the results.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.common.schema
+    }
+
+    /// The sources, by number; left ones first.
+    pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
+        &self.common.intake.sources
+    }
+
+    /// What wakes a caller who waits for a source.
+    pub fn news(&self) -> Arc<News> {
+        self.common.intake.shared.news.clone()
+    }
+
+    /// What is held, and how much may be.
+    pub fn memory(&self) -> Memory {
+        self.common.intake.shared.memory.clone()
+    }
+
     /// The threads of the operator.
-    fn driver(&self) -> Driver;
+    pub fn driver(&self) -> Driver {
+        self.common.driver.clone()
+    }
 
-    /// The batches that are made.
-    fn ready(&mut self) -> &mut VecDeque<RecordBatch>;
+    /// What the operator does, for people.
+    pub fn explain(&self) -> String {
+        self.common.explanation.text(&self.common.intake.shared.memory)
+    }
 
-    /// The number of rows that were handed out.
-    fn rows_out(&mut self) -> &mut u64;
+    /// Numbers that describe the operator so far.
+    pub fn stats(&self) -> Stats {
+        let Common { intake, latency, .. } = &self.common;
+        Stats {
+            sources: intake.stats(),
+            rows_out: self.rows_out,
+            watermark: intake.watermark().filter(|&watermark| watermark > i64::MIN),
+            latency: latency.summary(),
+            memory: intake.shared.memory.held(),
+            memory_limit: intake.shared.memory.limit(),
+            figures: self.tactic.figures(),
+        }
+    }
 
     /// Late rows that were not forgotten, by source and position, a batch for each push that had
     /// any.
-    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)>;
-
-    /// Forgets the first so many batches of late rows.
-    fn forget_late(&mut self, batches: usize);
-
-    /// Whether the next step may take longer than a caller should wait who has other things to
-    /// notice.
-    fn is_long(&mut self) -> bool;
-
-    /// Lets the steps that follow rest where they can, once `pause` is requested.
-    fn pause_by(&mut self, pause: &Stop);
-
-    /// Goes one step on, and keeps the results.
-    fn step(&mut self) -> Result<Step>;
-
-    /// The next batch, of those that are made.
-    fn take(&mut self) -> Option<Polled> {
-        let batch = self.ready().pop_front()?;
-        *self.rows_out() += batch.num_rows() as u64;
-        Some(Polled::Batch(batch))
+    pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        self.tactic.late(&self.common)
     }
 
-    /// Takes a batch back that was handed out last, and did not arrive.
-    fn take_back(&mut self, batch: RecordBatch) {
-        *self.rows_out() -= batch.num_rows() as u64;
-        self.ready().push_front(batch);
+    /// Forgets the first so many batches of late rows.
+    pub fn forget_late(&mut self, batches: usize) {
+        self.common.intake.shared.late.forget(batches);
     }
 
     /// Hands out the next results that are final.
-    fn poll(&mut self) -> Result<Polled> {
+    pub fn poll(&mut self) -> Result<Polled> {
         loop {
             if let Some(polled) = self.poll_shortly()? {
                 return Ok(polled);
@@ -99,12 +180,12 @@ pub trait Operator {
 
     /// As [`poll`](Self::poll), where that is a matter of milliseconds; `None` if there is
     /// [work](Self::work) to be done first.
-    fn poll_shortly(&mut self) -> Result<Option<Polled>> {
+    pub fn poll_shortly(&mut self) -> Result<Option<Polled>> {
         self.pause_by(&Stop::default());
         if let Some(polled) = self.take() {
             return Ok(Some(polled));
         }
-        if self.is_long() {
+        if self.failed.is_none() && self.tactic.is_long(&mut self.common) {
             return Ok(None);
         }
         let step = self.step()?;
@@ -113,11 +194,11 @@ pub trait Operator {
 
     /// Does what is to be done before the next batch, or rests when `pause` is requested. Returns
     /// what a poll would find, unless there is a batch, which a poll hands out, or more work.
-    fn work(&mut self, pause: &Stop) -> Result<Option<Polled>> {
+    pub fn work(&mut self, pause: &Stop) -> Result<Option<Polled>> {
         self.pause_by(pause);
-        while self.ready().is_empty() && !pause.is_requested() {
+        while self.common.ready.is_empty() && !pause.is_requested() {
             let step = self.step()?;
-            if self.ready().is_empty() && step != Step::Went {
+            if self.common.ready.is_empty() && step != Step::Went {
                 return Ok(step.found());
             }
         }
@@ -126,7 +207,7 @@ pub trait Operator {
 
     /// Does all that is to be done now, and keeps the results for later polls. When `pause` is
     /// requested this fails, and a later call goes on.
-    fn catch_up(&mut self, pause: &Stop) -> Result<()> {
+    pub fn catch_up(&mut self, pause: &Stop) -> Result<()> {
         self.pause_by(pause);
         while let Step::Went = self.step()? {
             if pause.is_requested() {
@@ -135,4 +216,158 @@ pub trait Operator {
         }
         Ok(())
     }
+
+    /// Takes a batch back that was handed out last, and did not arrive.
+    pub fn take_back(&mut self, batch: RecordBatch) {
+        self.rows_out -= batch.num_rows() as u64;
+        self.common.ready.push_front(batch);
+    }
+
+    /// The next batch, of those that are made.
+    fn take(&mut self) -> Option<Polled> {
+        let batch = self.common.ready.pop_front()?;
+        self.rows_out += batch.num_rows() as u64;
+        Some(Polled::Batch(batch))
+    }
+
+    /// Lets the steps that follow rest where they can, once `pause` is requested.
+    fn pause_by(&mut self, pause: &Stop) {
+        self.common.driver = self.common.driver.pausing(pause);
+    }
+
+    /// Goes one step on, and keeps the results.
+    fn step(&mut self) -> Result<Step> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
+        memory::ready()?;
+        let (tactic, common) = (&mut self.tactic, &mut self.common);
+        match Error::catch_unwound(|| tactic.step(common)) {
+            Ok(Err(error)) if !self.tactic.survives(&error) => {
+                Err(self.failed.insert(error).clone())
+            }
+            Ok(done) => done,
+            Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
+        }
+    }
+
+    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
+    /// happened. All that is ready is worked on first; its results are in the snapshot until they
+    /// are polled. When `pause` is requested this fails, and a later call goes on.
+    ///
+    /// A snapshot holds the sources, rows that are not ready, rows that were late, what the operator
+    /// keeps of other rows, and results that were not handed out. Nothing in it depends on threads.
+    pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
+        self.catch_up(pause)?;
+        self.tactic.release();
+        // Rows that have come since are none of this snapshot's.
+        while self.tactic.is_working() {
+            if pause.is_requested() {
+                return Err(Stopped.into());
+            }
+            self.step()?;
+        }
+        let mut writer = Writer::new(&self.common.query);
+        self.common.intake.write(&mut writer)?;
+        self.common.intake.shared.late.write(&mut writer)?;
+        self.tactic.write(&self.common, &mut writer)?;
+        writer.number(self.rows_out);
+        if let Some(rows) = self.tactic.batch_rows() {
+            self.common.ready = recut(&self.common.ready, &self.common.schema, rows)?;
+        }
+        writer.number(self.common.ready.len() as u64);
+        self.common.ready.iter().try_for_each(|batch| writer.table(batch))?;
+        Ok(writer.finish())
+    }
+
+    /// Goes on from a snapshot of the same query; this operator must not have been used. When this
+    /// fails, the operator is as it was before, or closed; it is as it was when `stop` is requested
+    /// before all is read.
+    pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        if self.is_used() {
+            return Err(Error::state(format!(
+                "a snapshot can only be restored into a {} that was not used; make a new one",
+                self.name()
+            )));
+        }
+        let Operator { common, tactic, rows_out, .. } = self;
+        let mut reader = Reader::new(snapshot, &common.query)?;
+        let intake = common.intake.read(&mut reader)?;
+        let row_bytes = common.intake.shared.row_bytes;
+        let most = tactic.batch_rows().unwrap_or(usize::MAX);
+        // The tactic reads and checks its part before it asks to be admitted. Then the rest is read
+        // and checked, and there is room for all, before any of it is taken.
+        let mut admitted = None;
+        let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
+            let handed_out = reader.rows()?;
+            let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&common.schema));
+            let ready = ready.collect::<Result<VecDeque<_>>>()?;
+            if ready.iter().any(|batch| batch.num_rows() > most) {
+                return Err(damaged("results are longer than they are made"));
+            }
+            reader.finish()?;
+            if stop.is_requested() {
+                return Err(Stopped.into());
+            }
+            let mut charges = common.intake.charge(&intake, bytes)?;
+            let kept = charges.take_kept();
+            admitted = Some((charges, handed_out, ready));
+            Ok(kept)
+        };
+        let taken = Error::catch(|| tactic.restore(&intake, &mut reader, row_bytes, &mut admit));
+        let Some((charges, handed_out, ready)) = admitted else {
+            return taken.and(Err(Error::bug("a tactic asks to be admitted")));
+        };
+        common.intake.restore(intake, charges);
+        (*rows_out, common.ready) = (handed_out, ready);
+        taken.map_err(|error| {
+            self.close();
+            if error.is_data() { damaged(error.message()) } else { error }
+        })
+    }
+
+    fn is_used(&self) -> bool {
+        let is_fed = |source: &SourceStats| {
+            source.rows_in > 0 || source.watermark.is_some() || source.closed
+        };
+        self.rows_out > 0
+            || !self.common.ready.is_empty()
+            || self.tactic.has_rows()
+            || self.common.intake.stats().iter().any(is_fed)
+    }
+
+    /// Drops what is held; sources and polls fail from now on. A second call does nothing.
+    pub fn close(&mut self) {
+        self.failed = Some(Error::closed(format!("the {} is closed", self.name())));
+        self.common.pending.clear();
+        self.common.intake.close();
+        self.common.ready.clear();
+        self.tactic.close();
+    }
+}
+
+/// Results that were not handed out, cut such that it depends on nothing but their number: threads
+/// show in where long results are cut. Polls hand them out so, here and where they are restored.
+fn recut(
+    ready: &VecDeque<RecordBatch>,
+    schema: &SchemaRef,
+    batch_rows: usize,
+) -> Result<VecDeque<RecordBatch>> {
+    let rows = ready.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let cut = |from: usize| {
+        let to = rows.min(from + batch_rows);
+        let mut start = 0;
+        let parts = ready.iter().filter_map(|batch| {
+            let (first, end) = (start, start + batch.num_rows());
+            start = end;
+            let part = from.max(first)..to.min(end);
+            (part.start < part.end).then(|| batch.slice(part.start - first, part.len()))
+        });
+        Ok(concat_batches(schema, &parts.collect::<Vec<_>>())?)
+    };
+    (0..rows).step_by(batch_rows).map(cut).collect()
 }

@@ -71,7 +71,7 @@ impl Function {
     ///
     /// It is used as those that there are: over windows and sessions, by every design, in
     /// [`Aggregation`](super::Aggregation) and
-    /// [`OnlineAggregation`](crate::stream::OnlineAggregation). `name` stands for the function in
+    /// [`aggregate`](crate::stream::aggregate). `name` stands for the function in
     /// plans, messages and snapshots: give another to a function that computes something else.
     ///
     /// # Examples
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::columns::table::Table;
     use crate::columns::time::Bound;
-    use crate::stream::{AggregateOptions, OnlineAggregation, Operator, Polled, lock};
+    use crate::stream::{AggregateOptions, Operator, Polled, aggregate, lock};
     use crate::{Driver, Result};
 
     /// The values one after the other, as the digits of a number, which tells their order.
@@ -263,9 +263,9 @@ mod tests {
     /// The same of rows as they come, going on from a snapshot in between.
     fn of_sources(query: &Aggregation) -> Result<Vec<RecordBatch>> {
         let options = AggregateOptions { sources: 2, lateness: None, memory_limit: None };
-        let made = || OnlineAggregation::new(query, sources()[0].schema(), &options);
+        let made = || aggregate(query, sources()[0].schema(), &options);
         let mut found = Vec::new();
-        let mut poll = |online: &mut OnlineAggregation| -> Result<()> {
+        let mut poll = |online: &mut Operator| -> Result<()> {
             while let Polled::Batch(batch) = online.poll()? {
                 found.push(batch);
             }

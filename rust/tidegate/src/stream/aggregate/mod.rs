@@ -13,28 +13,27 @@ mod ordered;
 mod rows;
 mod state;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use parking_lot::Mutex;
 use tidegate_operators::aggregate::{Bounds, OnlineAggregate, OnlineSessions, OnlineWindows, Page};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
-use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::Stop;
 
 use super::explanation::Explanation;
-use super::intake::Intake;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
-use super::intake::news::News;
-use super::intake::ready::{Rest, plan};
-use super::intake::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream};
+use super::intake::ready::Rest;
+use super::intake::source::{ROW_BYTES, Stream};
+use super::intake::{Intake, RestoredIntake};
 use super::memory::{Charge, Memory};
-use super::{Operator, Step};
+use super::operator::{Figure, Operator, Step};
+use super::state::snapshot::{Reader, Writer};
+use super::tactic::{Admit, Common, Tactic};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
@@ -75,68 +74,29 @@ pub struct AggregateOptions {
     pub memory_limit: Option<usize>,
 }
 
-/// Aggregates of rows that come in batches, from several sources.
+/// Aggregates ready rows epoch by epoch, and keeps the states of windows.
 #[derive(Debug)]
-pub struct OnlineAggregation {
+struct AggregateTactic {
     /// Of the columns that are read.
-    pub(super) plan: Plan,
-    /// What decides the results, as snapshots say it.
-    pub(super) query: String,
-    explanation: Explanation,
-    pub(super) stream: Stream,
+    plan: Plan,
+    stream: Stream,
     /// The columns of the stream that are read.
-    pub(super) read: Vec<usize>,
-    /// Those of `plan.read` that are keys.
-    pub(super) by: Vec<usize>,
-    pub(super) intake: Intake,
-    pub(super) groups: Groups,
-    pub(super) rows: Rows,
+    read: Vec<usize>,
+    /// The columns of `plan.read` that are keys.
+    by: Vec<usize>,
+    sources: usize,
+    groups: Groups,
+    rows: Rows,
     /// For each aggregate that chooses a row, its column among those of `rows`.
     chosen: Vec<Option<usize>>,
     /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
-    pub(super) ordered: OrderedColumns,
-    pub(super) windows: Box<dyn OnlineWindows>,
+    ordered: OrderedColumns,
+    windows: Box<dyn OnlineWindows>,
     algorithm: Design,
-    /// Rows taken from the gate and not aggregated yet.
-    pending: Vec<Planned<SourceRun>>,
-    /// How their reading ended.
-    rest: Rest,
-    pub(super) ready: VecDeque<RecordBatch>,
     /// What the state has been charged.
-    pub(super) charge: Option<Charge>,
-    driver: Driver,
+    charge: Option<Charge>,
     /// For what is done once.
-    pub(super) alone: Driver,
-    pub(super) rows_out: u64,
-    latency: Latency,
-    /// Why the aggregation cannot go on.
-    pub(super) failed: Option<Error>,
-}
-
-/// Numbers that describe an incremental aggregation so far.
-#[derive(Clone, Debug)]
-pub struct AggregateStats {
-    /// Its sources.
-    pub sources: Vec<SourceStats>,
-    /// Result rows handed out.
-    pub rows_out: u64,
-    /// No row that was not aggregated yet is below it; none before all sources have made a promise,
-    /// and at the end.
-    pub watermark: Option<i64>,
-    /// Seconds from a row's push until it was aggregated, and what was final then was made: median,
-    /// 99th percentile and maximum; none before the first row.
-    pub latency: Option<(f64, f64, f64)>,
-    /// Keys that the state knows.
-    pub state_keys: usize,
-    /// States of each aggregate: one for each key and slice, and for each source where more rows
-    /// may come.
-    pub state_cells: usize,
-    /// Bytes of the state.
-    pub state_bytes: usize,
-    /// Bytes that count towards the memory limit.
-    pub memory: usize,
-    /// Bytes that may be held; no limit if there is none.
-    pub memory_limit: Option<usize>,
+    alone: Driver,
 }
 
 /// Windows without rows, of so many sources of this schema.
@@ -155,150 +115,150 @@ fn empty(
     Ok(online(&plan.span, sources, &columns.aggregates(), algorithm))
 }
 
-impl OnlineAggregation {
-    /// An aggregation of rows of this schema.
-    pub fn new(query: &Aggregation, schema: SchemaRef, options: &AggregateOptions) -> Result<Self> {
-        let of_schema = |schema: &Schema| Plan::new(query, &[("stream".to_owned(), schema)]);
-        let whole = of_schema(&schema)?;
-        let read = whole.tables[0].every();
-        let stream = Stream {
-            on: whole.tables[0].time,
-            unit: whole.unit,
-            lateness: time::lateness(options.lateness, whole.unit)?,
-            schema: schema.clone(),
-        };
-        let plan = of_schema(&schema.project(&read)?)?;
-        let streams = (0..options.sources)
-            .map(|number| (format!("source {number}"), stream.clone()))
-            .collect();
-        let alone = Driver::new(1, Stop::default());
-        let windows = empty(
-            &plan,
-            &schema.project(&read)?,
-            options.sources,
-            query.algorithm.unwrap_or_default(),
-        )?;
-        let ordered = OrderedColumns::new(&plan)?;
-        // What a row may add to the state is charged with the row, so that the state always has
-        // room for it.
-        let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
-        let (chosen, rows) = chosen(&plan)?;
-        let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
-        Ok(OnlineAggregation {
-            query: describe(query, &schema, options),
-            explanation: explain(query, &plan, options, row_bytes),
-            intake: Intake::new(
-                streams,
-                Memory::new(options.memory_limit, options.sources, true),
-                row_bytes,
-            )?,
-            groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
-            algorithm: query.algorithm.unwrap_or_default(),
-            rows: Rows::new(rows),
-            chosen,
-            ordered,
-            windows,
-            pending: Vec::new(),
-            rest: Rest::More,
-            ready: VecDeque::new(),
-            charge: None,
-            driver: lasting(query.threads, false)?,
-            alone,
-            rows_out: 0,
-            latency: Latency::default(),
-            failed: None,
-            stream,
-            read,
-            by,
-            plan,
-        })
-    }
+/// The operator that aggregates rows of this schema.
+pub fn aggregate(
+    query: &Aggregation,
+    schema: SchemaRef,
+    options: &AggregateOptions,
+) -> Result<Operator> {
+    let of_schema = |schema: &Schema| Plan::new(query, &[("stream".to_owned(), schema)]);
+    let whole = of_schema(&schema)?;
+    let read = whole.tables[0].every();
+    let stream = Stream {
+        on: whole.tables[0].time,
+        unit: whole.unit,
+        lateness: time::lateness(options.lateness, whole.unit)?,
+        schema: schema.clone(),
+    };
+    let plan = of_schema(&schema.project(&read)?)?;
+    let streams =
+        (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
+    let algorithm = query.algorithm.unwrap_or_default();
+    let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
+    let ordered = OrderedColumns::new(&plan)?;
+    // What a row may add to the state is charged with the row, so that the state always has room
+    // for it.
+    let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
+    let (chosen, rows) = chosen(&plan)?;
+    let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
+    let memory = Memory::new(options.memory_limit, options.sources, true);
+    let common = Common {
+        name: "aggregation",
+        schema: plan.schema.clone(),
+        query: describe(query, &schema, options),
+        explanation: explain(query, &plan, options, row_bytes),
+        intake: Intake::new(streams, memory, row_bytes)?,
+        pending: Vec::new(),
+        rest: Rest::NotYet,
+        ready: Default::default(),
+        driver: lasting(query.threads, false)?,
+        latency: Latency::default(),
+    };
+    let tactic = AggregateTactic {
+        groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
+        algorithm,
+        sources: options.sources,
+        rows: Rows::new(rows),
+        chosen,
+        ordered,
+        windows,
+        charge: None,
+        alone: Driver::new(1, Stop::default()),
+        stream,
+        read,
+        by,
+        plan,
+    };
+    Ok(Operator::new(common, Box::new(tactic)))
+}
 
-    /// The schema of the results.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.plan.schema
-    }
-
-    /// What the aggregation does, for people.
-    pub fn explain(&self) -> String {
-        self.explanation.text(&self.intake.shared.memory)
-    }
-
-    /// What is held, and how much may be.
-    pub fn memory(&self) -> Memory {
-        self.intake.shared.memory.clone()
-    }
-
-    /// The sources, by number.
-    pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        &self.intake.sources
-    }
-
-    /// What wakes whoever waits for a source.
-    pub fn news(&self) -> Arc<News> {
-        self.intake.shared.news.clone()
-    }
-
-    /// Goes one step on. What fails once stays so, but for memory that is short: rows would be
-    /// missing in what follows.
-    fn step_on(&mut self) -> Result<Step> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        // Nothing has been begun yet.
-        memory::ready()?;
-        match Error::catch_unwound(|| self.try_step()) {
-            Ok(done) => {
-                done.inspect_err(|error| self.failed = (!error.is_memory()).then(|| error.clone()))
-            }
-            Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
-        }
-    }
-
-    fn try_step(&mut self) -> Result<Step> {
+impl Tactic for AggregateTactic {
+    fn step(&mut self, common: &mut Common) -> Result<Step> {
         // 1. The windows that are complete.
-        if self.make()? {
+        if self.make(common)? {
             return Ok(Step::Went);
         }
-        self.latency.settle();
+        common.latency.settle();
         // 2. The next epoch is what is ready now.
-        self.look_ahead();
-        let rest = self.rest;
-        if !self.pending.is_empty() {
-            let rows: usize = self.pending.iter().map(Planned::len).sum();
-            let driver = self.driver.fit(rows);
-            driver.within(|| self.take_in(&driver).and_then(|()| self.make()))?;
+        let rows = common.look_ahead(EPOCH_ROWS);
+        let rest = common.rest;
+        if rows > 0 {
+            let driver = common.driver.fit(rows);
+            driver.within(|| {
+                self.take_in(common, &driver)?;
+                self.make(common)
+            })?;
             return Ok(Step::Went);
         }
         // 3. Promises alone may complete windows.
-        match (rest, self.intake.watermark()) {
-            (Rest::End, _) => self.windows.finish(&self.driver)?,
-            (_, Some(watermark)) => self.windows.advance(watermark, &self.driver)?,
+        match (rest, common.intake.watermark()) {
+            (Rest::End, _) => self.windows.finish(&common.driver)?,
+            (_, Some(watermark)) => self.windows.advance(watermark, &common.driver)?,
             (_, None) => {}
         }
-        if self.make()? {
+        if self.make(common)? {
             return Ok(Step::Went);
         }
-        if self.intake.shared.memory.is_short() {
-            self.compact()?;
+        if common.intake.shared.memory.is_short() {
+            self.compact(common)?;
         }
         Ok(if rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
-    /// Takes what is ready now from the gate, unless there is something already.
-    fn look_ahead(&mut self) {
-        if self.pending.is_empty()
-            && let Some(reader) = self.intake.reader()
-        {
-            (self.pending, self.rest) = plan(reader, EPOCH_ROWS);
-        }
+    fn is_long(&self, common: &mut Common) -> bool {
+        common.look_ahead(EPOCH_ROWS) > MANY_ROWS || self.state_bytes() > MUCH_STATE
     }
 
+    fn survives(&self, error: &Error) -> bool {
+        // The limit has been reached by rows that have been taken in.
+        error.is_memory()
+    }
+
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        Ok((common.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
+    }
+
+    /// `state_keys`: keys that the state knows. `state_cells`: states of each aggregate, one for
+    /// each key and slice, and for each source where more rows may come. `state_bytes`: bytes of
+    /// the state.
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let number = |number: usize| Figure::Number(number as u64);
+        vec![
+            ("state_keys", number(self.groups.len())),
+            ("state_cells", number(self.windows.cells())),
+            ("state_bytes", number(self.state_bytes())),
+        ]
+    }
+
+    fn has_rows(&self) -> bool {
+        self.windows.cells() > 0
+    }
+
+    fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
+        self.write_state(writer)
+    }
+
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        _: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        self.restore_state(intake, reader, admit)
+    }
+
+    fn close(&mut self) {
+        self.charge = None;
+    }
+}
+
+impl AggregateTactic {
     /// Adds the rows that are pending.
-    fn take_in(&mut self, driver: &Driver) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
+    fn take_in(&mut self, common: &mut Common, driver: &Driver) -> Result<()> {
+        let pending = std::mem::take(&mut common.pending);
         let pieces = pending.iter().flat_map(Planned::pieces);
-        self.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
+        common.latency.begin(pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)));
         let charges: Vec<Arc<Charge>> = pending
             .iter()
             .flat_map(Planned::pieces)
@@ -315,16 +275,16 @@ impl OnlineAggregation {
         let firsts = self.choose_from(&streams)?;
         let sources = streams.sources((!self.by.is_empty()).then_some(&keys));
         self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), driver)?;
-        self.tidy(charges)
+        self.tidy(common, charges)
     }
 
     /// Lets go of rows and groups that no state needs, and charges the state what it takes; the
     /// rows that were added have been charged so far.
-    fn tidy(&mut self, charges: Vec<Arc<Charge>>) -> Result<()> {
+    fn tidy(&mut self, common: &Common, charges: Vec<Arc<Charge>>) -> Result<()> {
         let mut added = charges;
         if !self.rows.is_needless() {
             self.rows.hold(added.drain(..));
-            if self.rows.is_due() || self.intake.shared.memory.is_short() {
+            if self.rows.is_due() || common.intake.shared.memory.is_short() {
                 self.gather_chosen()?;
             }
         }
@@ -333,14 +293,14 @@ impl OnlineAggregation {
         }
         self.ordered.tidy(&mut *self.windows);
         // Before the rows are let go of, so that no source takes the room between.
-        self.charge_state();
+        self.charge_state(common);
         drop(added);
-        self.check_limit()
+        self.check_limit(common)
     }
 
     /// Tells that the state has outgrown the limit. All that was pushed is in it.
-    fn check_limit(&self) -> Result<()> {
-        let memory = &self.intake.shared.memory;
+    fn check_limit(&self, common: &Common) -> Result<()> {
+        let memory = &common.intake.shared.memory;
         match memory.limit() {
             Some(limit) if memory.held() > limit => Err(Error::memory(format!(
                 "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; no row is lost: poll \
@@ -353,14 +313,14 @@ impl OnlineAggregation {
     }
 
     /// Charges the state what it takes now.
-    pub(super) fn charge_state(&mut self) {
+    fn charge_state(&mut self, common: &Common) {
         let bytes = self.state_bytes();
         let held = self.charge.as_ref().map_or(0, Charge::bytes);
         match (&mut self.charge, bytes.checked_sub(held)) {
             (Some(charge), None) => drop(charge.split(held - bytes)),
             (_, Some(0) | None) => {}
             (_, Some(more)) => {
-                let more = self.intake.shared.memory.charge_state(more);
+                let more = common.intake.shared.memory.charge_state(more);
                 self.hold(more);
             }
         }
@@ -368,7 +328,7 @@ impl OnlineAggregation {
 
     /// Makes windows and groups anew where few of their states are left: they keep the memory of
     /// those that are gone.
-    fn compact(&mut self) -> Result<()> {
+    fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
             return Ok(());
@@ -389,7 +349,7 @@ impl OnlineAggregation {
         if !self.windows.restore(saved, &bounds) {
             return Err(Error::bug("windows go on from their own state"));
         }
-        self.charge_state();
+        self.charge_state(common);
         Ok(())
     }
 
@@ -405,14 +365,14 @@ impl OnlineAggregation {
     }
 
     /// Windows without rows.
-    pub(super) fn no_windows(&self) -> Result<Box<dyn OnlineWindows>> {
+    fn no_windows(&self) -> Result<Box<dyn OnlineWindows>> {
         let schema = self.stream.schema.project(&self.read)?;
-        empty(&self.plan, &schema, self.intake.sources.len(), self.algorithm)
+        empty(&self.plan, &schema, self.sources, self.algorithm)
     }
 
     /// Makes the results of the next windows that are complete; whether there are any.
-    fn make(&mut self) -> Result<bool> {
-        let mut pages = self.windows.pages(PAGES, self.groups.order(), &self.driver)?;
+    fn make(&mut self, common: &mut Common) -> Result<bool> {
+        let mut pages = self.windows.pages(PAGES, self.groups.order(), &common.driver)?;
         if pages.is_empty() {
             return Ok(false);
         }
@@ -423,35 +383,9 @@ impl OnlineAggregation {
         }
         let ranked = self.ordered.values()?;
         let output = Output { plan: &self.plan, keys: self.groups.columns()?, ranked, of_rows };
-        let made = self.driver.fit(rows).map(pages, |page: Page| output.batch(page))?;
-        for batch in made {
-            self.ready.push_back(batch?);
-        }
+        let made = common.driver.fit(rows).map(pages, |page: Page| output.batch(page))?;
+        common.keep(made)?;
         Ok(true)
-    }
-
-    /// Numbers that describe the aggregation so far.
-    pub fn stats(&self) -> AggregateStats {
-        AggregateStats {
-            sources: self.intake.stats(),
-            rows_out: self.rows_out,
-            watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
-            latency: self.latency.summary(),
-            state_keys: self.groups.len(),
-            state_cells: self.windows.cells(),
-            state_bytes: self.state_bytes(),
-            memory: self.intake.shared.memory.held(),
-            memory_limit: self.intake.shared.memory.limit(),
-        }
-    }
-
-    /// Drops what is held; sources and polls fail from now on. A second call does nothing.
-    pub fn close(&mut self) {
-        self.failed = Some(Error::closed("the aggregation is closed"));
-        self.pending.clear();
-        self.intake.close();
-        self.ready.clear();
-        self.charge = None;
     }
 }
 
@@ -477,45 +411,6 @@ fn online(
             Box::new(OnlineAggregate::new(*windows, sources, aggregates, algorithm))
         }
         Span::Sessions(gap) => Box::new(OnlineSessions::new(*gap, aggregates)),
-    }
-}
-
-impl Operator for OnlineAggregation {
-    fn driver(&self) -> Driver {
-        self.driver.clone()
-    }
-
-    fn ready(&mut self) -> &mut VecDeque<RecordBatch> {
-        &mut self.ready
-    }
-
-    fn rows_out(&mut self) -> &mut u64 {
-        &mut self.rows_out
-    }
-
-    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        Ok((self.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
-    }
-
-    fn forget_late(&mut self, batches: usize) {
-        self.intake.shared.late.forget(batches);
-    }
-
-    fn is_long(&mut self) -> bool {
-        if self.failed.is_some() {
-            return false;
-        }
-        self.look_ahead();
-        self.pending.iter().map(Planned::len).sum::<usize>() > MANY_ROWS
-            || self.state_bytes() > MUCH_STATE
-    }
-
-    fn pause_by(&mut self, pause: &Stop) {
-        self.driver = self.driver.pausing(pause);
-    }
-
-    fn step(&mut self) -> Result<Step> {
-        self.step_on()
     }
 }
 

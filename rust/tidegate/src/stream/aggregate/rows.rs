@@ -11,7 +11,7 @@ use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::OnlineAggregation;
+use super::AggregateTactic;
 use crate::Result;
 use crate::aggregate::streams::Streams;
 use crate::columns::table::Table;
@@ -28,14 +28,14 @@ type Part<'a> = (&'a SourceRun, u64, Range<usize>);
 /// Rows of one source with their times.
 type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
 
-impl OnlineAggregation {
+impl AggregateTactic {
     /// The rows of each source.
     pub(crate) fn tables(
         &self,
         pending: &[Planned<SourceRun>],
         driver: &Driver,
     ) -> Result<Vec<(Table, Int64s)>> {
-        let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.intake.sources.len()];
+        let mut of_sources: Vec<Vec<Part<'_>>> = vec![Vec::new(); self.sources];
         for (pushed, rows) in pending.iter().flat_map(Planned::pieces) {
             let of_source = &mut of_sources[usize::from(pushed.first.source())];
             match of_source.last_mut() {

@@ -1,26 +1,25 @@
-//! Snapshots of an incremental aggregation.
+//! What a snapshot holds of an aggregation: the states of slices that windows still need, their
+//! keys, and the rows that functions have chosen.
 //!
-//! A snapshot holds the states of slices that windows still need, their keys, the rows that
-//! functions have chosen, rows that are not ready, those that were late, and results that were not
-//! handed out. Keys and rows are numbered anew in an order that follows from the data, so that
-//! nothing in it depends on threads or polls.
+//! Keys and rows are numbered anew in an order that follows from the data, so that nothing in it
+//! depends on threads or polls.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use arrow_schema::Schema;
 use tidegate_operators::aggregate::{Bounds, Saved};
-use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_sync::Stop;
+use tidegate_operators::driver::Driver;
 
 use super::chosen::Rows;
 use super::groups::Groups;
 use super::ordered::OrderedColumns;
-use super::{AggregateOptions, OnlineAggregation, state_bytes};
+use super::{AggregateOptions, AggregateTactic, state_bytes};
 use crate::query::aggregate::{Aggregation, Function};
-use crate::stream::Operator;
+use crate::stream::intake::RestoredIntake;
 use crate::stream::intake::source::columns;
-use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
+use crate::stream::state::snapshot::{Reader, Writer, damaged};
+use crate::stream::tactic::Admit;
 use crate::{Error, Result};
 
 /// What decides the results, a line each: what a snapshot must be of.
@@ -45,15 +44,9 @@ pub(crate) fn describe(query: &Aggregation, schema: &Schema, options: &Aggregate
     text
 }
 
-impl OnlineAggregation {
-    /// The state as bytes, from which [`restore`](Self::restore) goes on as if nothing had
-    /// happened. All that is ready is aggregated first; its results are in the snapshot until they
-    /// are polled. When `pause` is requested this fails, and a later call goes on.
-    pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
-        self.catch_up(pause)?;
-        let mut writer = Writer::new(&self.query);
-        self.intake.write(&mut writer)?;
-        self.intake.shared.late.write(&mut writer)?;
+impl AggregateTactic {
+    /// Writes the states of windows, their keys, and the rows that functions have chosen.
+    pub(super) fn write_state(&mut self, writer: &mut Writer) -> Result<()> {
         self.windows.arrange(self.groups.order());
         self.gather_chosen()?;
         self.ordered.settle(&mut *self.windows);
@@ -88,10 +81,10 @@ impl OnlineAggregation {
         writer.number(saved.open.len() as u64);
         for open in &saved.open {
             writer.flag(open.is_some());
-            open.iter().for_each(|open| slice(&mut writer, open));
+            open.iter().for_each(|open| slice(writer, open));
         }
         writer.number(saved.kept.len() as u64);
-        saved.kept.iter().for_each(|kept| slice(&mut writer, kept));
+        saved.kept.iter().for_each(|kept| slice(writer, kept));
         writer.number(saved.words.len() as u64);
         saved.words.iter().for_each(|&word| writer.number(word));
         // 4. Rows that functions have chosen, by the order of states.
@@ -99,41 +92,23 @@ impl OnlineAggregation {
             let all: Vec<u32> = (0..self.rows.len() as u32).collect();
             writer.table(&self.rows.table(&all)?)?;
         }
-        // 5. Results that were not handed out, batch by batch, as polls will give them.
-        writer.number(self.rows_out);
-        writer.number(self.ready.len() as u64);
-        self.ready.iter().try_for_each(|batch| writer.table(batch))?;
-        Ok(writer.finish())
+        Ok(())
     }
 
-    /// Goes on from a snapshot of the same query; this aggregation must not have been used. When
-    /// this fails, or when `stop` is requested before all is read, the aggregation is as it was
-    /// before.
-    pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let sources = self.intake.stats();
-        let is_used = |source: &crate::stream::SourceStats| {
-            source.rows_in > 0 || source.watermark.is_some() || source.closed
-        };
-        if self.rows_out > 0 || !self.ready.is_empty() || sources.iter().any(is_used) {
-            return Err(Error::state(
-                "a snapshot can only be restored into an aggregation that was not used; make a new one",
-            ));
-        }
+    /// Takes in what [`write_state`](Self::write_state) wrote.
+    pub(super) fn restore_state(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
         // 1. All is read and checked before any of it is taken.
-        let mut reader = Reader::new(snapshot, &self.query)?;
-        let intake = self.intake.read(&mut reader)?;
         let mut groups = Groups::new(self.groups.schema().clone())?;
-        let keys = if self.by.is_empty() {
-            vec![0]
-        } else {
-            learn(&mut groups, &mut reader, &self.alone)?
-        };
+        let keys =
+            if self.by.is_empty() { vec![0] } else { learn(&mut groups, reader, &self.alone)? };
         let mut ordered = OrderedColumns::new(&self.plan)?;
-        ordered.restore(|values| learn(values, &mut reader, &self.alone))?;
-        let saved = read_saved(&mut reader, &keys)?;
+        ordered.restore(|values| learn(values, reader, &self.alone))?;
+        let saved = read_saved(reader, &keys)?;
         let mut rows = Rows::new(self.rows.schema().clone());
         if !rows.is_needless() {
             rows.keep(reader.table(rows.schema())?);
@@ -143,20 +118,9 @@ impl OnlineAggregation {
         if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
             return Err(damaged("its states are not those of its slices or sessions"));
         }
-        let rows_out = reader.rows()?;
-        let ready = (0..reader.count(TABLE_BYTES)?).map(|_| reader.table(&self.plan.schema));
-        let ready = ready.collect::<Result<VecDeque<_>>>()?;
-        reader.finish()?;
-        if stop.is_requested() {
-            return Err(Stopped.into());
-        }
-        // 2. There is room for all.
-        let bytes = state_bytes(&*windows, &groups, &ordered, &rows);
-        let charges = self.intake.charge(&intake, bytes)?;
-        // 3. It is taken.
-        self.charge = Some(self.intake.restore(intake, charges));
+        // 2. It is taken.
+        self.charge = Some(admit(reader, state_bytes(&*windows, &groups, &ordered, &rows))?);
         (self.groups, self.ordered, self.rows, self.windows) = (groups, ordered, rows, windows);
-        (self.rows_out, self.ready) = (rows_out, ready);
         Ok(())
     }
 }

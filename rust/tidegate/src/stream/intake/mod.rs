@@ -60,7 +60,15 @@ impl RestoredIntake {
 pub(super) struct Charges {
     sources: Vec<Charge>,
     late: Vec<Charge>,
-    kept: Charge,
+    /// What an operator keeps, until it takes this.
+    kept: Option<Charge>,
+}
+
+impl Charges {
+    /// The charge of what an operator keeps.
+    pub(super) fn take_kept(&mut self) -> Charge {
+        self.kept.take().expect("it is taken once")
+    }
 }
 
 impl Intake {
@@ -150,13 +158,12 @@ impl Intake {
         Ok(Charges {
             sources: sources.collect::<Result<_>>()?,
             late: late.collect::<Result<_>>()?,
-            kept: charge(Holder::State, kept)?,
+            kept: Some(charge(Holder::State, kept)?),
         })
     }
 
-    /// Goes on from what was read; the sources must not have been used. Returns the charge of what
-    /// is kept.
-    pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) -> Charge {
+    /// Goes on from what was read; the sources must not have been used.
+    pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) {
         for (late, charge) in restored.late.into_iter().zip(charges.late) {
             self.shared.late.add(late.late(charge));
         }
@@ -165,7 +172,6 @@ impl Intake {
         {
             lock(source).restore(restored, charge);
         }
-        charges.kept
     }
 
     /// Closes the sources and drops what they have brought.

@@ -9,13 +9,14 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Progress, Results, Side};
 use tidegate_sync::Stop;
 
-use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
-use super::{Query, StreamJoin, StreamOptions, record_bytes};
+use super::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamOptions, operator, record_bytes};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
 use crate::columns::table::Table;
 use crate::query::band::{BandAlgorithm, BandJoin, RowJoin};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
+use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::{Error, Result};
 
@@ -26,70 +27,68 @@ const WORTH: f64 = 2.0;
 /// How many times the rows of a sample come before another sample is taken.
 const PATIENCE: u64 = 8;
 
-impl StreamJoin {
-    /// The band join of rows of these schemas.
-    pub fn band(
-        query: &BandJoin,
-        left: SchemaRef,
-        right: SchemaRef,
-        options: &StreamOptions,
-    ) -> Result<Self> {
-        let plan = query.plan(&left, &right)?;
-        let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
-            return Err(Error::argument(
-                "a band join of rows as they come needs a window, and the columns of time",
-            ));
-        };
-        if query.algorithm == BandAlgorithm::Sort {
-            return Err(Error::argument(
-                "algorithm: sort is for whole tables; give auto or an index, since rows that come have to be found",
-            ));
-        }
-        let JoinOptions { how, threads, .. } = query.options;
-        let names: Vec<String> = plan.columns.iter().map(ColumnPlan::right_name).collect();
-        let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
-        let columns = plan.columns.len() + usize::from(keys.is_some());
-        let chosen = match (query.algorithm, columns) {
-            (BandAlgorithm::Auto, _) => "; the fastest for any window and distribution",
-            _ => "",
-        };
-        let column = match columns {
-            1 => format!("on {}", names[0]),
-            _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
-                .to_owned(),
-        };
-        let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
-        let row_bytes = record_bytes(&plan.join, &left, &right);
-        let method =
-            Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
-        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-        let engine = BandEngine {
-            join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
-            kind: query.algorithm.index(),
-            names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
-            columns: plan.columns,
-            keys,
-            order: (0..columns).collect(),
-            rows: 0,
-            sampled: 0,
-            row_bytes,
-        };
-        let query = Query {
-            operator: "band_join",
-            relation: vec![
-                ("on", format!("{:?}", query.on)),
-                ("within", format!("{:?}", query.within)),
-                ("time", format!("{:?}", sliding.time)),
-                ("window", format!("{:?}", sliding.window)),
-            ],
-            options: &query.options,
-            times: windows.times,
-            unit: windows.unit,
-            plan: plan.join,
-            explanation,
-        };
-        StreamJoin::new(query, Box::new(engine), left, right, options)
+/// The band join of rows of these schemas.
+pub fn band_join(
+    query: &BandJoin,
+    left: SchemaRef,
+    right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let plan = query.plan(&left, &right)?;
+    let (Some(windows), Some(sliding)) = (plan.windows, &query.sliding) else {
+        return Err(Error::argument(
+            "a band join of rows as they come needs a window, and the columns of time",
+        ));
+    };
+    if query.algorithm == BandAlgorithm::Sort {
+        return Err(Error::argument(
+            "algorithm: sort is for whole tables; give auto or an index, since rows that come have to be found",
+        ));
     }
+    let JoinOptions { how, threads, .. } = query.options;
+    let names: Vec<String> = plan.columns.iter().map(ColumnPlan::right_name).collect();
+    let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
+    let columns = plan.columns.len() + usize::from(keys.is_some());
+    let chosen = match (query.algorithm, columns) {
+        (BandAlgorithm::Auto, _) => "; the fastest for any window and distribution",
+        _ => "",
+    };
+    let column = match columns {
+        1 => format!("on {}", names[0]),
+        _ => "on the band column or key that gives the fewest candidates of a sample; the others are compared"
+            .to_owned(),
+    };
+    let index = format!("{} a side, {column}{chosen}", query.algorithm.index());
+    let row_bytes = record_bytes(&plan.join, &left, &right);
+    let method =
+        Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
+    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+    let engine = BandEngine {
+        join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
+        kind: query.algorithm.index(),
+        names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
+        columns: plan.columns,
+        keys,
+        order: (0..columns).collect(),
+        rows: 0,
+        sampled: 0,
+        row_bytes,
+    };
+    let query = Query {
+        operator: "band_join",
+        relation: vec![
+            ("on", format!("{:?}", query.on)),
+            ("within", format!("{:?}", query.within)),
+            ("time", format!("{:?}", sliding.time)),
+            ("window", format!("{:?}", sliding.window)),
+        ],
+        options: &query.options,
+        times: windows.times,
+        unit: windows.unit,
+        plan: plan.join,
+        explanation,
+    };
+    operator(query, Box::new(engine), left, right, options)
 }
 
 /// Finds pairs whose values are close.

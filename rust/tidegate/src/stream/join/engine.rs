@@ -11,10 +11,11 @@ use crate::Result;
 use crate::columns::expression::{self, Predicate};
 use crate::query::options::JoinPlan;
 use crate::results::gather::Column;
+use crate::stream::operator::Figure;
 use crate::stream::state::store::Store;
 
 /// Finds which rows of two sides are in the result. All else of a join is done by
-/// [`StreamJoin`](super::StreamJoin).
+/// [`JoinTactic`](super::JoinTactic).
 ///
 /// Rows come in epochs, in merged order, and are numbered by side from the first ever. Results name
 /// a row by its *place*, its distance from the oldest row of its side that is kept.
@@ -97,15 +98,6 @@ pub(in crate::stream) trait Engine: Debug + Send + Sync {
 
     /// Takes in the rows that an engine of the same query has kept. This one has no rows yet.
     fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()>;
-}
-
-/// What describes a join.
-#[derive(Clone, Debug)]
-pub enum Figure {
-    /// A number.
-    Number(u64),
-    /// A text.
-    Text(String),
 }
 
 /// Rows that are ready, in merged order.

@@ -7,52 +7,51 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::online::{Kept, OnlineJoin, Parallelism};
 use tidegate_operators::rows::{Progress, Results, Side};
 
-use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
-use super::{Query, StreamJoin, StreamOptions};
+use super::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamOptions, operator};
 use crate::query::interval::IntervalJoin;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
+use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::keys::KeyNumbers;
 use crate::{Error, Result};
 
-impl StreamJoin {
-    /// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`.
-    pub fn interval(
-        query: &IntervalJoin,
-        parallelism: Parallelism,
-        left: SchemaRef,
-        right: SchemaRef,
-        options: &StreamOptions,
-    ) -> Result<Self> {
-        let plan = query.plan(&left, &right)?;
-        let JoinOptions { how, threads, .. } = query.options;
-        let method = Method {
-            algorithm: algorithm(parallelism),
-            index: "the rows of each key and side that later rows may match, in time order",
-            threads,
-            row_bytes: 0,
-        };
-        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-        let engine = IntervalEngine {
-            keys: KeyNumbers::new(plan.join.keys.clone()),
-            join: OnlineJoin::new(&plan.interval, how, parallelism, threads, options.ordered),
-        };
-        let query = Query {
-            operator: "interval_join",
-            relation: vec![
-                ("on", format!("{:?}", query.on)),
-                ("lower", format!("{:?}", query.lower)),
-                ("upper", format!("{:?}", query.upper)),
-                ("closed", format!("{:?}", query.closed)),
-            ],
-            options: &query.options,
-            times: plan.times,
-            unit: plan.unit,
-            plan: plan.join,
-            explanation,
-        };
-        StreamJoin::new(query, Box::new(engine), left, right, options)
-    }
+/// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`.
+pub fn interval_join(
+    query: &IntervalJoin,
+    parallelism: Parallelism,
+    left: SchemaRef,
+    right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let plan = query.plan(&left, &right)?;
+    let JoinOptions { how, threads, .. } = query.options;
+    let method = Method {
+        algorithm: algorithm(parallelism),
+        index: "the rows of each key and side that later rows may match, in time order",
+        threads,
+        row_bytes: 0,
+    };
+    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+    let engine = IntervalEngine {
+        keys: KeyNumbers::new(plan.join.keys.clone()),
+        join: OnlineJoin::new(&plan.interval, how, parallelism, threads, options.ordered),
+    };
+    let query = Query {
+        operator: "interval_join",
+        relation: vec![
+            ("on", format!("{:?}", query.on)),
+            ("lower", format!("{:?}", query.lower)),
+            ("upper", format!("{:?}", query.upper)),
+            ("closed", format!("{:?}", query.closed)),
+        ],
+        options: &query.options,
+        times: plan.times,
+        unit: plan.unit,
+        plan: plan.join,
+        explanation,
+    };
+    operator(query, Box::new(engine), left, right, options)
 }
 
 fn algorithm(parallelism: Parallelism) -> &'static str {

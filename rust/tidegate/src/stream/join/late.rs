@@ -9,13 +9,13 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
-use super::StreamJoin;
+use super::JoinTactic;
 use crate::Result;
 use crate::columns::time::Unit;
 use crate::query::output::{OutputColumn, Shape};
-use crate::stream::intake::late::Late;
+use crate::stream::intake::late::{Late, LateRows};
 
-impl StreamJoin {
+impl JoinTactic {
     /// The columns of late rows: side, source, position and missed watermark, then all columns of a
     /// full join.
     fn late_columns(&self) -> Result<(Vec<OutputColumn>, SchemaRef)> {
@@ -50,7 +50,7 @@ impl StreamJoin {
 
     /// The late rows that were not forgotten, by source and position, a batch for each push; the
     /// columns of the other side are null.
-    pub(super) fn late_batches(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+    pub(super) fn late_batches(&self, late: &LateRows) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (columns, schema) = self.late_columns()?;
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();
@@ -76,7 +76,7 @@ impl StreamJoin {
             }
             Ok(RecordBatch::try_new(schema.clone(), arrays)?)
         };
-        let batches = self.intake.shared.late.kept().iter().map(batch).collect::<Result<_>>()?;
+        let batches = late.kept().iter().map(batch).collect::<Result<_>>()?;
         Ok((batches, schema))
     }
 }

@@ -22,37 +22,32 @@ mod state;
 mod tests;
 mod window;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use parking_lot::Mutex;
-use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Progress, Results, Side};
-use tidegate_structures::gate::Planned;
-use tidegate_structures::memory;
-use tidegate_sync::Stop;
 
 use super::explanation::Explanation;
-use super::intake::Intake;
 use super::intake::latency::Latency;
-use super::intake::news::News;
-use super::intake::ready::{ReadyRun, ReadyRuns, Rest, plan};
-use super::intake::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream, gather_batch};
+use super::intake::ready::{ReadyRun, ReadyRuns, Rest};
+use super::intake::source::{ROW_BYTES, Stream, gather_batch};
+use super::intake::{Intake, RestoredIntake};
 use super::memory::Memory;
+use super::operator::{Figure, Operator, Step};
+use super::state::snapshot::{Reader, Writer};
 use super::state::store::Store;
-use super::{Operator, Step};
+use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
 use crate::columns::time::{self, Bound, Unit};
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::results::gather::concat_rows;
 use crate::results::interleave::{NO_PLACE, Place};
 use crate::{Error, Result};
-pub use engine::Figure;
+pub use band::band_join;
 use engine::{Engine, KeptRows, Rows};
+pub use interval::interval_join;
 pub(super) use maker::record_bytes;
-use maker::{Maker, cuts, long_columns};
+use maker::{BATCH_ROWS, Maker, cuts, long_columns};
+pub use window::window_join;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
 /// results come soon.
@@ -93,252 +88,213 @@ pub(super) struct Query<'a> {
     pub(super) explanation: Explanation,
 }
 
-/// A join whose rows come in batches, from several sources a side.
+/// The operator whose pairs `engine` finds among rows of these schemas.
+pub(super) fn operator(
+    query: Query<'_>,
+    engine: Box<dyn Engine>,
+    left: SchemaRef,
+    right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let text = state::describe(&query, &left, &right, options);
+    let Query { options: JoinOptions { threads, how, .. }, times, unit, plan, explanation, .. } =
+        query;
+    let stream = |schema: &SchemaRef, on, lateness| {
+        Ok::<_, Error>(Stream {
+            schema: schema.clone(),
+            on,
+            unit,
+            lateness: time::lateness(lateness, unit)?,
+        })
+    };
+    let left_stream = stream(&left, times.0, options.lateness.0)?;
+    let right_stream = stream(&right, times.1, options.lateness.1)?;
+    let of_side = |side: &str, sources: usize, stream: Stream| -> Vec<(String, Stream)> {
+        (0..sources).map(|number| (format!("{side} source {number}"), stream.clone())).collect()
+    };
+    let mut streams = of_side("left", options.sources.0, left_stream);
+    streams.extend(of_side("right", options.sources.1, right_stream));
+    let memory = Memory::new(options.memory_limit, streams.len(), false);
+    let longs = match engine.scatters() {
+        true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
+        false => Default::default(),
+    };
+    let common = Common {
+        name: "join",
+        schema: plan.schema.clone(),
+        query: text,
+        explanation,
+        intake: Intake::new(streams, memory, ROW_BYTES + engine.row_bytes())?,
+        pending: Vec::new(),
+        rest: Rest::NotYet,
+        ready: Default::default(),
+        driver: lasting(*threads, options.pin)?,
+        latency: Latency::default(),
+    };
+    let tactic = JoinTactic {
+        times,
+        unit,
+        plan,
+        how: *how,
+        left_sources: options.sources.0,
+        stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
+        engine,
+        epoch: None,
+        releasing: false,
+        settled: None,
+    };
+    Ok(Operator::new(common, Box::new(tactic)))
+}
+
+/// Joins ready rows epoch by epoch, and keeps those that later rows may match.
 #[derive(Debug)]
-pub struct StreamJoin {
-    /// What decides the results, as snapshots say it.
-    query: String,
-    explanation: Explanation,
+pub(super) struct JoinTactic {
     times: (usize, usize),
     unit: Unit,
     plan: JoinPlan,
     how: How,
     left_sources: usize,
-    intake: Intake,
     stores: [Store; 2],
     engine: Box<dyn Engine>,
-    /// Rows taken from the gate that are the next epoch, and how their reading ended.
-    pending: Vec<Planned<SourceRun>>,
-    rest: Rest,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
     /// Whether the engine gives what it holds back, to be filled again then.
     releasing: bool,
     /// The watermark up to which rows have been settled without any that followed.
     settled: Option<i64>,
-    ready: VecDeque<RecordBatch>,
-    driver: Driver,
-    latency: Latency,
-    rows_out: u64,
-    /// Why the join cannot go on.
-    failed: Option<Error>,
 }
 
-/// Numbers that describe an incremental join so far.
-#[derive(Clone, Debug)]
-pub struct StreamJoinStats {
-    /// Its sources, left ones first.
-    pub sources: Vec<SourceStats>,
-    /// Result rows handed out.
-    pub rows_out: u64,
-    /// No row that was not joined yet is below it; none before all sources have made a promise, and
-    /// at the end.
-    pub watermark: Option<i64>,
-    /// Left and right rows kept for later ones.
-    pub state_rows: (usize, usize),
-    /// Bytes of the state beside those rows.
-    pub state_bytes: usize,
-    /// Bytes that count towards the memory limit.
-    pub memory: usize,
-    /// Bytes that may be held; no limit if there is none.
-    pub memory_limit: Option<usize>,
-    /// Candidate pairs that each replica has looked at.
-    pub comparisons: Vec<u64>,
-    /// Seconds from the push of a row until its results were made: median, 99th percentile,
-    /// greatest.
-    pub latency: Option<(f64, f64, f64)>,
-    /// What else there is to say, with names.
-    pub figures: Vec<(&'static str, Figure)>,
-}
-
-impl StreamJoin {
-    /// A join of rows of these schemas, whose pairs `engine` finds.
-    pub(super) fn new(
-        query: Query<'_>,
-        engine: Box<dyn Engine>,
-        left: SchemaRef,
-        right: SchemaRef,
-        options: &StreamOptions,
-    ) -> Result<Self> {
-        let text = state::describe(&query, &left, &right, options);
-        let Query {
-            options: JoinOptions { threads, how, .. }, times, unit, plan, explanation, ..
-        } = query;
-        let stream = |schema: &SchemaRef, on, lateness| {
-            Ok::<_, Error>(Stream {
-                schema: schema.clone(),
-                on,
-                unit,
-                lateness: time::lateness(lateness, unit)?,
-            })
-        };
-        let left_stream = stream(&left, times.0, options.lateness.0)?;
-        let right_stream = stream(&right, times.1, options.lateness.1)?;
-        let of_side = |side: &str, sources: usize, stream: Stream| -> Vec<(String, Stream)> {
-            (0..sources).map(|number| (format!("{side} source {number}"), stream.clone())).collect()
-        };
-        let mut streams = of_side("left", options.sources.0, left_stream);
-        streams.extend(of_side("right", options.sources.1, right_stream));
-        let memory = Memory::new(options.memory_limit, streams.len(), false);
-        let longs = match engine.scatters() {
-            true => {
-                [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)]
-            }
-            false => Default::default(),
-        };
-        Ok(StreamJoin {
-            query: text,
-            explanation,
-            times,
-            unit,
-            plan,
-            how: *how,
-            left_sources: options.sources.0,
-            intake: Intake::new(streams, memory, ROW_BYTES + engine.row_bytes())?,
-            stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
-            engine,
-            pending: Vec::new(),
-            rest: Rest::NotYet,
-            epoch: None,
-            releasing: false,
-            settled: None,
-            ready: VecDeque::new(),
-            driver: lasting(*threads, options.pin)?,
-            latency: Latency::default(),
-            rows_out: 0,
-            failed: None,
-        })
-    }
-
-    /// The schema of the results.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.plan.schema
-    }
-
-    /// What the join does, for people.
-    pub fn explain(&self) -> String {
-        self.explanation.text(&self.intake.shared.memory)
-    }
-
-    /// What is held, and how much may be.
-    pub fn memory(&self) -> Memory {
-        self.intake.shared.memory.clone()
-    }
-
-    /// The sources, left ones first.
-    pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        &self.intake.sources
-    }
-
-    /// How many of the sources are left ones.
-    pub fn left_sources(&self) -> usize {
-        self.left_sources
-    }
-
-    /// What wakes whoever waits for a source.
-    pub fn news(&self) -> Arc<News> {
-        self.intake.shared.news.clone()
-    }
-
-    /// Goes one step on. What fails once stays so: rows would be missing in what follows.
-    fn step_on(&mut self) -> Result<Step> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        // Nothing has been begun yet, so a poll that finds no memory here may be tried again.
-        memory::ready()?;
-        self.whole(Self::try_step)
-    }
-
-    /// Does work that is of no use unless it is done as a whole.
-    fn whole<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        match Error::catch_unwound(|| work(self)) {
-            Ok(done) => done.inspect_err(|error| self.failed = Some(error.clone())),
-            Err(error) => Err(self.failed.insert(error.of_operator()).clone()),
-        }
-    }
-
-    fn try_step(&mut self) -> Result<Step> {
+impl Tactic for JoinTactic {
+    fn step(&mut self, common: &mut Common) -> Result<Step> {
         // 1. An epoch is joined until all of its results are made.
         if self.is_joining() {
-            self.within(self.engine.epoch_rows(), Self::go_on)?;
+            let driver = common.driver.fit(self.engine.epoch_rows());
+            driver.within(|| self.go_on(common))?;
             return Ok(Step::Went);
         }
         if std::mem::take(&mut self.releasing) {
-            self.settle(self.intake.watermark())?;
+            self.settle(common, common.intake.watermark())?;
             let [left, right] = [self.stores[0].rows()?, self.stores[1].rows()?];
             self.engine.refill([&left, &right])?;
             return Ok(Step::Went);
         }
         // 2. The next epoch is what is ready now.
-        self.look_ahead();
-        let blocks = std::mem::take(&mut self.pending);
+        let rows = common.look_ahead(EPOCH_ROWS);
+        let blocks = std::mem::take(&mut common.pending);
         if !blocks.is_empty() {
-            let rows = blocks.iter().map(Planned::len).sum();
             self.settled = None;
-            self.within(rows, |join| {
-                let ready = ReadyRuns::new(&blocks, &join.driver.fit(rows))?;
+            // On the caller's thread, or on one of those that last, near the others.
+            common.driver.fit(rows).within(|| {
+                let ready = ReadyRuns::new(&blocks, &common.driver.fit(rows))?;
                 drop(blocks);
-                join.begin(ready)?;
-                join.go_on()
+                self.begin(common, ready)?;
+                self.go_on(common)
             })?;
             return Ok(Step::Went);
         }
         // 3. At the end, what was held back.
-        if self.rest == Rest::End && self.engine.holds_back() {
+        if common.rest == Rest::End && self.engine.holds_back() {
             self.engine.flush();
             return Ok(Step::Went);
         }
         // 4. Rows that only results held back are kept for, where a source finds no room.
-        let memory = &self.intake.shared.memory;
-        if self.rest == Rest::NotYet && self.engine.holds_back() && memory.take_refused() {
+        let memory = &common.intake.shared.memory;
+        if common.rest == Rest::NotYet && self.engine.holds_back() && memory.take_refused() {
             self.release();
             return Ok(Step::Went);
         }
         // 5. Promises alone may settle that rows remain without a match, and little memory that
         //    stores are made smaller.
-        let now = if self.rest == Rest::End { None } else { self.intake.watermark() };
+        let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
         if now.is_none() || now != self.settled || memory.is_short() {
-            self.settle(now)?;
+            self.settle(common, now)?;
             self.settled = now;
         }
-        Ok(if self.rest == Rest::End { Step::End } else { Step::NotYet })
+        Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
     }
 
-    /// Has the engine give what it holds back in the next steps, and go on as if it had not.
-    pub(super) fn release(&mut self) {
-        self.engine.flush();
-        self.releasing = true;
+    fn is_long(&self, common: &mut Common) -> bool {
+        let kept = (self.engine.rows(Side::Left) + self.engine.rows(Side::Right)) as u64;
+        let is_flushing = self.epoch.is_none() && self.is_working();
+        let rows = if self.is_working() {
+            self.engine.epoch_rows()
+        } else {
+            common.look_ahead(EPOCH_ROWS)
+        };
+        // All rows that are kept may come out without a match; those held back have not met all
+        // others.
+        let settles =
+            self.how != How::Inner && (rows > 0 || self.settled != common.intake.watermark());
+        let flushes = is_flushing || (self.engine.holds_back() && rows == 0);
+        let rows = if flushes { kept as usize } else { rows };
+        (settles && kept > LITTLE)
+            || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
     }
 
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        self.late_batches(&common.intake.shared.late)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let rows = self.engine.rows(Side::Left) + self.engine.rows(Side::Right);
+        let records = self.stores.iter().map(Store::record_memory).sum::<usize>();
+        let mut figures = vec![
+            ("state_rows", Figure::Number(rows as u64)),
+            ("state_bytes", Figure::Number((self.engine.memory() + records) as u64)),
+            ("comparisons", Figure::Numbers(self.engine.comparisons())),
+        ];
+        figures.extend(self.engine.figures());
+        figures
+    }
+
+    fn release(&mut self) {
+        if self.engine.holds_back() {
+            self.engine.flush();
+            self.releasing = true;
+        }
+    }
+
+    fn is_working(&self) -> bool {
+        self.is_joining() || self.releasing
+    }
+
+    fn has_rows(&self) -> bool {
+        let [left, right] = first(&*self.engine);
+        left + right > 0 || self.engine.rows(Side::Left) + self.engine.rows(Side::Right) > 0
+    }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(BATCH_ROWS)
+    }
+
+    fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
+        self.write_state(writer)
+    }
+
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        self.restore_state(intake, reader, row_bytes, admit)
+    }
+
+    fn close(&mut self) {
+        self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
+    }
+}
+
+impl JoinTactic {
     /// Whether an epoch, or what the engine held back, is being joined.
     fn is_joining(&self) -> bool {
         self.epoch.is_some() || !self.engine.is_done()
     }
 
-    /// Takes what is ready now from the gate, unless there is something already.
-    fn look_ahead(&mut self) {
-        if self.pending.is_empty() {
-            (self.pending, self.rest) = self
-                .intake
-                .reader()
-                .map_or((Vec::new(), Rest::End), |reader| plan(reader, EPOCH_ROWS));
-        }
-    }
-
-    /// Does the work of so many rows: on the caller's thread, or on one of those that last, near
-    /// the others.
-    fn within(
-        &mut self,
-        rows: usize,
-        work: impl FnOnce(&mut Self) -> Result<()> + Send,
-    ) -> Result<()> {
-        self.driver.fit(rows).within(|| work(self))
-    }
-
     /// Takes ready rows into the stores and begins to join them.
-    fn begin(&mut self, ready: ReadyRuns) -> Result<()> {
-        self.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
+    fn begin(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
+        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
         self.epoch = ready.ts.last().copied();
         let ReadyRuns { ts, sources, runs } = ready;
         let left_sources = self.left_sources;
@@ -349,7 +305,7 @@ impl StreamJoin {
             runs.split_at(runs.partition_point(|run| side_of(run.source) == Side::Left));
         let left_rows = || side_rows(left.schema(), left_runs, &sources);
         let right_rows = || side_rows(right.schema(), right_runs, &sources);
-        let driver = self.driver.fit(ts.len());
+        let driver = common.driver.fit(ts.len());
         let is_little = left_runs.len() <= 1 && right_runs.len() <= 1;
         let (left_rows, right_rows) = if is_little {
             (left_rows(), right_rows())
@@ -374,40 +330,40 @@ impl StreamJoin {
 
     /// Joins more of the epoch. When all of its results are made, rows are let go of that no later
     /// row can match.
-    fn go_on(&mut self) -> Result<()> {
-        self.advance()?;
+    fn go_on(&mut self, common: &mut Common) -> Result<()> {
+        self.advance(common)?;
         if self.engine.is_done()
             && let Some(last) = self.epoch.take()
         {
-            self.settle(Some(last))?;
-            self.latency.settle();
+            self.settle(common, Some(last))?;
+            common.latency.settle();
         }
         Ok(())
     }
 
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self, common: &mut Common) -> Result<()> {
         let kept = KeptRows::new(&self.plan, &self.stores, first(&*self.engine));
-        match self.engine.advance(&self.driver, &kept)? {
-            Progress::Results(results) => self.make(&results),
+        match self.engine.advance(&common.driver, &kept)? {
+            Progress::Results(results) => self.make(common, &results),
             Progress::Pieces(pieces) => {
                 let (engine, maker) = (&*self.engine, self.maker());
                 let work = |rows| maker.batches(&engine.assemble(rows));
-                let made = self.driver.fit(engine.epoch_rows()).map(pieces, work)?;
-                self.keep(made)
+                let made = common.driver.fit(engine.epoch_rows()).map(pieces, work)?;
+                made.into_iter().try_for_each(|batches| common.keep(batches?.into_iter().map(Ok)))
             }
         }
     }
 
     /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can
     /// match.
-    fn settle(&mut self, now: Option<i64>) -> Result<()> {
+    fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
         let results = self.engine.unmatched(now);
-        self.make(&results)?;
+        self.make(common, &results)?;
         self.engine.purge(now);
         for side in [Side::Left, Side::Right] {
             let store = &mut self.stores[side as usize];
             store.drop_before(self.engine.first(side));
-            if self.intake.shared.memory.is_short() {
+            if common.intake.shared.memory.is_short() {
                 store.shrink()?;
             }
         }
@@ -415,111 +371,24 @@ impl StreamJoin {
     }
 
     /// Makes the batches of results.
-    fn make(&mut self, results: &Results) -> Result<()> {
+    fn make(&self, common: &mut Common, results: &Results) -> Result<()> {
         if results.left.is_empty() {
             return Ok(());
         }
         let maker = self.maker();
-        let made = self
-            .driver
-            .fit(results.left.len())
-            .map(cuts(results), |rows| maker.batch(results, rows).map(|batch| vec![batch]))?;
-        self.keep(made)
+        let driver = common.driver.fit(results.left.len());
+        let made = driver.map(cuts(results), |rows| maker.batch(results, rows))?;
+        common.keep(made)
     }
 
     fn maker(&self) -> Maker {
         Maker::new(&self.plan, self.how, &self.stores)
-    }
-
-    fn keep(&mut self, made: Vec<Result<Vec<RecordBatch>>>) -> Result<()> {
-        for batches in made {
-            self.ready.extend(batches?);
-        }
-        Ok(())
-    }
-
-    /// Numbers that describe the join so far.
-    pub fn stats(&self) -> StreamJoinStats {
-        StreamJoinStats {
-            sources: self.intake.stats(),
-            rows_out: self.rows_out,
-            watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
-            state_rows: (self.engine.rows(Side::Left), self.engine.rows(Side::Right)),
-            state_bytes: self.engine.memory()
-                + self.stores.iter().map(Store::record_memory).sum::<usize>(),
-            memory: self.intake.shared.memory.held(),
-            memory_limit: self.intake.shared.memory.limit(),
-            comparisons: self.engine.comparisons(),
-            latency: self.latency.summary(),
-            figures: self.engine.figures(),
-        }
-    }
-
-    /// Drops what is held; sources and polls fail from now on. A second call does nothing.
-    pub fn close(&mut self) {
-        self.failed = Some(Error::closed("the join is closed"));
-        self.intake.close();
-        self.pending.clear();
-        self.ready.clear();
-        self.stores.iter_mut().for_each(|store| store.drop_before(u64::MAX));
     }
 }
 
 /// The number of the row of each side that has place 0.
 fn first(engine: &dyn Engine) -> [u64; 2] {
     [engine.first(Side::Left), engine.first(Side::Right)]
-}
-
-impl Operator for StreamJoin {
-    fn driver(&self) -> Driver {
-        self.driver.clone()
-    }
-
-    fn ready(&mut self) -> &mut VecDeque<RecordBatch> {
-        &mut self.ready
-    }
-
-    fn rows_out(&mut self) -> &mut u64 {
-        &mut self.rows_out
-    }
-
-    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        self.late_batches()
-    }
-
-    fn forget_late(&mut self, batches: usize) {
-        self.intake.shared.late.forget(batches);
-    }
-
-    fn is_long(&mut self) -> bool {
-        if self.failed.is_some() {
-            return false;
-        }
-        let kept = (self.engine.rows(Side::Left) + self.engine.rows(Side::Right)) as u64;
-        let is_flushing = self.epoch.is_none() && (self.is_joining() || self.releasing);
-        let rows = if self.is_joining() || self.releasing {
-            self.engine.epoch_rows()
-        } else {
-            self.look_ahead();
-            self.pending.iter().map(Planned::len).sum()
-        };
-        // All rows that are kept may come out without a match; those held back have not met all
-        // others.
-        let settles =
-            self.how != How::Inner && (rows > 0 || self.settled != self.intake.watermark());
-        let flushes = is_flushing || (self.engine.holds_back() && rows == 0);
-        let rows = if flushes { kept as usize } else { rows };
-        (settles && kept > LITTLE)
-            || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
-    }
-
-    fn pause_by(&mut self, pause: &Stop) {
-        self.driver = self.driver.pausing(pause);
-    }
-
-    fn step(&mut self) -> Result<Step> {
-        self.step_on()
-    }
 }
 
 /// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of

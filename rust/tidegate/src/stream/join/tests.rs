@@ -9,13 +9,13 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Progress, Results, Side};
 use tidegate_sync::Stop;
 
-use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
-use super::{Query, StreamJoin, StreamOptions};
+use super::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamOptions, operator};
 use crate::Result;
 use crate::columns::time::Unit;
 use crate::query::options::JoinOptions;
-use crate::stream::Operator;
 use crate::stream::explanation::Explanation;
+use crate::stream::operator::{Figure, Operator};
 
 /// Panics at the first rows.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Engine for Broken {
     }
 }
 
-fn join() -> StreamJoin {
+fn join() -> Operator {
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("t", DataType::Int64, false)]));
     let options = JoinOptions {
         by: Vec::new(),
@@ -107,7 +107,7 @@ fn join() -> StreamJoin {
         ordered: true,
         pin: false,
     };
-    StreamJoin::new(query, Box::new(Broken), schema.clone(), schema, &streams).expect("a join")
+    operator(query, Box::new(Broken), schema.clone(), schema, &streams).expect("a join")
 }
 
 #[test]

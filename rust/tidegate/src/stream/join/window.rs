@@ -10,59 +10,53 @@ use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::rows::{Progress, Results, Side};
 use tidegate_operators::window::{Kept, SlidingJoin};
 
-use super::engine::{Engine, Figure, KeptRows, RestoredRows, Rows};
-use super::{Query, StreamJoin, StreamOptions};
+use super::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::{Query, StreamOptions, operator};
 use crate::columns::expression::{self, Columns, Predicate, Scan};
 use crate::query::options::JoinOptions;
 use crate::query::window::{Algorithm, Comparing, WindowJoin, WithJoin, equal_keys, numbers_of};
 use crate::stream::explanation::{Method, explain};
+use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::{Error, Result};
 
-impl StreamJoin {
-    /// The window join of rows of these schemas.
-    pub fn window(
-        query: &WindowJoin,
-        left: SchemaRef,
-        right: SchemaRef,
-        options: &StreamOptions,
-    ) -> Result<Self> {
-        let plan = query.plan(&left, &right)?;
-        let JoinOptions { how, threads, .. } = query.options;
-        let scan = plan.join.predicate.as_ref().map(Predicate::scan);
-        let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
-        let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
-        terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
-        // Without numbers there is nothing to look up.
-        let any = if terms.is_empty() { Algorithm::ScaleJoin } else { Algorithm::Indexed };
-        let algorithm = query.algorithm.unwrap_or(any);
-        let index = algorithm.index(plan.join.has_equality());
-        let row_bytes = algorithm.row_bytes(&terms);
-        let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
-        let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-        let comparing = Comparing {
-            windows: plan.windows.windows,
-            how,
-            threads,
-            ordered: options.ordered,
-            terms,
-        };
-        let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
-        let engine = comparing.join(algorithm, parts);
-        let query = Query {
-            operator: "window_join",
-            relation: vec![
-                ("on", format!("{:?}", query.on)),
-                ("window", format!("{:?}", query.window)),
-            ],
-            options: &query.options,
-            times: plan.windows.times,
-            unit: plan.windows.unit,
-            plan: plan.join,
-            explanation,
-        };
-        StreamJoin::new(query, engine, left, right, options)
-    }
+/// The window join of rows of these schemas.
+pub fn window_join(
+    query: &WindowJoin,
+    left: SchemaRef,
+    right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let plan = query.plan(&left, &right)?;
+    let JoinOptions { how, threads, .. } = query.options;
+    let scan = plan.join.predicate.as_ref().map(Predicate::scan);
+    let mut terms: Vec<Term> = scan.as_ref().map(Scan::terms).unwrap_or_default();
+    let keys = (!plan.join.keys.is_empty()).then(|| KeptKeys::new(plan.join.keys.clone()));
+    terms.extend(keys.is_some().then(|| equal_keys(numbers_of(&[]), numbers_of(&[]))));
+    // Without numbers there is nothing to look up.
+    let any = if terms.is_empty() { Algorithm::ScaleJoin } else { Algorithm::Indexed };
+    let algorithm = query.algorithm.unwrap_or(any);
+    let index = algorithm.index(plan.join.has_equality());
+    let row_bytes = algorithm.row_bytes(&terms);
+    let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
+    let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
+    let comparing =
+        Comparing { windows: plan.windows.windows, how, threads, ordered: options.ordered, terms };
+    let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
+    let engine = comparing.join(algorithm, parts);
+    let query = Query {
+        operator: "window_join",
+        relation: vec![
+            ("on", format!("{:?}", query.on)),
+            ("window", format!("{:?}", query.window)),
+        ],
+        options: &query.options,
+        times: plan.windows.times,
+        unit: plan.windows.unit,
+        plan: plan.join,
+        explanation,
+    };
+    operator(query, engine, left, right, options)
 }
 
 /// Makes an engine of a join.

@@ -2,27 +2,25 @@
 
 pub(crate) mod streams;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::fmt::Write;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
-use arrow_cast::display::array_value_to_string;
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::{BlockReader, Filler, Planned};
-use tidegate_structures::memory;
-use tidegate_sync::Stop;
 
-use super::intake::Intake;
+use super::explanation::Explanation;
 use super::intake::late::late_schema;
-use super::intake::news::News;
+use super::intake::latency::Latency;
 use super::intake::ready::{Ready, Rest, plan};
-use super::intake::source::{ROW_BYTES, Source, SourceRun, SourceStats, Stream, gather_timed};
+use super::intake::source::{ROW_BYTES, SourceRun, Stream, columns, gather_timed};
+use super::intake::{Intake, RestoredIntake};
 use super::memory::Memory;
-use super::{Operator, Step};
+use super::operator::{Figure, Operator, Step};
+use super::state::snapshot::{Reader, Writer};
+use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
@@ -49,168 +47,137 @@ pub struct MergeOptions {
     pub threads: usize,
 }
 
-/// Merges sources into one stream in merged order: by time, then source, then position.
+/// The operator that merges sources of `schema` into one stream in merged order: by time, then
+/// source, then position.
 ///
 /// Each row comes out once no source can bring one that sorts before it.
+pub fn merge(schema: SchemaRef, options: &MergeOptions) -> Result<Operator> {
+    merge_of(schema, options, |number| format!("source {number}"))
+}
+
+/// A merge whose sources are called so in messages.
+fn merge_of(
+    schema: SchemaRef,
+    options: &MergeOptions,
+    name: impl Fn(usize) -> String,
+) -> Result<Operator> {
+    let on = column("streams", &schema, &options.on, "on")?;
+    let unit = Unit::of("streams", schema.field(on))?;
+    let lateness = time::lateness(options.lateness, unit)?;
+    let stream = Stream { schema, on, unit, lateness };
+    let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
+    let memory = Memory::new(options.memory_limit, options.sources, false);
+    let common = Common {
+        name: "merge",
+        schema: stream.schema.clone(),
+        query: describe(&stream, options),
+        explanation: explain(&stream, options),
+        intake: Intake::new(streams, memory, ROW_BYTES)?,
+        pending: Vec::new(),
+        rest: Rest::NotYet,
+        ready: Default::default(),
+        driver: lasting(options.threads, false)?,
+        latency: Latency::default(),
+    };
+    Ok(Operator::new(common, Box::new(MergeTactic { stream })))
+}
+
+/// What decides the results, a line each: what a snapshot must be of.
+fn describe(stream: &Stream, options: &MergeOptions) -> String {
+    let mut text = String::from("operator: merge\n");
+    let mut line = |name: &str, value: String| {
+        writeln!(text, "{name}: {value}").expect("a string takes all text")
+    };
+    line("stream", columns(&stream.schema));
+    line("on", format!("{:?}", options.on));
+    line("sources", format!("{:?}", options.sources));
+    line("lateness", format!("{:?}", options.lateness));
+    text
+}
+
+fn explain(stream: &Stream, options: &MergeOptions) -> Explanation {
+    let lateness = match stream.lateness {
+        0 => "none: a source is in time order, or its row is late".to_owned(),
+        steps => format!("{steps} ({})", stream.unit.name()),
+    };
+    let lines = vec![
+        "merge".to_owned(),
+        format!("  time       {}", options.on),
+        format!("  lateness   {lateness}"),
+        format!("  sources    {}", options.sources),
+        "  algorithm  ScaleGate: blocks of ready rows, each merged by one thread".to_owned(),
+        format!("  threads    {}", options.threads),
+        format!("  memory     rows until they are ready and {ROW_BYTES} bytes each"),
+    ];
+    let output = format!(
+        "  output     {} columns, by time, then source, then position",
+        stream.schema.fields().len()
+    );
+    Explanation { lines, output }
+}
+
+/// Merges ready rows batch by batch, and keeps none.
 #[derive(Debug)]
-pub struct Merge {
+struct MergeTactic {
     stream: Stream,
-    intake: Intake,
-    ready: VecDeque<RecordBatch>,
-    driver: Driver,
-    rows_out: u64,
-    /// Why the merge cannot go on.
-    failed: Option<Error>,
 }
 
-/// Numbers that describe a merge so far.
-#[derive(Clone, Debug)]
-pub struct MergeStats {
-    /// Its sources.
-    pub sources: Vec<SourceStats>,
-    /// Rows handed out.
-    pub rows_out: u64,
-    /// No row that is not handed out yet is below it; none before all sources have made a promise,
-    /// and at the end.
-    pub watermark: Option<i64>,
-    /// Bytes that count towards the memory limit.
-    pub memory: usize,
-    /// Bytes that may be held; no limit if there is none.
-    pub memory_limit: Option<usize>,
-}
-
-impl Merge {
-    /// A merge of rows of `schema`.
-    pub fn new(schema: SchemaRef, options: &MergeOptions) -> Result<Self> {
-        Merge::of(schema, options, |number| format!("source {number}"))
-    }
-
-    /// A merge whose sources are called so in messages.
-    pub(super) fn of(
-        schema: SchemaRef,
-        options: &MergeOptions,
-        name: impl Fn(usize) -> String,
-    ) -> Result<Self> {
-        let on = column("streams", &schema, &options.on, "on")?;
-        let unit = Unit::of("streams", schema.field(on))?;
-        let lateness = time::lateness(options.lateness, unit)?;
-        let stream = Stream { schema, on, unit, lateness };
-        let streams = (0..options.sources).map(|number| (name(number), stream.clone())).collect();
-        Ok(Merge {
-            intake: Intake::new(
-                streams,
-                Memory::new(options.memory_limit, options.sources, false),
-                ROW_BYTES,
-            )?,
-            stream,
-            ready: VecDeque::new(),
-            driver: lasting(options.threads, false)?,
-            rows_out: 0,
-            failed: None,
-        })
-    }
-
-    /// The schema of the sources and of the merged rows.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.stream.schema
-    }
-
-    /// The sources, by number.
-    pub fn sources(&self) -> &[Arc<Mutex<Source>>] {
-        &self.intake.sources
-    }
-
-    /// What wakes whoever waits for a source.
-    pub fn news(&self) -> Arc<News> {
-        self.intake.shared.news.clone()
-    }
-
-    /// What is held, and how much may be.
-    pub fn memory(&self) -> Memory {
-        self.intake.shared.memory.clone()
-    }
-
-    /// The number, the time and the missed watermark of the first late row, the times as they are
-    /// written.
-    pub(super) fn first_late(&self) -> Option<(u64, String, String)> {
-        let (late, _) = self.late().ok()?;
-        let first = late.first()?;
-        let written = |column: usize| array_value_to_string(first.column(column), 0).ok();
-        let position = first.column(1).as_primitive::<UInt64Type>().value(0);
-        Some((position, written(3 + self.stream.on)?, written(2)?))
-    }
-
-    /// The name of the time column.
-    pub(super) fn time_name(&self) -> &str {
-        self.stream.schema.field(self.stream.on).name()
-    }
-
-    /// Numbers that describe the merge so far.
-    pub fn stats(&self) -> MergeStats {
-        MergeStats {
-            sources: self.intake.stats(),
-            rows_out: self.rows_out,
-            watermark: self.intake.watermark().filter(|&watermark| watermark > i64::MIN),
-            memory: self.intake.shared.memory.held(),
-            memory_limit: self.intake.shared.memory.limit(),
-        }
-    }
-
-    /// Drops what is held; sources and polls fail from now on. A second call does nothing.
-    pub fn close(&mut self) {
-        self.intake.close();
-        self.ready.clear();
-    }
-}
-
-impl Operator for Merge {
-    fn driver(&self) -> Driver {
-        self.driver.clone()
-    }
-
-    fn ready(&mut self) -> &mut VecDeque<RecordBatch> {
-        &mut self.ready
-    }
-
-    fn rows_out(&mut self) -> &mut u64 {
-        &mut self.rows_out
-    }
-
-    fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        Ok((self.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
-    }
-
-    fn forget_late(&mut self, batches: usize) {
-        self.intake.shared.late.forget(batches);
-    }
-
-    fn is_long(&mut self) -> bool {
-        // A step makes a few batches, whatever there is.
-        false
-    }
-
-    fn pause_by(&mut self, pause: &Stop) {
-        self.driver = self.driver.pausing(pause);
-    }
-
-    fn step(&mut self) -> Result<Step> {
-        let Some(reader) = self.intake.reader() else {
-            return Err(Error::closed("the merge is closed"));
-        };
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        memory::ready()?;
+impl Tactic for MergeTactic {
+    fn step(&mut self, common: &mut Common) -> Result<Step> {
+        let Some(reader) = common.intake.reader() else { return Ok(Step::End) };
         let planning = Planning::new(reader);
         if planning.blocks.is_empty() {
             return Ok(if planning.rest == Rest::End { Step::End } else { Step::NotYet });
         }
         // The rows have left the gate: what fails now would be missing in what follows.
-        let made = Error::catch_unwound(|| make(&self.stream, planning, &self.driver)).flatten();
-        self.ready = made.map_err(|error| self.failed.insert(error.of_operator()).clone())?;
+        let (made, pushed) =
+            make(&self.stream, planning, &common.driver).map_err(Error::of_operator)?;
+        common.latency.begin(pushed.into_iter());
+        common.latency.settle();
+        common.keep(made.into_iter().map(Ok))?;
         Ok(Step::Went)
     }
+
+    fn is_long(&self, _: &mut Common) -> bool {
+        // A step makes a few batches, whatever there is.
+        false
+    }
+
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        Ok((common.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
+    }
+
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        Vec::new()
+    }
+
+    fn has_rows(&self) -> bool {
+        false
+    }
+
+    fn batch_rows(&self) -> Option<usize> {
+        Some(BATCH_ROWS)
+    }
+
+    fn write(&mut self, _: &Common, _: &mut Writer) -> Result<()> {
+        Ok(())
+    }
+
+    fn restore(
+        &mut self,
+        _: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        _: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        admit(reader, 0).map(drop)
+    }
+
+    fn close(&mut self) {}
 }
+
+/// When the rows of a batch were pushed, and how many.
+type Pushed = Vec<(Instant, u64)>;
 
 /// What a poll makes batches of, planned in order, one batch before it is asked for.
 struct Planning<'a> {
@@ -238,18 +205,34 @@ impl<'a> Planning<'a> {
 }
 
 /// Makes the batches: while one thread plans, others merge and gather.
-fn make(stream: &Stream, planning: Planning<'_>, driver: &Driver) -> Result<VecDeque<RecordBatch>> {
+fn make(
+    stream: &Stream,
+    planning: Planning<'_>,
+    driver: &Driver,
+) -> Result<(Vec<RecordBatch>, Pushed)> {
     let threads = if planning.rest == Rest::More { driver.threads().min(POLL_BATCHES) } else { 1 };
     let planning = Mutex::new(planning);
     let next = || planning.lock().next();
+    let one = |filler: &mut Filler, blocks: Vec<Planned<SourceRun>>| {
+        let pieces = blocks.iter().flat_map(Planned::pieces);
+        let pushed: Pushed =
+            pieces.map(|(pushed, rows)| (pushed.run.pushed, rows.len() as u64)).collect();
+        batch(stream, blocks, filler).map(|batch| (batch, pushed))
+    };
     let made = driver.map_with(vec![(); threads], Filler::default, |filler, ()| {
         std::iter::from_fn(next)
-            .map(|(number, blocks)| (number, batch(stream, blocks, filler)))
+            .map(|(number, blocks)| (number, one(filler, blocks)))
             .collect::<Vec<_>>()
     })?;
     let mut made: Vec<_> = made.into_iter().flatten().collect();
     made.sort_unstable_by_key(|&(number, _)| number);
-    made.into_iter().map(|(_, batch)| batch).collect()
+    let mut all = (Vec::new(), Pushed::new());
+    for (_, one) in made {
+        let (batch, pushed) = one?;
+        all.0.push(batch);
+        all.1.extend(pushed);
+    }
+    Ok(all)
 }
 
 /// A batch of the rows of blocks.

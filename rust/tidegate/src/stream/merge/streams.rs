@@ -8,18 +8,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
 use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_cast::display::array_value_to_string;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use tidegate_structures::gate::MAX_SOURCES;
 use tidegate_sync::Stop;
 
-use super::{Merge, MergeOptions, MergeStats};
+use super::{MergeOptions, merge_of};
 use crate::background::in_background;
 use crate::columns::time::Bound;
 use crate::results::Next;
 use crate::stream::intake::source::columns;
-use crate::stream::{Operator, Polled, lock};
+use crate::stream::{Operator, Polled, Stats, lock};
 use crate::{Error, Result};
 
 /// A stream of record batches.
@@ -57,7 +60,9 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    merge: Merge,
+    merge: Operator,
+    /// The number of the time column.
+    on: usize,
     /// What is left of each stream; nothing of one that is being read.
     streams: Vec<Option<Reader>>,
     /// The open streams, those that hold the others back first: each one's watermark and number.
@@ -112,12 +117,13 @@ impl MergeStreams {
             memory_limit: None,
             threads,
         };
-        let merge = Merge::of(schema, &options, |number| format!("streams[{number}]"))?;
+        let merge = merge_of(schema, &options, |number| format!("streams[{number}]"))?;
         for (source, stream) in merge.sources().iter().zip(&streams) {
             lock(source).check_schema(&stream.batches.schema())?;
         }
         let schema = merge.schema().clone();
         let state = State {
+            on: schema.index_of(on)?,
             merge,
             behind: (0..streams.len()).map(|number| Reverse((i64::MIN, number))).collect(),
             waits: streams.iter().any(|stream| stream.waits),
@@ -147,7 +153,7 @@ impl MergeStreams {
     }
 
     /// Numbers that describe the merge so far.
-    pub fn stats(&self) -> MergeStats {
+    pub fn stats(&self) -> Stats {
         self.shared.state().merge.stats()
     }
 
@@ -369,14 +375,25 @@ impl State {
     }
 
     fn out_of_order(&self, number: usize) -> Error {
-        match self.merge.first_late() {
+        match self.first_late() {
             Some((row, ts, watermark)) => Error::order(format!(
-                "streams[{number}]: row {row} of `{}` is {ts}, after a row that promised nothing below {watermark}; sort \
-                 the stream, raise lateness, or use tidegate.Merge, which sets such rows aside",
-                self.merge.time_name()
+                "streams[{number}]: row {row} of `{}` is {ts}, after a row that promised nothing \
+                 below {watermark}; sort the stream, raise lateness, or use tidegate.Merge, which \
+                 sets such rows aside",
+                self.merge.schema().field(self.on).name()
             )),
             None => Error::bug("a late row was counted and not kept"),
         }
+    }
+
+    /// The number, the time and the missed watermark of the first late row, the times as they are
+    /// written.
+    fn first_late(&self) -> Option<(u64, String, String)> {
+        let (late, _) = self.merge.late().ok()?;
+        let first = late.first()?;
+        let written = |column: usize| array_value_to_string(first.column(column), 0).ok();
+        let position = first.column(1).as_primitive::<UInt64Type>().value(0);
+        Some((position, written(3 + self.on)?, written(2)?))
     }
 
     /// Closes the merge, and returns what is left of the streams.

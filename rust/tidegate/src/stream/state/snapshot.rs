@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that all has been read.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         if self.0.is_empty() { Ok(()) } else { Err(damaged("it goes on behind its end")) }
     }
 }

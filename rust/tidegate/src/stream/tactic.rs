@@ -1,0 +1,120 @@
+//! What tells one operator from another, and what all operators have.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_operators::driver::Driver;
+use tidegate_structures::gate::Planned;
+
+use super::explanation::Explanation;
+use super::intake::latency::Latency;
+use super::intake::ready::{Rest, plan};
+use super::intake::source::SourceRun;
+use super::intake::{Intake, RestoredIntake};
+use super::memory::Charge;
+use super::operator::{Figure, Step};
+use super::state::snapshot::{Reader, Writer};
+use crate::{Error, Result};
+
+/// How one kind of operator makes results of the rows that are ready.
+pub(super) trait Tactic: Debug + Send {
+    /// Goes one step on, and keeps the results in `common`.
+    fn step(&mut self, common: &mut Common) -> Result<Step>;
+
+    /// Whether the next step may take longer than a caller should wait who has other things to
+    /// notice.
+    fn is_long(&self, common: &mut Common) -> bool;
+
+    /// Whether the operator can go on after a step has failed so.
+    fn survives(&self, _: &Error) -> bool {
+        false
+    }
+
+    /// The late rows that are kept, by source and position, a batch for each push that had any.
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
+
+    /// What there is to say beside what all operators tell, with names.
+    fn figures(&self) -> Vec<(&'static str, Figure)>;
+
+    /// Lets the next steps make what is held back, if that depends on threads.
+    fn release(&mut self) {}
+
+    /// Whether steps are under way that a snapshot would cut in two.
+    fn is_working(&self) -> bool {
+        false
+    }
+
+    /// Whether rows are kept.
+    fn has_rows(&self) -> bool;
+
+    /// The rows of a batch where threads decide how results are cut: a snapshot cuts them anew.
+    fn batch_rows(&self) -> Option<usize> {
+        None
+    }
+
+    /// Writes the rows and the states that are kept.
+    fn write(&mut self, common: &Common, writer: &mut Writer) -> Result<()>;
+
+    /// Reads what [`write`](Self::write) wrote and checks it; then calls `admit` with the bytes
+    /// that it takes, and takes it in. Nothing is changed before `admit` returns.
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()>;
+
+    /// Drops what is kept.
+    fn close(&mut self);
+}
+
+/// Checks the rest of a snapshot and takes so many bytes for what is kept.
+pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
+
+/// What all operators have.
+#[derive(Debug)]
+pub(super) struct Common {
+    /// What messages call the operator.
+    pub(super) name: &'static str,
+    /// Of the results.
+    pub(super) schema: SchemaRef,
+    /// What decides the results, as snapshots say it.
+    pub(super) query: String,
+    pub(super) explanation: Explanation,
+    pub(super) intake: Intake,
+    /// Rows taken from the gate that are the next epoch, and how their reading ended.
+    pub(super) pending: Vec<Planned<SourceRun>>,
+    pub(super) rest: Rest,
+    /// The batches that are made.
+    pub(super) ready: VecDeque<RecordBatch>,
+    pub(super) driver: Driver,
+    pub(super) latency: Latency,
+}
+
+impl Common {
+    /// Takes some `rows` rows that are ready now from the gate, unless there are some already.
+    /// Returns how many there are.
+    pub(super) fn look_ahead(&mut self, rows: usize) -> usize {
+        if self.pending.is_empty() {
+            (self.pending, self.rest) = match self.intake.reader() {
+                Some(reader) => plan(reader, rows),
+                None => (Vec::new(), Rest::End),
+            };
+        }
+        self.pending.iter().map(Planned::len).sum()
+    }
+
+    /// Keeps batches of results, in order.
+    pub(super) fn keep(
+        &mut self,
+        made: impl IntoIterator<Item = Result<RecordBatch>>,
+    ) -> Result<()> {
+        made.into_iter().try_for_each(|batch| {
+            self.ready.push_back(batch?);
+            Ok(())
+        })
+    }
+}
