@@ -43,9 +43,9 @@ def explain(
         function: `tidegate.interval_join`, `tidegate.band_join`, `tidegate.window_join`, these with
             `_batches`, `tidegate.IntervalJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`,
             `tidegate.aggregate`, `tidegate.Aggregate` or `tidegate.Merge`.
-        *inputs: As for the function: the left and the right input of a join, the streams of an
-            aggregation or what has their schema.
-        **arguments: As for the function.
+        *inputs: The inputs of the function: the left and the right input of a join, or the streams
+            of an aggregation. For a class, schemas or data that has them.
+        **arguments: The other arguments of the function.
 
     Returns:
         A few lines of text.

@@ -64,7 +64,7 @@ def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count, as for `count`.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
 
     Example:
         >>> tidegate.agg.sum("size", where=tidegate.row.side == "B").where
@@ -78,7 +78,7 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count, as for `count`.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("mean", column, where)
 
@@ -88,7 +88,7 @@ def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
-        where: Which rows count, as for `count`.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("min", column, where)
 
@@ -98,7 +98,7 @@ def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers, times, booleans, text or binary; text compares by its bytes.
-        where: Which rows count, as for `count`.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("max", column, where)
 
@@ -108,7 +108,8 @@ def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of any type.
-        where: Which rows count, as for `count`; `"price IS NOT NULL"` skips nulls.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+            `"price IS NOT NULL"` skips nulls.
     """
     return _aggregate("first", column, where)
 
@@ -118,7 +119,8 @@ def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of any type.
-        where: Which rows count, as for `count`; `"price IS NOT NULL"` skips nulls.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+            `"price IS NOT NULL"` skips nulls.
     """
     return _aggregate("last", column, where)
 
@@ -128,7 +130,7 @@ def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count, as for `count`.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("var", column, where)
 
@@ -138,7 +140,7 @@ def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: Which rows count, as for `count`.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
     """
     return _aggregate("std", column, where)
 

@@ -164,12 +164,12 @@ def stream_events(
     megabyte.
 
     Args:
-        name: As for `open_events`.
-        layout: As for `open_events`.
-        csv_nulls: As for `open_events`.
+        name: A file, a named pipe, or `-`.
+        layout: The format; Arrow IPC is recognised as file or stream by its first bytes.
+        csv_nulls: The unquoted texts that mean "no value" in a CSV file.
 
     Raises:
-        TidegateError: As for `open_events`.
+        TidegateError: The file cannot be read as what it is said to be; the text names it.
     """
     with reading(name, layout):
         content = _unmapped(name)

@@ -139,15 +139,16 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             the watermark.
         size: How long a window is: a duration, or an integer in the column's unit (microseconds
             for timestamps, days for dates).
-        advance: How much later the next window begins, likewise; the size when None.
+        advance: How much later the next window begins, in the same forms. None takes `size`.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (0 for integers).
         session: How long a session lasts after its last row, in place of `size`, `advance` and
             `offset`. Not for streams: there, Spark's own `session_window` does it.
         by: Key columns: a name or a list of names. Null is a group.
         aggs: What is computed: from names of result columns to functions of `tidegate.agg`.
         where: Which rows there are at all: a condition on `tidegate.row` columns, or its SQL text.
-        partitions: Number of partitions; by default enough for the cores and the rows. For streams,
-            as for `interval_join`.
+        partitions: The number of partitions. None takes enough for the cores and the rows. For
+            streams, it is the number of buckets that keys are divided into, 64 by default. A
+            restarted query must have the same number.
         parallelism: How the rows are divided. `key`: buckets of keys, nothing sampled, one heavy
             key makes one heavy task. `time`: slices of time, with copies of the rows whose windows
             reach over a border. `hybrid`: buckets of keys, of which the heavy ones are cut by
@@ -157,8 +158,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             row has nulls elsewhere, and there a struct of `stream`, the number of its DataFrame,
             and `row`, a struct of its columns that the aggregation reads. Without it, late rows
             are dropped.
-        then: Applied to every batch of the result inside the same call, as for `interval_join`.
-        then_schema: Spark schema of what `then` returns.
+        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
+            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
+            aggregate must be finished by a `groupBy` of its partial results.
+        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
+            `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of `window_start` and `window_end`, the key columns, and a column for each of
@@ -195,13 +199,13 @@ def explain(
 ) -> str:
     r"""Say what a call would do with the same arguments: how its rows are divided and sent.
 
-    The inputs are sampled, or a small one is read, as for the call itself; nothing else is done.
+    The inputs are sampled, or a small one is read, as the call itself does. Nothing else is done.
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
             `tidegate.spark.band_join` or `tidegate.spark.aggregate`.
-        *inputs: As for the function: both sides of a join, or the streams of an aggregation.
-        **arguments: As for the function.
+        *inputs: The inputs of the function: both sides of a join, or the streams of an aggregation.
+        **arguments: The other arguments of the function.
 
     Returns:
         A few lines of text.

@@ -65,40 +65,47 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side.
-        right_df: The right side, a stream if and only if the left side is.
-        on: Time column, one name or a pair: timestamp, timestamp_ntz, date or integer. For streams,
-            the column that has the watermark.
-        lower: Least `r.ts - l.ts`: a duration, an integer in the column's unit (microseconds for
-            timestamps, days for dates), or None for no bound.
-        upper: Greatest `r.ts - l.ts`.
-        by: Key columns that must be equal: a name, a list, or a mapping of left to right names.
-            A null key matches nothing.
-        where: A further predicate over both sides, such as `"left.price < right.bid"`.
-        how: `inner`, `left`, `right`, `full`, `semi` or `anti`.
-        closed: Which bounds belong to the interval.
-        suffix: Added to a right column whose name the left side has too.
-        columns: Result columns to return; others do not travel at all.
-        partitions: Number of partitions; by default enough for the cores and the rows. A side that
-            is not moved keeps its own, unless they are more. For streams, the number of buckets
-            that keys are divided into, 64 by default; a restarted query must have the same.
+        right_df: The right side. It is a stream if and only if the left side is one.
+        on: The time column, or a pair of names if the two sides name it differently. Its type is
+            timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
+            watermark.
+        lower: The least `r.ts - l.ts`: a duration, or an integer in the unit of the column
+            (microseconds for timestamps, days for dates). None sets no bound.
+        upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. A null key matches nothing. Without keys,
+            any two rows may pair.
+        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
+            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns do not travel at all. None
+            takes all.
+        partitions: The number of partitions. None takes enough for the cores and the rows. A side
+            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            the same number.
         parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
-            to every task, however large; useful where Spark cannot tell that it is small, as after
-            a filter. `key`: buckets of keys, nothing sampled, one heavy key makes one heavy task.
-            `time`: slices of time, with copies of the rows near a border. `hybrid`: buckets of
-            keys, of which the heavy ones are cut by time. `auto`: `broadcast` if a side is small,
-            otherwise whichever of the others makes a sample's fullest partition smallest. Streams:
-            `key` divides them by key alone, which is what `auto` does where there is one. `time`
-            deals slices of time to the buckets in turn, which spreads the rows of a heavy key, and
-            copies the rows near a border; `auto` does so without `by`. `hybrid` begins each key's
-            turn at another bucket. Neither is for full joins nor for intervals without an end:
-            without `by` these are one bucket, which is one task.
+            to every task, however large. This is useful if Spark cannot tell that the side is
+            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
+            makes one heavy task. `time`: slices of time, with copies of the rows near a border.
+            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`: `broadcast`
+            if a side is small, otherwise the division whose fullest partition is smallest in a
+            sample. Streams: `key` divides them by key alone. `time` deals slices of time to the
+            buckets in turn, which spreads the rows of a heavy key, and copies the rows near a
+            border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
+            another bucket. Neither `time` nor `hybrid` is for full joins nor for intervals without
+            an end. Without `by`, such a join is one bucket, which is one task.
         late_as: For streams: the name of a further column of the result, which is `left` or `right`
             in a late row of that side, with null for what it has not, and null in a result. Without
             it, late rows are dropped.
-        then: Applied to every `pyarrow.RecordBatch` of the result inside the same call; returns
-            another, or a `pyarrow.Table`. It sees some of the rows at a time, so an aggregate must
-            be finished by a `groupBy` of its partial results.
-        then_schema: Spark schema of what `then` returns, as a `StructType` or text such as
+        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
+            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
+            aggregate must be finished by a `groupBy` of its partial results.
+        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
             `"origin string, flights bigint"`.
 
     Returns:
@@ -108,7 +115,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
         tidegate.TidegateError: Another argument is unfit, a stream has no watermark or no RocksDB
             to keep its state, or a time is null in a side that is sent whole. Elsewhere the task
-            finds it that meets it, so that Spark raises for it when the DataFrame is used.
+            that meets a null time finds it, so Spark raises when the DataFrame is used.
     """
     query = IntervalQuery.of(
         on=on, lower=lower, upper=upper, by=by, where=where, how=how, closed=closed, suffix=suffix
@@ -167,29 +174,58 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Args:
         left_df: The left side.
-        right_df: The right side.
-        on: As for `interval_join`.
-        window: How long the rows of both sides stay, or a pair of such for the left and the right
-            side: a duration, or an integer in the column's unit (microseconds for timestamps, days
-            for dates). Not `tidegate.rows(n)`: the rows of a DataFrame have no order beyond their
-            times, so that the last n are not defined where times are equal.
-        by: As for `interval_join`.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
-        partitions: As for `interval_join`.
-        parallelism: As for `interval_join`.
-        late_as: As for `interval_join`.
-        then: As for `interval_join`.
-        then_schema: As for `interval_join`.
+        right_df: The right side. It is a stream if and only if the left side is one.
+        on: The time column, or a pair of names if the two sides name it differently. Its type is
+            timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
+            watermark.
+        window: How long a row stays in the window of its side: a duration, or an integer in the
+            unit of the column (microseconds for timestamps, days for dates). A pair of windows is
+            for the left and the right side. It is not `tidegate.rows(n)`: the rows of a DataFrame
+            have no order beyond their times, so the last n are not defined where times are equal.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. A null key matches nothing. Without keys,
+            any two rows may pair.
+        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
+            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns do not travel at all. None
+            takes all.
+        partitions: The number of partitions. None takes enough for the cores and the rows. A side
+            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            the same number.
+        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
+            to every task, however large. This is useful if Spark cannot tell that the side is
+            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
+            makes one heavy task. `time`: slices of time, with copies of the rows near a border.
+            `hybrid`: buckets of keys, of which the heavy ones are cut by time. `auto`: `broadcast`
+            if a side is small, otherwise the division whose fullest partition is smallest in a
+            sample. Streams: `key` divides them by key alone. `time` deals slices of time to the
+            buckets in turn, which spreads the rows of a heavy key, and copies the rows near a
+            border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
+            another bucket. Neither `time` nor `hybrid` is for full joins nor for intervals without
+            an end. Without `by`, such a join is one bucket, which is one task.
+        late_as: For streams: the name of a further column of the result, which is `left` or `right`
+            in a late row of that side, with null for what it has not, and null in a result. Without
+            it, late rows are dropped.
+        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
+            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
+            aggregate must be finished by a `groupBy` of its partial results.
+        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
+            `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti).
 
     Raises:
-        tidegate.SchemaError: As for `interval_join`.
-        tidegate.TidegateError: A window is negative or counts rows; else as for `interval_join`.
+        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
+        tidegate.TidegateError: A window is negative or counts rows. Another argument is unfit, a
+            stream has no watermark or no RocksDB to keep its state, or a time is null in a side
+            that is sent whole. Elsewhere the task that meets a null time finds it, so Spark raises
+            when the DataFrame is used.
         TypeError: A window is of another type.
     """
     lower, upper = bounds(window)
@@ -255,36 +291,68 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side, a stream if and only if the left side is.
-        on: As for `tidegate.band_join`. Rows are divided by the values of the first column: name
-            the one first that leaves the fewest pairs.
-        within: As for `tidegate.band_join`.
-        time: The time columns, where there is a window: one name or a pair. For streams, the
-            columns that have the watermarks.
-        window: As for `window_join`: pairs are those of rows that are close and in each other's
-            windows of time. Streams need one.
-        by: As for `interval_join`.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
-        partitions: As for `interval_join`.
-        parallelism: As for `interval_join`, but for `value`, which stands for `time`: slices of
-            values, with copies of the rows near a border. A value with more rows than a partition
-            should have is divided further, by a hash of the rows of one side, with copies of the
-            other side's rows; in a full join, of which no side can be copied alone, it is not.
-            Streams are divided as those of `interval_join` are, by slices of values.
-        late_as: As for `interval_join`.
-        then: As for `interval_join`.
-        then_schema: As for `interval_join`.
+        right_df: The right side. It is a stream if and only if the left side is one.
+        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
+            to right names. They have integers, floats, decimals, dates or timestamps. A float on
+            either side means that both are compared as floats. Rows are divided by the values of
+            the first column, so name the column first that leaves the fewest pairs.
+        within: How far the values of a pair may be apart: one distance for all columns, a list with
+            one for each column, or a mapping from left names. A distance is a number. For dates and
+            timestamps it is a duration, or an integer in the unit of the column (microseconds for
+            timestamps, days for dates). A pair `(below, above)` means
+            `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        time: The time columns, if there is a window: one name or a pair. For streams, they are the
+            columns that have the watermarks. Streams need a window.
+        window: How long a row stays in the window of its side: a duration, or an integer in the
+            unit of the column (microseconds for timestamps, days for dates). A pair of windows is
+            for the left and the right side. It is not `tidegate.rows(n)`: the rows of a DataFrame
+            have no order beyond their times, so the last n are not defined where times are equal.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. A null key matches nothing. Without keys,
+            any two rows may pair.
+        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
+            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns do not travel at all. None
+            takes all.
+        partitions: The number of partitions. None takes enough for the cores and the rows. A side
+            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            the same number.
+        parallelism: How the rows are divided. `broadcast`: one side is read at once and sent whole
+            to every task, however large. This is useful if Spark cannot tell that the side is
+            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
+            makes one heavy task. `value`: slices of values, with copies of the rows near a border.
+            `hybrid`: buckets of keys, of which the heavy ones are cut by value. A value with more
+            rows than a partition should have is divided further, by a hash of the rows of one side,
+            with copies of the other side's rows. In a full join it is not, since neither side can
+            be copied alone. `auto`: `broadcast` if a side is small, otherwise the division whose
+            fullest partition is smallest in a sample. Streams: `key` divides them by key alone.
+            `value` deals slices of values to the buckets in turn, which spreads the rows of a heavy
+            key, and copies the rows near a border. `auto` is `key` with `by`, else `value`.
+            `hybrid` begins each key's turn at another bucket. Neither `value` nor `hybrid` is for
+            full joins nor for bands without an end. Without `by`, such a join is one bucket, which
+            is one task.
+        late_as: For streams: the name of a further column of the result, which is `left` or `right`
+            in a late row of that side, with null for what it has not, and null in a result. Without
+            it, late rows are dropped.
+        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
+            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
+            aggregate must be finished by a `groupBy` of its partial results.
+        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
+            `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame of the left columns, then the right ones (left only, for semi and anti).
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, or a stream lacks what `interval_join`
-            asks of it, or a window.
+        tidegate.TidegateError: Another argument is unfit, a stream has no window, no watermark or
+            no RocksDB to keep its state, or a time is null in a side that is sent whole. Elsewhere
+            the task that meets a null time finds it, so Spark raises when the DataFrame is used.
     """
     query = BandQuery.of(
         on=on,
