@@ -218,13 +218,29 @@ class BatchReader(Generic[_StatsT_co]):
         """Return numbers that describe the work so far.
 
         Returns:
-            Of a merge, the dict of `Operator.stats`, with streams for sources. Of a join:
-            `left_rows` and `right_rows`, the rows of the inputs; `rows`, the result rows handed
-            out; `left_rows_done`, about how many left rows have been
-            joined, the last of them when the end has been read; `threads`;
-            `keys`, how keys were compared; and `where`, how the pairs were found that meet the
-            condition: "looked up by value", "every pair compared", "evaluated on every pair", or
-            "none" without a condition and in algorithms that test it in their own way.
+            A dict. The reader of a join has:
+
+            - `left_rows` and `right_rows`, the rows of the inputs;
+            - `rows`, the result rows handed out;
+            - `left_rows_done`, about how many left rows have been joined, and all of them when the
+              end has been read;
+            - `threads`, the number of threads;
+            - `keys`, how keys were compared;
+            - `where`, how the pairs were found that meet the condition: "looked up by value",
+              "every pair compared", "evaluated on every pair", or "none" without a condition and in
+              algorithms that test it in their own way.
+
+            The reader of a merge has:
+
+            - `rows_in`, the rows read, which are `rows_used` plus `rows_late`;
+            - `rows_out`, the rows handed out;
+            - `watermark`, below which no row can come any more, in the unit of the time column, and
+              None before every stream has given a row and after all have ended;
+            - `latency`, the seconds from a row's arrival until it was merged, as median, 99th
+              percentile and maximum, and None before the first row;
+            - `memory`, the bytes of the rows that are held, and `memory_limit`, which is None;
+            - `sources`, a dict for each stream with its `name`, `rows_in`, `rows_used`,
+              `rows_late`, `watermark`, `closed`, and `memory`, the bytes of its rows.
 
         Raises:
             ClosedError: The reader was made before this process was forked.
@@ -275,8 +291,8 @@ class Source:
 
     The *watermark* of a source is its promise that no later row has a smaller time: the largest
     time so far less the operator's `lateness`, or what `advance` promised, if that is more. A row
-    below it is late: it is set aside, for `Operator.late`, and is in no result. What is late depends
-    on the rows of the source alone.
+    below it is late: it is set aside, for `Operator.late`, and is in no result. What is late
+    depends on the rows of the source alone.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -670,6 +686,9 @@ class Merge(Operator[_OperatorStats]):
     IV.A, *ScaleGate*). Which rows come out, and in which order, depends on the rows alone: not on
     who pushes when, in which pieces, or on the number of threads.
 
+    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
+    wait; iteration waits for sources until all of them are closed.
+
     Example:
         >>> a, b = pa.table({"ts": [1, 4, 9]}), pa.table({"ts": [2, 4]})
         >>> merge = tg.Merge(a.schema, sources=2)
@@ -698,15 +717,15 @@ class Merge(Operator[_OperatorStats]):
 
     Args:
         schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
-        on: The time column: integers, dates or timestamps.
-        sources: The number of sources, from 1 to 65536; 1 if it is not said.
+        on: The time column. It has integers, dates or timestamps.
+        sources: The number of sources, from 1 to 65536. None makes one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms" or an integer in the column's unit. None, as 0,
-            means that they are in order.
-        memory_limit: Bytes that may be held for rows that were pushed, until a poll takes them,
-            late rows included, and 40 bytes for each row; None for no limit. The few batches that
+            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
+            None, as 0, means that they are in order.
+        memory_limit: The most bytes that may be held for pushed rows, late rows included, until a
+            poll takes them. Each row takes 40 bytes more. None sets no limit. The few batches that
             a poll makes ahead do not count. The property `memory_limit` says how sources share it.
-        threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
 
     Raises:
         SchemaError: The time column is missing, or no time.
@@ -785,6 +804,9 @@ class IntervalJoin(StreamJoin):
     plus `upper` (of a right row: minus `lower`), or one step before that if `closed` leaves the end
     out.
 
+    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
+    wait; iteration waits for sources until all of them are closed.
+
     Example:
         >>> join = tg.IntervalJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0
@@ -821,32 +843,46 @@ class IntervalJoin(StreamJoin):
         [{'late_side': 'left', 'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
     Args:
-        left: The columns of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: Likewise.
-        on: As for `interval_join`.
-        lower: As for `interval_join`.
-        upper: As for `interval_join`. With None for either, rows of one side are kept for ever.
-        by: As for `interval_join`.
-        where: As for `interval_join`.
-        how: As for `interval_join`.
-        closed: As for `interval_join`.
-        suffix: As for `interval_join`.
-        columns: As for `interval_join`.
-        sources: The numbers of left and of right sources; one of each if it is not said.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        lower: How long after the left time the interval begins; a negative value begins before it.
+            It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
+            an integer. An integer is in the unit of the time columns (the finer of the two). None
+            sets no bound.
+        upper: How long after the left time the interval ends, in the same forms. It is not less
+            than `lower`. None sets no bound.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
+            each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms" or an integer in the unit of the time columns (the
-            finer of the two), or a pair of these for the left and the right sources. None, as 0,
-            means that they are in order.
-        parallelism: Which threads have the rows of a key. `key`: one of them. `data`: all of them,
-            each a part. `hybrid`: as many as the key's share of the rows asks for, measured again
-            and again. `auto`: as `key`; with a `where`, until one thread has much more to compare
-            than others, then as `hybrid`. (PPOIJ, section 3; `hybrid` is its Algorithm 1.)
-        threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
-        memory_limit: Bytes that may be held for rows that are pushed and not joined yet, rows kept
-            for later ones and late rows, and 40 bytes for each row; None for no limit. The property
-            `memory_limit` says how sources share it.
-        ordered: Whether results come in the order said above. If not, the pairs of rows that are
-            joined at once come in any order, which saves putting those of several threads together.
+            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
+            (the finer of the two). A pair of these is for the left and the right sources. None, as
+            0, means that they are in order.
+        parallelism: Which threads have the rows of a key. `key`: one thread. `data`: all threads,
+            each a part. `hybrid`: as many threads as the key's share of the rows asks for, measured
+            again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
+            much more to compare than others, then `hybrid`. (PPOIJ, section 3; `hybrid` is its
+            Algorithm 1.)
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
+            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
+            says how sources share it.
+        ordered: Whether results come in the order that is said above. If not, the pairs of rows
+            that are joined at once come in any order. This saves the work of putting the pairs of
+            several threads in order.
         pin: Whether each thread stays on one processor.
 
     Raises:
@@ -857,6 +893,10 @@ class IntervalJoin(StreamJoin):
     Note:
         An error in `where`, such as a division by zero, stays: rows would be missing in what comes
         after it, so all later polls raise it again.
+
+        If `lower` or `upper` is None, the rows of one side are kept for ever.
+
+        Memory: a row takes 40 bytes beside itself.
     """
 
     def __new__(
@@ -895,6 +935,9 @@ class Aggregate(Operator[_AggregateStats]):
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, or on the number of threads.
+
+    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
+    wait; iteration waits for sources until all of them are closed.
 
     Example:
         >>> windows = tg.Aggregate(
@@ -941,24 +984,39 @@ class Aggregate(Operator[_AggregateStats]):
 
     Args:
         schema: The columns of all sources: a `pyarrow.Schema`, or data that has it.
-        on: As for `aggregate`.
-        size: As for `aggregate`.
-        advance: As for `aggregate`.
-        offset: As for `aggregate`.
-        session: As for `aggregate`.
-        by: As for `aggregate`.
-        aggs: As for `aggregate`.
-        where: As for `aggregate`.
-        sources: The number of sources, from 1 to 65536; 1 if it is not said.
+        on: The time column. It has integers, dates or timestamps.
+        size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
+            "250ms", or an integer. An integer is in the unit of the time column (the finest of all
+            streams). The size is a whole number of these units, greater than 0.
+        advance: How much later the next window begins, in the same forms. None takes `size`. An
+            advance greater than the size leaves gaps.
+        offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
+            same forms and with any sign. None takes 0.
+        session: How long a session lasts after its last row, in the same forms, in place of `size`,
+            `advance` and `offset`. A row at its very end is the first of the next session.
+        by: The key columns: a name or a list of names. Without keys, all rows are one group. Null
+            is a group, NaN equals NaN and 0.0 equals -0.0.
+        aggs: What is computed: a mapping from the names of the result's columns to functions of
+            `tidegate.agg`.
+        where: Which rows take part: a condition on `tidegate.row` columns, or its SQL text.
+        sources: The number of sources, from 1 to 65536. None makes one.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
-            timedelta64, a string such as "250ms" or an integer in the column's unit. None, as 0,
-            means that they are in order.
-        algorithm: As for `aggregate`.
-        threads: The number of threads that a poll uses, from 1 to 512; see `default_threads`.
-        memory_limit: Bytes that may be held for rows that are pushed and not aggregated yet, late
-            rows, and the state; None for no limit. A pushed row is charged for the state that it
-            may add, so that every accepted row can be aggregated. The few batches that a poll makes
-            ahead do not count. The property `memory_limit` says how sources and state share it.
+            timedelta64, a string such as "250ms", or an integer in the unit of the time column.
+            None, as 0, means that they are in order.
+        algorithm: How rows come into windows; the result is the same. `auto` is `slices`, the
+            fastest. It adds rows up by slice of time, which all windows share, with states of its
+            own for each stream, and combines slices to windows. The others are the designs of the
+            paper, section 5, to compare with. `mq` has queues with locks and `mq-lf` has queues
+            without, from which one thread merges and updates. A gate merges for one thread in
+            `tumlsc`, and for many in `tumlmc`. In `wiml` nothing is merged, and each stream updates
+            by itself. They go row by row, and take far more time and memory. Sessions have an
+            algorithm of their own.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes that may be held for rows that are pushed and not aggregated
+            yet, late rows, and the state. None sets no limit. A pushed row is charged for the state
+            that it may add, so every accepted row can be aggregated. The few batches that a poll
+            makes ahead do not count. The property `memory_limit` says how sources and state share
+            it.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1012,7 +1070,8 @@ class WindowJoin(StreamJoin):
     time of the row that takes its place in the window. What is left in windows of rows at the end
     comes in merged order.
 
-    How batches come, and how a join is fed, is as for `IntervalJoin`.
+    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
+    wait; iteration waits for sources until all of them are closed.
 
     Example:
         >>> near = abs(tg.left.price - tg.right.bid) <= 7
@@ -1034,36 +1093,51 @@ class WindowJoin(StreamJoin):
         [8, 10]
 
     Args:
-        left: The columns of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: Likewise.
-        on: As for `window_join`.
-        window: As for `window_join`.
-        by: As for `window_join`. Keys are compared like other numbers, they are no index: where a
-            key has few rows and windows are of time, `IntervalJoin` compares far less.
-        where: As for `window_join`.
-        how: As for `window_join`.
-        suffix: As for `window_join`.
-        columns: As for `window_join`.
-        sources: As for `IntervalJoin`.
-        lateness: As for `IntervalJoin`.
-        algorithm: How threads share the comparisons. `scalejoin`: each has a share
-            of the rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: the same, and
-            rows are looked up in a share by value where a sample of pairs says that this takes less
-            time than to compare them. `cell`: each row's
-            window is cut into a piece a thread (CellJoin). `three-step`: one thread compares
-            (Kang's procedure). `low-latency-handshake`: rows rush through a chain of threads, of
-            which one keeps each (Low-Latency Handshake Join, Figures 12 to 14); numbers that have
-            to be equal are looked up in a hash table, or else the first band in the order of its
-            numbers, while few are in reach. `handshake`: both windows flow past each other through
-            the chain (Teubner and Mueller's handshake join), so that results come
-            when the left window has passed; a snapshot lets all that is held back come. The memory
-            limit does not count results that are held back, and rows are let go of as further ones
-            come, not because sources advance.
-        threads: As for `IntervalJoin`.
-        memory_limit: As for `IntervalJoin`, but that a row takes 90 to 260 bytes beside itself, for
-            what is compared.
-        ordered: As for `IntervalJoin`; pairs are in order whatever it is.
-        pin: As for `IntervalJoin`.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            windows is for the left and the right side.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
+            each.
+        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
+            (the finer of the two). A pair of these is for the left and the right sources. None, as
+            0, means that they are in order.
+        algorithm: How threads share the comparisons. `scalejoin`: each thread has a share of the
+            rows in its windows, round robin (ScaleJoin, Algorithm 1). `auto`: the same; rows are
+            looked up in a share by value if a sample of pairs says that a lookup takes less time.
+            `cell`: each row's window is cut into a piece a thread (CellJoin). `three-step`: one
+            thread compares (Kang's procedure). `low-latency-handshake`: rows rush through a chain
+            of threads, of which one keeps each row (Low-Latency Handshake Join, Figures 12 to 14).
+            Numbers that have to be equal are looked up in a hash table. Otherwise the first band is
+            looked up in the order of its numbers, while few are in reach. `handshake`: both windows
+            flow past each other through the chain (Teubner and Mueller's handshake join), so
+            results come when the left window has passed. A snapshot lets all that is held back
+            come. The memory limit does not count results that are held back. Rows are let go of as
+            further rows come, not because sources advance.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
+            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
+            says how sources share it.
+        ordered: Whether results come in the order that is said above. If not, the pairs of rows
+            that are joined at once come in any order. This saves the work of putting the pairs of
+            several threads in order.
+        pin: Whether each thread stays on one processor.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1071,7 +1145,13 @@ class WindowJoin(StreamJoin):
         TypeError: An argument is of the wrong type.
 
     Note:
-        An error in `where`, such as a division by zero, stays, as for `IntervalJoin`.
+        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
+        after it, so all later polls raise it again.
+
+        Keys are compared like other numbers; no index has them. If a key has few rows and windows
+        are of time, `IntervalJoin` compares far less. Pairs come in order whatever `ordered` is.
+
+        Memory: a row takes 90 to 260 bytes beside itself, for what is compared.
     """
 
     def __new__(
@@ -1111,7 +1191,8 @@ class BandJoin(StreamJoin):
     have come: with windows of time, its own time plus its side's window; with windows of rows, the
     time of the row that takes its place in the window.
 
-    How batches come, and how a join is fed, is as for `IntervalJoin`.
+    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
+    wait; iteration waits for sources until all of them are closed.
 
     Example:
         >>> join = tg.BandJoin(
@@ -1126,29 +1207,52 @@ class BandJoin(StreamJoin):
         'buckets on right.bid'
 
     Args:
-        left: The columns of the left sources: a `pyarrow.Schema`, or data that has it.
-        right: Likewise.
-        on: As for `band_join`. With several columns, or `by`, the one that gives the fewest
-            candidates of a sample of the first rows is indexed, and the others are compared; later
-            samples may choose another one.
-        within: As for `band_join`.
-        time: The time columns, as `on` of `window_join`.
-        window: As for `window_join`.
-        by: As for `band_join`.
-        where: As for `band_join`.
-        how: As for `band_join`.
-        suffix: As for `band_join`.
-        columns: As for `band_join`.
-        sources: As for `IntervalJoin`.
-        lateness: As for `IntervalJoin`.
-        algorithm: As for `band_join`, but for `sort`; `auto` is `buckets`, whose blocks are found
-            by computing a place and not by a search, many rows at a time.
-        threads: As for `IntervalJoin`.
-        memory_limit: As for `IntervalJoin`, with some 16 bytes more for each of a row's columns in
-            the result that have values of 8 bytes, if they are several, since these are kept row by
-            row, too. `explain` says how many bytes a row takes.
-        ordered: As for `IntervalJoin`.
-        pin: As for `IntervalJoin`.
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
+        on: The band columns: a name, a list of names or of pairs of names, or a mapping from left
+            to right names. They have integers, floats, decimals, dates or timestamps. A float on
+            either side means that both are compared as floats.
+        within: How far the values of a pair may be apart: one distance for all columns, a list with
+            one for each column, or a mapping from left names. A distance is a number. For dates and
+            timestamps it is a duration: a timedelta, a numpy timedelta64, a string such as "250ms",
+            or an integer in the unit of the columns (the finer of the two). A pair `(below, above)`
+            means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the two sides
+            name it differently.
+        window: How long a row stays in the window of its side. It is a timedelta, a numpy
+            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            windows is for the left and the right side.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
+            that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
+            each.
+        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
+            (the finer of the two). A pair of these is for the left and the right sources. None, as
+            0, means that they are in order.
+        algorithm: Which index of a side's window finds the pairs; the rows are the same, in the
+            same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
+            `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
+            that threads share (section 4 of the paper); only `ibwj` merges the trees while tasks go
+            on. `auto` is `buckets`: it computes the place of a block instead of searching for it,
+            many rows at a time.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
+            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
+            says how sources share it.
+        ordered: Whether results come in the order that is said above. If not, the pairs of rows
+            that are joined at once come in any order. This saves the work of putting the pairs of
+            several threads in order.
+        pin: Whether each thread stays on one processor.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit.
@@ -1156,7 +1260,16 @@ class BandJoin(StreamJoin):
         TypeError: An argument is of the wrong type.
 
     Note:
-        An error in `where`, such as a division by zero, stays, as for `IntervalJoin`.
+        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
+        after it, so all later polls raise it again.
+
+        With several columns, or with `by`, one column is indexed and the others are compared. It is
+        the column that gives the fewest candidates in a sample of the first rows. Later samples may
+        choose another one.
+
+        Memory: a row takes 40 bytes beside itself. If the result has several columns of 8-byte
+        values, a row takes some 16 bytes more for each of them, since these are kept row by row,
+        too. `explain` says how many bytes a row takes.
     """
 
     def __new__(
@@ -1261,8 +1374,8 @@ def band_join(
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
-            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1364,8 +1477,8 @@ def band_join_batches(
         time: The time column that orders the rows for `window`, or a pair of names if the two sides
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
-            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1454,7 +1567,8 @@ def interval_join(
             of the two sides may differ.
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer in the unit of the time columns (the finer of the two). None sets no bound.
+            an integer. An integer is in the unit of the time columns (the finer of the two). None
+            sets no bound.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`. None sets no bound.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
@@ -1548,7 +1662,8 @@ def interval_join_batches(
             of the two sides may differ.
         lower: How long after the left time the interval begins; a negative value begins before it.
             It is a timedelta, a numpy timedelta64, a string such as "1h30m", "-5s" or "250ms", or
-            an integer in the unit of the time columns (the finer of the two). None sets no bound.
+            an integer. An integer is in the unit of the time columns (the finer of the two). None
+            sets no bound.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`. None sets no bound.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
@@ -1686,8 +1801,8 @@ def window_join(
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
-            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1768,8 +1883,8 @@ def window_join_batches(
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
-            timedelta64, a string such as "15m", an integer in the unit of the time columns (the
-            finer of the two), or `tidegate.rows(n)` for the last n rows, of whatever key. A pair of
+            timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1870,8 +1985,8 @@ def aggregate(
             taken together. The inputs are numbered from 0 in this order.
         on: The time column. It has integers, dates or timestamps.
         size: How long a window is: a timedelta, a numpy timedelta64, a string such as "1h30m" or
-            "250ms", or an integer in the unit of the time column (the finest of all streams). It is
-            a whole number of these units, greater than 0.
+            "250ms", or an integer. An integer is in the unit of the time column (the finest of all
+            streams). The size is a whole number of these units, greater than 0.
         advance: How much later the next window begins, in the same forms. None takes `size`. An
             advance greater than the size leaves gaps.
         offset: Where windows begin, counted from 1970-01-01T00:00 UTC (from 0 for integers), in the
@@ -1905,8 +2020,8 @@ def aggregate(
         MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
             memory left.
         ClosedError: An input is a stream that was read before, or that is given twice.
-        TidegateError: Another argument has no meaning, a time is null, an input fails, an integer
-            sum does not fit 64 bits, or `where` overflows or divides by zero.
+        TidegateError: Another argument has no meaning, a time is null, or an input fails. An
+            integer sum does not fit 64 bits, or `where` overflows or divides by zero.
         TypeError: An argument is of the wrong type.
 
     Note:

@@ -6,7 +6,6 @@ The modules of Spark need a session, and `test_spark.py` runs their examples.
 import ast
 import doctest
 import importlib
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,15 +95,32 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
     run(place, names_in(place.partition(":")[0]))
 
 
-# Arguments that have more than one text: how many, and why.
+# By file, the arguments that have more than one text: how many, and why. Others have one.
 SEVERAL_TEXTS = {
-    "algorithm": (3, "each operator has algorithms of its own"),
-    "by": (2, "the keys of pairs of rows, and of rows"),
-    "max_rows": (2, "batches may come before the error"),
-    "on": (3, "the times of two inputs, the values of a band, and the time of rows"),
-    "streams": (2, "any Arrow data, and sorted streams"),
-    "where": (2, "a condition on pairs, and on rows"),
+    "_tidegate.pyi": {
+        "algorithm": (5, "each operator has algorithms of its own"),
+        "by": (2, "the keys of pairs of rows, and of rows"),
+        "lateness": (3, "of streams, of sources, and of the sources of two sides"),
+        "left": (2, "rows, and the schema of rows to come"),
+        "max_rows": (2, "batches may come before the error"),
+        "memory_limit": (3, "each operator holds rows of its own kinds"),
+        "on": (3, "the times of two inputs, the values of a band, and the time of rows"),
+        "right": (2, "rows, and the schema of rows to come"),
+        "sources": (2, "a number, and one for each side"),
+        "streams": (2, "any Arrow data, and sorted streams"),
+        "where": (2, "a condition on pairs, and on rows"),
+    },
+    "agg.py": {
+        "column": (4, "each function takes the types that it can"),
+        "where": (2, "the first and the last row may be null"),
+    },
+    "spark/joins.py": {
+        "on": (2, "the times of two inputs, and the values of a band"),
+        "parallelism": (2, "slices are of time or of values"),
+    },
 }
+# Only `tidegate.explain` calls these.
+HIDDEN = ("explain_",)
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:
@@ -117,54 +133,82 @@ def sections(text: str) -> dict[str, dict[str, str]]:
         elif entry := re.fullmatch(r" {4}([\w.*]+): (.*)", line):
             entries[entry[1]] = entry[2]
         elif entries and line.startswith(" " * 8):
-            last = next(reversed(entries))
-            entries[last] += " " + line.strip()
+            entries[next(reversed(entries))] += " " + line.strip()
     return found
 
 
-def functions() -> dict[str, dict[str, dict[str, str]]]:
-    """The sections of each public function of the native module, by its name."""
-    texts = dict(docstrings(PACKAGE / "_tidegate.pyi"))
-    names = [name for name in tidegate.__all__ if inspect.isbuiltin(getattr(tidegate, name))]
-    return {name: sections(texts[name]) for name in names}
+def arguments(path: Path) -> dict[str, list[str]]:
+    """The arguments of each function, class and method of a module or stub, by name."""
+    found = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        of_class = isinstance(node, ast.ClassDef)
+        for inner in node.body if of_class else [node]:
+            if isinstance(inner, ast.FunctionDef):
+                name = f"{node.name}.{inner.name}" if of_class else inner.name
+                given = [given.arg for given in (*inner.args.args, *inner.args.kwonlyargs)]
+                found.setdefault(name.removesuffix(".__new__"), given[of_class:])
+    return found
 
 
-FUNCTIONS = functions()
+def manual() -> dict[str, dict[str, tuple[list[str], dict[str, dict[str, str]]]]]:
+    """By file and name, what has a docstring and arguments: these, and the docstring's sections."""
+    found = {}
+    for file in SEVERAL_TEXTS:
+        given, texts = arguments(PACKAGE / file), dict(docstrings(PACKAGE / file))
+        found[file] = {
+            name: (given[name], sections(texts[name]))
+            for name in texts.keys() & given.keys()
+            if given[name] and not name.startswith(("_", *HIDDEN))
+        }
+    return found
+
+
+MANUAL = manual()
+ENTRIES = [(file, name) for file, entries in MANUAL.items() for name in sorted(entries)]
 
 
 def test_no_docstring_sends_the_reader_to_another():
-    texts = dict(docstrings(PACKAGE / "_tidegate.pyi"))
-    assert {*FUNCTIONS} >= {"interval_join", "window_join_batches", "aggregate", "merge"}
-    assert not [name for name in FUNCTIONS if re.search(r"\b[Aa]s for\b|[Ll]ikewise", texts[name])]
+    texts = {
+        f"{path.relative_to(PACKAGE).as_posix()}:{name}": text
+        for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
+        for name, text in docstrings(path)
+    }
+    assert {"_tidegate.pyi:interval_join", "spark/joins.py:band_join"} <= texts.keys()
+    elsewhere = re.compile(r"\bAs for\b|\bas for `")
+    assert not [place for place, text in texts.items() if elsewhere.search(text)]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_argument_is_described(name):
+@pytest.mark.parametrize("entry", [("_tidegate.pyi", "aggregate"), ("spark/joins.py", "band_join")])
+def test_the_entry_was_found(entry):
+    assert entry in ENTRIES
+
+
+@pytest.mark.parametrize(("file", "name"), ENTRIES)
+def test_every_argument_is_described(file, name):
     """In the order of the call."""
-    described = FUNCTIONS[name].get("Args", {})
-    assert [*described] == [*inspect.signature(getattr(tidegate, name)).parameters]
-    # Whatever takes an argument refuses one of another type.
-    assert ("TypeError" in FUNCTIONS[name].get("Raises", {})) == bool(described)
+    given, texts = MANUAL[file][name]
+    assert [*texts["Args"]] == given
+    if file.endswith(".pyi"):
+        assert "TypeError" in texts["Raises"]
 
 
-def test_an_argument_has_one_text():
+@pytest.mark.parametrize("file", MANUAL)
+def test_an_argument_has_one_text(file):
     """The text is repeated where the argument is, so that a reader finds it; word for word."""
-    texts: dict[str, set[str]] = {}
-    for found in FUNCTIONS.values():
-        for argument, text in found.get("Args", {}).items():
-            texts.setdefault(argument, set()).add(text)
-    assert texts["suffix"]
-    expected = {name: SEVERAL_TEXTS.get(name, (1, ""))[0] for name in texts}
-    assert {name: len(several) for name, several in texts.items()} == expected
-    assert texts.keys() >= SEVERAL_TEXTS.keys()
+    found: dict[str, set[str]] = {}
+    for _, texts in MANUAL[file].values():
+        for argument, text in texts["Args"].items():
+            found.setdefault(argument, set()).add(text)
+    several = {name: number for name, (number, _) in SEVERAL_TEXTS[file].items()}
+    assert {name: len(texts) for name, texts in found.items()} == dict.fromkeys(found, 1) | several
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.endswith("_batches")])
+@pytest.mark.parametrize("name", [name for _, name in ENTRIES if name.endswith("_batches")])
 def test_a_function_and_its_form_with_batches_say_the_same(name):
-    table, batches = FUNCTIONS[name.removesuffix("_batches")], FUNCTIONS[name]
+    entries = MANUAL["_tidegate.pyi"]
+    table, batches = entries[name.removesuffix("_batches")][1], entries[name][1]
     assert table["Raises"] == batches["Raises"]
-    same = table["Args"].keys() - {"max_rows"}
-    assert same
-    assert {argument: batches["Args"][argument] for argument in same} == {
-        argument: table["Args"][argument] for argument in same
+    own = {"max_rows", "batch_rows"}
+    assert {argument: batches["Args"][argument] for argument in batches["Args"].keys() - own} == {
+        argument: table["Args"][argument] for argument in table["Args"].keys() - own
     }

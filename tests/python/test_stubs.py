@@ -86,6 +86,44 @@ def test_the_module_shows_the_text_of_the_stub():
     assert inspect.getdoc(_tidegate) == ast.get_docstring(TREE)
 
 
+def signatures() -> dict[str, tuple[ast.arguments, inspect.Signature]]:
+    """What can be called by name, with its arguments in the stub and at run time."""
+    found = {}
+    for name, (node, runtime) in DOCUMENTED.items():
+        of_class = isinstance(node, ast.ClassDef)
+        call = definitions(node.body).get("__new__") if of_class else node
+        if call is not None and callable(runtime):
+            found[name] = call.args, inspect.signature(runtime)
+    return found
+
+
+SIGNATURES = signatures()
+
+
+@pytest.mark.parametrize("name", ["interval_join", "IntervalJoin", "merge_batches", "Source.push"])
+def test_the_signature_was_found(name):
+    assert name in SIGNATURES
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_inspect_shows_the_signature_of_the_stub(name):
+    given, shown = SIGNATURES[name]
+    positional = [argument.arg for argument in given.args if argument.arg != "cls"]
+    defaults = [inspect.Parameter.empty for _ in positional]
+    for default in given.kw_defaults:
+        literal = inspect.Parameter.empty if default is None else ast.literal_eval(default)
+        defaults.append(literal)
+    names = positional + [argument.arg for argument in given.kwonlyargs]
+    assert [*shown.parameters] == names
+    assert [argument.default for argument in shown.parameters.values()] == defaults
+    keywords = [
+        argument.name
+        for argument in shown.parameters.values()
+        if argument.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    assert keywords == names[len(positional) :]
+
+
 def test_mypy_finds_no_difference():
     command = [sys.executable, "-m", "mypy.stubtest", "tidegate._tidegate"]
     command += ["--mypy-config-file", str(ROOT / "pyproject.toml")]
