@@ -99,9 +99,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
             another bucket. Neither `time` nor `hybrid` is for full joins nor for intervals without
             an end. Without `by`, such a join is one bucket, which is one task.
-        late_as: For streams: the name of a further column of the result, which is `left` or `right`
-            in a late row of that side, with null for what it has not, and null in a result. Without
-            it, late rows are dropped.
+        late_as: For streams: the name of a further column of the result. In a result it is null. In
+            a late row it is `left` or `right`, the side of the row, and the columns of the other
+            side are null. Without it, late rows are dropped.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -113,9 +113,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, a stream has no watermark or no RocksDB
-            to keep its state, or a time is null in a side that is sent whole. Elsewhere the task
-            that meets a null time finds it, so Spark raises when the DataFrame is used.
+        tidegate.TidegateError: Another argument is unfit, or a stream has no watermark or no
+            RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere the
+            task that meets a null time finds it, so Spark raises when the DataFrame is used.
     """
     query = IntervalQuery.of(
         on=on, lower=lower, upper=upper, by=by, where=where, how=how, closed=closed, suffix=suffix
@@ -208,9 +208,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             border. `auto` is `key` with `by`, else `time`. `hybrid` begins each key's turn at
             another bucket. Neither `time` nor `hybrid` is for full joins nor for intervals without
             an end. Without `by`, such a join is one bucket, which is one task.
-        late_as: For streams: the name of a further column of the result, which is `left` or `right`
-            in a late row of that side, with null for what it has not, and null in a result. Without
-            it, late rows are dropped.
+        late_as: For streams: the name of a further column of the result. In a result it is null. In
+            a late row it is `left` or `right`, the side of the row, and the columns of the other
+            side are null. Without it, late rows are dropped.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -222,10 +222,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: A window is negative or counts rows. Another argument is unfit, a
-            stream has no watermark or no RocksDB to keep its state, or a time is null in a side
-            that is sent whole. Elsewhere the task that meets a null time finds it, so Spark raises
-            when the DataFrame is used.
+        tidegate.TidegateError: A window is negative or counts rows. Another argument is unfit, or a
+            stream has no watermark or no RocksDB to keep its state. A time is null in a side that
+            is sent whole. Elsewhere the task that meets a null time finds it, so Spark raises when
+            the DataFrame is used.
         TypeError: A window is of another type.
     """
     lower, upper = bounds(window)
@@ -327,7 +327,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
             makes one heavy task. `value`: slices of values, with copies of the rows near a border.
             `hybrid`: buckets of keys, of which the heavy ones are cut by value. A value with more
-            rows than a partition should have is divided further, by a hash of the rows of one side,
+            rows than a partition should have is divided further: by a hash of the rows of one side,
             with copies of the other side's rows. In a full join it is not, since neither side can
             be copied alone. `auto`: `broadcast` if a side is small, otherwise the division whose
             fullest partition is smallest in a sample. Streams: `key` divides them by key alone.
@@ -336,9 +336,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `hybrid` begins each key's turn at another bucket. Neither `value` nor `hybrid` is for
             full joins nor for bands without an end. Without `by`, such a join is one bucket, which
             is one task.
-        late_as: For streams: the name of a further column of the result, which is `left` or `right`
-            in a late row of that side, with null for what it has not, and null in a result. Without
-            it, late rows are dropped.
+        late_as: For streams: the name of a further column of the result. In a result it is null. In
+            a late row it is `left` or `right`, the side of the row, and the columns of the other
+            side are null. Without it, late rows are dropped.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -350,8 +350,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
-        tidegate.TidegateError: Another argument is unfit, a stream has no window, no watermark or
-            no RocksDB to keep its state, or a time is null in a side that is sent whole. Elsewhere
+        tidegate.TidegateError: Another argument is unfit, or a stream has no window, no watermark
+            or no RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere
             the task that meets a null time finds it, so Spark raises when the DataFrame is used.
     """
     query = BandQuery.of(
