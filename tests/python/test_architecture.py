@@ -197,12 +197,20 @@ def test_no_two_rooms_use_each_other(crate, one):
     assert pairs == USING_EACH_OTHER.get(crate, set())
 
 
-@pytest.mark.parametrize("option", ["suffix", "how", "batch_rows"])
-def test_an_option_of_all_joins_is_declared_in_one_file(option):
-    """So that a new option is one change, and no form of a join lacks it."""
+@pytest.mark.parametrize(
+    ("option", "file"),
+    [
+        ("suffix", "join.rs"),
+        ("how", "join.rs"),
+        ("batch_rows", "join.rs"),
+        ("session", "aggregate.rs"),
+    ],
+)
+def test_an_option_is_declared_in_one_file(option, file):
+    """So that a new option is one change, and no form of a join or an aggregation lacks it."""
     naming = re.compile(rf"\b{option}\b")
     found = {path.name for path, text in sources("python").items() if naming.search(text)}
-    assert found == {"join.rs"}
+    assert found == {file}
 
 
 def test_tables_and_streams_do_without_each_other():

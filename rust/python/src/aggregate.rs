@@ -1,4 +1,4 @@
-//! `aggregate`.
+//! `aggregate`, and the class `Aggregate`: the options of aggregations are in this file only.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -7,7 +7,10 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyString, PyType};
 use pyo3_arrow::PyTable;
-use tidegate::query::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
+use tidegate::query::aggregate::{
+    Aggregate as Column, Aggregation, Design, Function, Windows, stream_names,
+};
+use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
@@ -16,6 +19,7 @@ use crate::input::{bound, count, names, read, schema};
 use crate::interrupt;
 use crate::join::word;
 use crate::merge::check_distinct;
+use crate::operator::Operator;
 
 /// A function of an aggregation; `$run` makes its result of the streams and the query.
 macro_rules! aggregate_function {
@@ -53,6 +57,61 @@ macro_rules! aggregate_function {
 
 aggregate_function! { aggregate -> Bound<'py, PyAny>: to_table }
 aggregate_function! { explain_aggregate -> String: to_text }
+
+#[doc = manual!(Aggregate)]
+#[pyclass(frozen, extends = Operator, module = "tidegate")]
+pub(crate) struct Aggregate;
+
+#[pymethods]
+impl Aggregate {
+    #[new]
+    #[pyo3(signature = (
+        schema, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None, sources=None,
+        lateness=None, algorithm="auto", threads=None, memory_limit=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+    fn new<'py>(
+        schema: &Bound<'py, PyAny>,
+        on: &str,
+        size: Option<&Bound<'py, PyAny>>,
+        advance: Option<&Bound<'py, PyAny>>,
+        offset: Option<&Bound<'py, PyAny>>,
+        session: Option<&Bound<'py, PyAny>>,
+        by: Option<&Bound<'py, PyAny>>,
+        aggs: &Bound<'py, PyAny>,
+        r#where: Option<&Bound<'py, PyAny>>,
+        sources: Option<&Bound<'py, PyAny>>,
+        lateness: Option<&Bound<'py, PyAny>>,
+        algorithm: &str,
+        threads: Option<&Bound<'py, PyAny>>,
+        memory_limit: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<PyClassInitializer<Self>> {
+        let max_rows = None;
+        let query = Arguments {
+            on,
+            size,
+            advance,
+            offset,
+            session,
+            by,
+            aggs,
+            r#where,
+            algorithm,
+            threads,
+            max_rows,
+        }
+        .read()?;
+        let options = AggregateOptions {
+            sources: count("sources", sources, 1, 1 << 16)?.unwrap_or(1) as usize,
+            lateness: lateness.map(|lateness| bound("lateness", lateness)).transpose()?.flatten(),
+            memory_limit: count("memory_limit", memory_limit, 0, i64::MAX)?
+                .map(|bytes| bytes as usize),
+        };
+        let schema = self::schema("schema", schema)?;
+        let aggregation = stream::aggregate(&query, schema, &options).map_err(raise)?;
+        Ok(PyClassInitializer::from(Operator::new(aggregation)).add_subclass(Aggregate))
+    }
+}
 
 /// Aggregates streams and returns the result as a `pyarrow.Table`.
 fn to_table<'py>(
@@ -108,22 +167,22 @@ const ALGORITHMS: [(&str, Option<Design>); 7] = [
 ];
 
 /// The keyword arguments as they came.
-pub(crate) struct Arguments<'a, 'py> {
-    pub(crate) on: &'a str,
-    pub(crate) size: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) advance: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) offset: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) session: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) by: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) aggs: &'a Bound<'py, PyAny>,
-    pub(crate) r#where: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) algorithm: &'a str,
-    pub(crate) threads: Option<&'a Bound<'py, PyAny>>,
-    pub(crate) max_rows: Option<&'a Bound<'py, PyAny>>,
+struct Arguments<'a, 'py> {
+    on: &'a str,
+    size: Option<&'a Bound<'py, PyAny>>,
+    advance: Option<&'a Bound<'py, PyAny>>,
+    offset: Option<&'a Bound<'py, PyAny>>,
+    session: Option<&'a Bound<'py, PyAny>>,
+    by: Option<&'a Bound<'py, PyAny>>,
+    aggs: &'a Bound<'py, PyAny>,
+    r#where: Option<&'a Bound<'py, PyAny>>,
+    algorithm: &'a str,
+    threads: Option<&'a Bound<'py, PyAny>>,
+    max_rows: Option<&'a Bound<'py, PyAny>>,
 }
 
 impl Arguments<'_, '_> {
-    pub(crate) fn read(self) -> PyResult<Aggregation> {
+    fn read(self) -> PyResult<Aggregation> {
         Ok(Aggregation {
             algorithm: word("algorithm", self.algorithm, &ALGORITHMS)?,
             on: self.on.to_owned(),
@@ -195,7 +254,7 @@ fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
 }
 
 /// The columns of the result, from names to `tidegate.agg` functions.
-fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
+fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
     let mapping = aggs.cast::<PyMapping>().map_err(|_| {
         PyTypeError::new_err(format!(
@@ -215,7 +274,7 @@ fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
         let function: String = given.getattr("function")?.extract()?;
         let known = Function::ALL.map(|function| (function.name(), function));
         let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
-        Ok(Aggregate {
+        Ok(Column {
             name,
             function: word("aggs", &function, &known)?,
             column: given.getattr("column")?.extract()?,

@@ -12,7 +12,7 @@
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs` | their functions and their class |
 //! | `join.rs` | the options that all of these have, and the macros that declare them |
 //! | `stream_join.rs` | what else the classes share |
-//! | `aggregate.rs` | the function `aggregate`; `online_aggregate.rs` the class `Aggregate` |
+//! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
 //! | `operator.rs` | what else the classes of operators share |
@@ -36,7 +36,6 @@ mod interrupt;
 mod interval_join;
 mod join;
 mod merge;
-mod online_aggregate;
 mod operator;
 mod reader;
 mod stream_join;
@@ -55,7 +54,7 @@ mod _tidegate {
     use super::*;
 
     #[pymodule_export]
-    use super::aggregate::{aggregate, explain_aggregate};
+    use super::aggregate::{Aggregate, aggregate, explain_aggregate};
 
     #[pymodule_export]
     use super::band_join::{BandJoin, band_join, band_join_batches, explain_band_join};
@@ -70,9 +69,6 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::merge::{Merge, merge, merge_batches};
-
-    #[pymodule_export]
-    use super::online_aggregate::Aggregate;
 
     #[pymodule_export]
     use super::operator::{Operator, Source};
