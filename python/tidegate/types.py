@@ -100,4 +100,4 @@ BandAlgorithm: TypeAlias = Literal[
 """How a band join finds its pairs."""
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid"]
-"""Which threads of an incremental join have the rows of a key."""
+"""Which threads of a streaming join have the rows of a key."""

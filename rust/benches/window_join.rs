@@ -9,9 +9,9 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use tidegate_operators::rows::{How, Side};
+use tidegate_operators::rows::{How, Retention, Side};
+use tidegate_operators::window::SlidingJoin;
 use tidegate_operators::window::scale::{Algorithm, ScaleJoin};
-use tidegate_operators::window::{SlidingJoin, Windows};
 use tidegate_sync::Stop;
 
 /// Rows of each side in its window.
@@ -64,7 +64,7 @@ fn bench(criterion: &mut Criterion) {
         let driver = Driver::new(threads, Stop::default());
         let mut random = Random(42);
         let terms = vec![band(&mut random), band(&mut random)];
-        let windows = Windows::Rows(WINDOW, WINDOW);
+        let windows = Retention::Rows { left: WINDOW as u64, right: WINDOW as u64 };
         let mut join =
             ScaleJoin::new(windows, How::Inner, Algorithm::ScaleJoin, threads, true, terms);
         while join.rows(Side::Left) < WINDOW {

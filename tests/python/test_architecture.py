@@ -23,7 +23,7 @@ BENCHES = "benches"
 # What knows the algorithms of papers by name.
 REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/window/algorithm.rs"}
 # Algorithms of papers beside what they are compared with. This list only gets shorter.
-NOT_IN_PAPERS_YET = {"operators": {"aggregate/online/designs.rs", "band/index/tasks"}}
+NOT_IN_PAPERS_YET = {"operators": {"aggregate/streaming/designs.rs", "band/index/tasks"}}
 # Rooms of a crate that use each other. This list only gets shorter.
 USING_EACH_OTHER: dict[str, set[tuple[str, str]]] = {}
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tidegate_operators::driver::{Driver, Turn};
 use tidegate_operators::papers::handshake::{Algorithm, Burst, Chain, Found};
-use tidegate_operators::rows::Window;
+use tidegate_operators::rows::Retention;
 use tidegate_sync::Stop;
 
 use crate::option;
@@ -41,7 +41,7 @@ impl Plan {
 /// Latencies in nanoseconds, in order, and the most results that waited.
 fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Vec<i64>, usize) {
     let length = (plan.window * 1e9) as u64;
-    let window = Window::Time { left: length, right: length };
+    let window = Retention::Time { left: length, right: length };
     let mut chain =
         Chain::new(Arc::new(Test::Scan.predicate()), window, algorithm, plan.nodes, ordered);
     let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");

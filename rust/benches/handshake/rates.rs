@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::papers::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers};
-use tidegate_operators::rows::{Results, Window};
+use tidegate_operators::rows::{Results, Retention};
 use tidegate_sync::Stop;
 
 use crate::option;
@@ -38,7 +38,7 @@ struct Run {
 
 impl Run {
     fn new((_, test, algorithm, ordered): Form, window: u64, nodes: usize, rows: Rows) -> Self {
-        let window = Window::Rows { left: window, right: window };
+        let window = Retention::Rows { left: window, right: window };
         let join =
             HandshakeJoin::new(Arc::new(test.predicate()), window, algorithm, nodes, ordered);
         let driver = Driver::lasting(2, Stop::default(), true).expect("threads can be started");

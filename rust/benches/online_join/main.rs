@@ -14,7 +14,7 @@ mod workload;
 use std::time::{Duration, Instant};
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::online::{OnlineJoin, Parallelism};
+use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
 use tidegate_operators::rows::{Closed, How, Interval, Progress};
 use tidegate_sync::Stop;
 use workload::{Epoch, Workload};
@@ -28,7 +28,7 @@ type System = Box<dyn FnMut(&Epoch) -> usize>;
 /// The join of this crate, its pairs in order.
 fn ours(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
     let interval = Interval { lower: Some(-reach), upper: Some(reach), closed: Closed::Both };
-    let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, driver.threads(), true);
+    let mut join = StreamingJoin::new(&interval, How::Inner, parallelism, driver.threads(), true);
     let driver = driver.clone();
     Box::new(move |epoch| {
         let [left, right] = &epoch.keys;

@@ -8,7 +8,7 @@ const EPOCH_ROWS: usize = 20_000;
 /// The mean time between two rows of a side.
 const STEP: u64 = 1_000;
 
-/// Rows as [`OnlineJoin::begin`](tidegate_operators::interval::online::OnlineJoin::begin) takes
+/// Rows as [`StreamingJoin::begin`](tidegate_operators::interval::streaming::StreamingJoin::begin) takes
 /// them.
 pub(crate) struct Epoch {
     pub(crate) ts: Vec<i64>,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tidegate_operators::band::index::{Bands, IndexJoin, IndexKind, TaskOptions};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{How, Progress, Side, Window};
+use tidegate_operators::rows::{How, Progress, Retention, Side};
 use tidegate_structures::index::WindowIndex;
 use tidegate_sync::Stop;
 
@@ -98,7 +98,7 @@ impl Codes {
 }
 
 fn join(kind: IndexKind) -> Join {
-    let window = Window::Rows { left: WINDOW as u64, right: WINDOW as u64 };
+    let window = Retention::Rows { left: WINDOW as u64, right: WINDOW as u64 };
     IndexJoin::new(window, How::Inner, 1, true, move || kind.index())
 }
 

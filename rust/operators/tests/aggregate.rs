@@ -2,7 +2,7 @@
 //!
 //! `oracle_*` compares small random data with code that visits every row for every window;
 //! `differential_*` compares thread counts on data of many parts, which small data never reaches;
-//! `online_*` compares rows that come epoch by epoch with rows that are there.
+//! `streaming_*` compares rows that come epoch by epoch with rows that are there.
 
 mod user;
 
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Bounds, Column, Design, KeyOrder, Numbers, OnlineAggregate, OnlineSessions,
-    OnlineWindows, Page, Stream, Values, Window, Windows, aggregate, aggregate_sessions,
+    Aggregate, Bounds, Column, Design, KeyOrder, Numbers, Page, Stream, StreamingAggregate,
+    StreamingSessions, StreamingWindows, Values, Window, Windows, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::memory::bits::BitSet;
@@ -117,7 +117,7 @@ enum Between {
 }
 
 /// As [`run`], in epochs of so many rows in merged order.
-fn run_online(
+fn run_streaming(
     sources: &[Vec<Row>],
     shape: Shape,
     threads: usize,
@@ -129,13 +129,13 @@ fn run_online(
     let mut designs = designs.iter().copied().cycle();
     let new = |aggregates: &[Aggregate]| {
         let design = designs.next().expect("there is one");
-        OnlineAggregate::new(windows, sources.len(), aggregates, design)
+        StreamingAggregate::new(windows, sources.len(), aggregates, design)
     };
-    go_online(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
+    go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
 }
 
 /// The ends of windows of an operator that `new` makes, and their rows.
-fn go_online<O: OnlineWindows>(
+fn go_streaming<O: StreamingWindows>(
     sources: &[Vec<Row>],
     mut new: impl FnMut(&[Aggregate]) -> O,
     threads: usize,
@@ -155,9 +155,9 @@ fn go_online<O: OnlineWindows>(
         places.extend(rows.iter().enumerate().map(|(at, row)| (row.0, source, at)));
     }
     places.sort_unstable();
-    let (mut online, mut found, mut taken) = (new(), Vec::new(), vec![0; sources.len()]);
-    let pages = |online: &mut O, found: &mut Vec<(i64, Found)>| loop {
-        let made = online.pages(2, order, &driver).unwrap();
+    let (mut streaming, mut found, mut taken) = (new(), Vec::new(), vec![0; sources.len()]);
+    let pages = |streaming: &mut O, found: &mut Vec<(i64, Found)>| loop {
+        let made = streaming.pages(2, order, &driver).unwrap();
         if made.is_empty() {
             break;
         }
@@ -178,30 +178,30 @@ fn go_online<O: OnlineWindows>(
             taken[source] += 1;
         }
         with_input(&of_sources, |streams, aggregates| {
-            online.add(streams, KEYS, &first_rows, aggregates, &driver).unwrap();
+            streaming.add(streams, KEYS, &first_rows, aggregates, &driver).unwrap();
         });
         match (between, rest.first()) {
             (_, None) => break,
             (Between::Nothing, _) => {}
-            (Between::Pages, _) => pages(&mut online, &mut found),
-            (Between::Promise, Some(next)) => online.advance(next.0, &driver).unwrap(),
+            (Between::Pages, _) => pages(&mut streaming, &mut found),
+            (Between::Promise, Some(next)) => streaming.advance(next.0, &driver).unwrap(),
             (Between::Restore, _) => {
-                pages(&mut online, &mut found);
-                let saved = online.save();
-                online = new();
+                pages(&mut streaming, &mut found);
+                let saved = streaming.save();
+                streaming = new();
                 let bounds = Bounds {
                     rows: places.len() as u64,
                     chosen: places.len() as u32,
                     next: rest.first().map(|next| next.0),
                 };
-                assert!(online.restore(saved.clone(), &bounds));
-                assert_eq!(online.save(), saved);
+                assert!(streaming.restore(saved.clone(), &bounds));
+                assert_eq!(streaming.save(), saved);
             }
         }
     }
-    online.finish(&driver).unwrap();
-    pages(&mut online, &mut found);
-    assert!(!online.is_used().contains(&true), "nothing is kept once all windows are made");
+    streaming.finish(&driver).unwrap();
+    pages(&mut streaming, &mut found);
+    assert!(!streaming.is_used().contains(&true), "nothing is kept once all windows are made");
     found
 }
 
@@ -495,17 +495,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn online_epochs_do_not_show(
+    fn streaming_epochs_do_not_show(
         sources in sources(30, 60), shape in shapes(), threads in 1_usize..4, epochs in epochs(), designs in designs(),
     ) {
-        prop_assert_eq!(run_online(&sources, shape, threads, &epochs, &designs), run(&sources, shape, 1));
+        prop_assert_eq!(run_streaming(&sources, shape, threads, &epochs, &designs), run(&sources, shape, 1));
     }
 
     #[test]
-    fn online_sparse_times(
+    fn streaming_sparse_times(
         sources in sources(6, 4000), shape in shapes(), epochs in epochs(), designs in designs(),
     ) {
-        prop_assert_eq!(run_online(&sources, shape, 2, &epochs, &designs), run(&sources, shape, 1));
+        prop_assert_eq!(run_streaming(&sources, shape, 2, &epochs, &designs), run(&sources, shape, 1));
     }
 }
 
@@ -513,18 +513,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn online_sessions_are_those_of_all_rows(
+    fn streaming_sessions_are_those_of_all_rows(
         sources in sources(30, 200), gap in 1_i64..30, threads in 1_usize..4, epochs in epochs(),
     ) {
         let mut expected = run_sessions(&sources, gap, 1);
         expected.sort_by_key(|(end, ((_, key), _))| (*end, *key));
-        let new = |aggregates: &[Aggregate]| OnlineSessions::new(gap, aggregates);
-        prop_assert_eq!(go_online(&sources, new, threads, &epochs), expected);
+        let new = |aggregates: &[Aggregate]| StreamingSessions::new(gap, aggregates);
+        prop_assert_eq!(go_streaming(&sources, new, threads, &epochs), expected);
     }
 }
 
 #[test]
-fn online_many_rows() {
+fn streaming_many_rows() {
     let sources = many(40_000, 3);
     for (size, advance) in [(1000, 100), (1000, 300), (10, 70), (100_000, 500)] {
         let shape = Shape { size, advance, offset: 3 };
@@ -532,7 +532,7 @@ fn online_many_rows() {
         let whole = run(&sources, shape, 1);
         for design in DESIGNS {
             assert_eq!(
-                run_online(&sources, shape, 3, &epochs, &[design]),
+                run_streaming(&sources, shape, 3, &epochs, &[design]),
                 whole,
                 "{shape:?} {design:?}"
             );
@@ -551,7 +551,7 @@ fn stress_designs_on_up_to_sixteen_threads() {
         let epochs = [(50 << (turn % 6), Between::Pages), (300 + turn, Between::Restore)];
         let whole = run(&sources, shape, 1);
         for design in DESIGNS {
-            let found = run_online(&sources, shape, threads, &epochs, &[design]);
+            let found = run_streaming(&sources, shape, threads, &epochs, &[design]);
             assert!(found == whole, "{shape:?} {design:?} {threads} threads");
         }
     }
@@ -643,10 +643,10 @@ fn a_state_that_no_rows_have_is_refused() {
     let (ts, keys) = ([0_i64, 7, 12, 25], [0_u32, 1, 0, 1]);
     let driver = Driver::new(1, Stop::default());
     let aggregates = [Aggregate::Count(vec![None]), Aggregate::First(vec![None])];
-    let new = || OnlineAggregate::new(Windows::new(10, 5, 0), 1, &aggregates, Design::default());
-    let mut online = new();
-    online.add(&[Stream { ts: &ts, keys: Some(&keys) }], 2, &[0], &aggregates, &driver).unwrap();
-    let saved = online.save();
+    let new = || StreamingAggregate::new(Windows::new(10, 5, 0), 1, &aggregates, Design::default());
+    let mut streaming = new();
+    streaming.add(&[Stream { ts: &ts, keys: Some(&keys) }], 2, &[0], &aggregates, &driver).unwrap();
+    let saved = streaming.save();
     let bounds = Bounds { rows: 4, chosen: 4, next: Some(25) };
     assert!(new().restore(saved.clone(), &bounds));
     assert!(saved.kept.len() > 1 && saved.open[0].is_some());

@@ -15,7 +15,7 @@ use tidegate_operators::driver::Turn;
 use tidegate_operators::papers::handshake::{
     Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate,
 };
-use tidegate_operators::rows::{Side, Window};
+use tidegate_operators::rows::{Retention, Side};
 use tidegate_sync::explore;
 
 /// Rows without values.
@@ -68,7 +68,7 @@ impl Predicate for Any {
 /// of its own.
 fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
     explore(Some(2), move || {
-        let window = Window::Rows { left: 2, right: 2 };
+        let window = Retention::Rows { left: 2, right: 2 };
         let mut chain = Chain::new(std::sync::Arc::new(Any), window, algorithm, nodes, true);
         let over = Arc::new(AtomicBool::new(false));
         let mut mine = chain.nodes.remove(0);

@@ -12,7 +12,7 @@ use tidegate_operators::driver::{Driver, Turn};
 use tidegate_operators::papers::handshake::{
     Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers,
 };
-use tidegate_operators::rows::{Side, Window};
+use tidegate_operators::rows::{Retention, Side};
 use tidegate_structures::simd::scan::Span;
 use tidegate_sync::Stop;
 
@@ -154,7 +154,7 @@ fn stress_chains_of_many_nodes() {
     let mut random = Random(seed);
     let rows = Rows::new(&mut random);
     let expected = rows.expected();
-    let window = Window::Rows { left: LEFT as u64, right: RIGHT as u64 };
+    let window = Retention::Rows { left: LEFT as u64, right: RIGHT as u64 };
     for (nodes, threads) in [(1, 2), (2, 2), (2, 4), (7, 3), (16, 9)] {
         for (algorithm, lookup) in [
             (Algorithm::LowLatency, None),

@@ -1,4 +1,4 @@
-//! What Python holds of an incremental operator: who may use it when, and how Ctrl-C ends a call.
+//! What Python holds of a streaming operator: who may use it when, and how Ctrl-C ends a call.
 //!
 //! A call waits for its turn and then works on its own thread, if that is a matter of milliseconds,
 //! or lets one of the operator's threads work and looks for signals meanwhile. When a signal

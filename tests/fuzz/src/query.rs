@@ -2,7 +2,7 @@
 //! them.
 
 use arrow_array::ArrayRef;
-use tidegate::columns::expression::{Expr, Predicate, Side, parse_sql};
+use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
 use tidegate::{
     Algorithm, BandAlgorithm, BandJoin, Closed, Distance, How, IndexKind, IntervalJoin, Join,
@@ -231,16 +231,18 @@ impl Query {
     ) -> Result<Vec<bool>> {
         let Some(condition) = &self.condition else { return Ok(vec![true; pairs.len()]) };
         let predicate = Predicate::bind(condition, &left.batch.schema(), &right.batch.schema())?;
-        let columns =
-            |side: Side, rows: &Rows, places: &dyn Fn(&(usize, usize)) -> usize| -> Vec<ArrayRef> {
-                let column = |&at: &usize| {
-                    pick(rows.batch.column(at), pairs.iter().map(|pair| Some(places(pair))))
-                };
-                predicate.columns(side).iter().map(column).collect()
+        let columns = |side: Origin,
+                       rows: &Rows,
+                       places: &dyn Fn(&(usize, usize)) -> usize|
+         -> Vec<ArrayRef> {
+            let column = |&at: &usize| {
+                pick(rows.batch.column(at), pairs.iter().map(|pair| Some(places(pair))))
             };
+            predicate.columns(side).iter().map(column).collect()
+        };
         let (of_left, of_right) = (
-            columns(Side::Left, left, &|pair| pair.0),
-            columns(Side::Right, right, &|pair| pair.1),
+            columns(Origin::Left, left, &|pair| pair.0),
+            columns(Origin::Right, right, &|pair| pair.1),
         );
         Ok(predicate.evaluate(&of_left, &of_right, pairs.len())?.iter().collect())
     }

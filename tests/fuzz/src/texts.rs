@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
-use tidegate::columns::expression::{Predicate, Side, parse_row_sql, parse_sql};
+use tidegate::columns::expression::{Origin, Predicate, parse_row_sql, parse_sql};
 use tidegate::parse_duration;
 
 /// A duration is refused as an argument, or is one that stays itself when it is written in
@@ -61,8 +61,8 @@ fn evaluate(text: &str, predicate: &Predicate, left: &RecordBatch, right: &Recor
     };
     let of = |from, len| {
         predicate.evaluate(
-            &columns(left, Side::Left, from, len),
-            &columns(right, Side::Right, from, len),
+            &columns(left, Origin::Left, from, len),
+            &columns(right, Origin::Right, from, len),
             len,
         )
     };

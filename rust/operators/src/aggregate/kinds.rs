@@ -4,9 +4,9 @@
 use std::marker::PhantomData;
 
 use super::functions::{Count, Extreme, Mean, Order, Pick, Sum, Variance};
-use super::online::{Lane, Open, States, Task};
 use super::sessions::Place;
 use super::stored::{STATE_WORDS, Stored};
+use super::streaming::{Lane, Open, States, Task};
 use super::{Aggregate, Column, Mask, Numbers, Stream};
 
 /// A function and what it is of.

@@ -38,7 +38,7 @@
 //! | `stored.rs`, `kinds.rs` | states as words; aggregates as functions of values |
 //! | `fold.rs`, `in_order.rs` | states of cells; those of functions that need merged order |
 //! | `slide.rs`, `halves.rs` | from cells to windows; the two states that make one |
-//! | `online/` | the same of rows that come epoch by epoch, with the designs of the paper in `designs.rs` |
+//! | `streaming/` | the same of rows that come epoch by epoch, with the designs of the paper in `designs.rs` |
 
 mod cells;
 mod dense;
@@ -47,10 +47,10 @@ mod functions;
 mod halves;
 mod in_order;
 mod kinds;
-mod online;
 mod sessions;
 mod slide;
 mod stored;
+mod streaming;
 mod user;
 mod windows;
 
@@ -61,10 +61,12 @@ use crate::driver::{Driver, Stopped};
 use fold::{Added, Choice, Counted, Fold, PartStates};
 use functions::{Extreme, Function, Mean, Sum, Variance};
 pub use functions::{Order, Output};
-pub use online::{Bounds, Design, KeyOrder, OnlineAggregate, OnlineSessions, OnlineWindows, Saved};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;
+pub use streaming::{
+    Bounds, Design, KeyOrder, Saved, StreamingAggregate, StreamingSessions, StreamingWindows,
+};
 pub use user::{UserAggregate, UserFunction};
 pub use windows::Windows;
 
@@ -240,18 +242,18 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let mut online = OnlineAggregate::new(*windows, streams.len(), aggregates, design);
+    let mut streaming = StreamingAggregate::new(*windows, streams.len(), aggregates, design);
     let firsts: Vec<u32> = streams
         .iter()
         .scan(0, |rows, stream| Some(std::mem::replace(rows, *rows + stream.ts.len() as u32)))
         .collect();
-    online.add(streams, key_count, &firsts, aggregates, driver)?;
-    online.finish(driver)?;
+    streaming.add(streams, key_count, &firsts, aggregates, driver)?;
+    streaming.finish(driver)?;
     let keys: Vec<u32> = (0..key_count as u32).collect();
     let mut taken = Vec::new();
     loop {
         let pages =
-            online.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
+            streaming.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
         if pages.is_empty() {
             return Ok(taken);
         }

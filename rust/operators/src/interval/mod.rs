@@ -37,13 +37,13 @@
 //! | `sort.rs` | rows of a group in time order, however they are distributed |
 //! | `sweep.rs` | matches of each left row |
 //! | `merge.rs`, `directory.rs` | both in one pass where the input is sorted, part by part |
-//! | `online/` | the same of rows that come epoch by epoch |
+//! | `streaming/` | the same of rows that come epoch by epoch |
 
 mod directory;
 mod group;
 mod merge;
-pub mod online;
 mod sort;
+pub mod streaming;
 mod sweep;
 
 use crate::driver::{Driver, Stopped};

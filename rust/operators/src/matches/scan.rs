@@ -6,7 +6,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
-use crate::predicate::{Index, News, Ranges, Term, Window};
+use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
 /// Pairs of a task, so that a stop is seen within milliseconds.
@@ -21,9 +21,9 @@ const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {
     /// The right rows as a window, in the order of the runs; `None` where [`Window::new`] has none.
-    pub fn window(&self, terms: &[Term]) -> Option<Window> {
+    pub fn window(&self, terms: &[Term]) -> Option<ScanColumns> {
         let rows = self.rows.as_ref().map_or(self.right_rows, |rows| rows.len());
-        let mut window = Window::new(terms, Side::Right, self.rows.as_deref(), rows)?;
+        let mut window = ScanColumns::new(terms, Side::Right, self.rows.as_deref(), rows)?;
         window.tune(terms, Side::Right, self.rows.as_deref(), self.runs.len());
         Some(window)
     }
@@ -32,7 +32,7 @@ impl Matches {
     pub fn index(
         &self,
         terms: &[Term],
-        window: &Window,
+        window: &ScanColumns,
         driver: &Driver,
     ) -> Result<Option<Index>, Stopped> {
         let news = News { side: Side::Left, rows: self.runs.len(), is_growing: false };
@@ -49,7 +49,7 @@ impl Matches {
         &self,
         page: Range<usize>,
         terms: &[Term],
-        (window, index): (&Window, Option<&Index>),
+        (window, index): (&ScanColumns, Option<&Index>),
         driver: &Driver,
     ) -> Result<Matches, Stopped> {
         let tasks = match index {

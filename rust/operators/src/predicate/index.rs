@@ -19,8 +19,8 @@ use tidegate_structures::simd::scan::{Span, scan, scan_two};
 use tidegate_sync::Stop;
 
 use super::column::Ranks;
-use super::window::half;
-use super::{Ranges, Term, Window};
+use super::scan_columns::half;
+use super::{Ranges, ScanColumns, Term};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{gallop, sort_groups};
 use crate::rows::Side;
@@ -73,7 +73,7 @@ impl Index {
     ///
     /// It does not change what is found.
     pub(crate) fn choose(
-        window: &Window,
+        window: &ScanColumns,
         terms: &[Term],
         news: News,
         run: impl Fn(usize) -> Range<u32>,
@@ -127,13 +127,13 @@ impl Index {
     }
 
     /// An index of a window, without places, with blocks of 2^shift of them.
-    pub(super) fn new(window: &Window, shift: u32) -> Self {
+    pub(super) fn new(window: &ScanColumns, shift: u32) -> Self {
         let second = window.columns().get(1).map(|column| column.ranks_at(&[]));
         Index { shift, ranks: Vec::new(), places: Vec::new(), second }
     }
 
     /// Adds the places of the window that fill blocks.
-    pub(crate) fn grow(&mut self, window: &Window) {
+    pub(crate) fn grow(&mut self, window: &ScanColumns) {
         let upto = window.rows() >> self.shift << self.shift;
         let driver = Driver::new(1, Stop::default());
         self.extend(window, upto, &driver).expect("nobody asks it to stop");
@@ -143,7 +143,7 @@ impl Index {
     /// come.
     pub(super) fn extend(
         &mut self,
-        window: &Window,
+        window: &ScanColumns,
         upto: usize,
         driver: &Driver,
     ) -> Result<(), Stopped> {
@@ -180,7 +180,7 @@ impl Index {
     /// looked at.
     pub(crate) fn find(
         &self,
-        window: &Window,
+        window: &ScanColumns,
         ranges: &Ranges,
         runs: &[Range<u32>],
         found: &mut [Vec<u32>],
@@ -220,7 +220,7 @@ impl Index {
     /// ascending.
     fn stay(
         &self,
-        window: &Window,
+        window: &ScanColumns,
         ranges: &Ranges,
         row: usize,
         (run, stretch): (&Range<u32>, Range<usize>),
@@ -263,7 +263,7 @@ impl Index {
 }
 
 /// The length of the run of a new row, and the part of it that is in its range.
-fn sample(window: &Window, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f64, f64) {
+fn sample(window: &ScanColumns, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f64, f64) {
     if run.is_empty() || ranges.is_empty(row) {
         return (0.0, 0.0);
     }

@@ -37,7 +37,7 @@ mod index;
 mod numbers;
 mod ranges;
 mod relation;
-mod window;
+mod scan_columns;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ pub(crate) use index::News;
 pub use numbers::{Numbers, Operand};
 pub use ranges::Ranges;
 pub use relation::{Constraint, Order, Relation};
-pub use window::Window;
+pub use scan_columns::ScanColumns;
 
 use tidegate_structures::simd::scan::Span;
 

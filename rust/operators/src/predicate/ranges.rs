@@ -4,7 +4,7 @@ use tidegate_structures::simd::scan::Span;
 
 use super::Term;
 use super::column::Column;
-use super::window::Window;
+use super::scan_columns::ScanColumns;
 use crate::rows::Side;
 
 /// For each of some new rows, the range that every column of a window must be in.
@@ -22,7 +22,7 @@ pub struct Ranges {
 impl Ranges {
     /// The ranges that rows of `side`, the one across from the window's, leave.
     pub fn new(
-        window: &Window,
+        window: &ScanColumns,
         terms: &[Term],
         side: Side,
         rows: impl ExactSizeIterator<Item = usize>,

@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use super::{Constraint, Index, News, Numbers, Operand, Order, Ranges, Relation, Term, Window};
+use super::{
+    Constraint, Index, News, Numbers, Operand, Order, Ranges, Relation, ScanColumns, Term,
+};
 use crate::driver::Driver;
 use crate::rows::Side;
 use proptest::prelude::*;
@@ -158,7 +160,7 @@ proptest! {
             terms.push(term);
         }
         let side = new.other();
-        let Some(mut window) = Window::new(&terms, side, None, at) else { return Ok(()) };
+        let Some(mut window) = ScanColumns::new(&terms, side, None, at) else { return Ok(()) };
         if tuned {
             window.tune(&terms, side, None, at);
         }
@@ -167,7 +169,7 @@ proptest! {
         }
         let rows: Vec<u32> = (at as u32..ROWS as u32).collect();
         if !window.append(&terms, side, &rows) {
-            let Some(anew) = Window::new(&terms, side, None, ROWS) else { return Ok(()) };
+            let Some(anew) = ScanColumns::new(&terms, side, None, ROWS) else { return Ok(()) };
             window = anew;
         }
         // The new rows' side loses some; it does not show.
@@ -203,7 +205,7 @@ proptest! {
             false => a.min(b)..a.max(b).min(a.min(b) + 20),
         };
         let runs: Vec<Range<u32>> = (0..).zip(&runs).map(run).collect();
-        let Some(mut window) = Window::new(&terms, new.other(), order.as_deref(), ROWS) else { return Ok(()) };
+        let Some(mut window) = ScanColumns::new(&terms, new.other(), order.as_deref(), ROWS) else { return Ok(()) };
         if tuned {
             window.tune(&terms, new.other(), order.as_deref(), ROWS);
         }
@@ -265,7 +267,7 @@ fn codes_are_used_where_they_leave_few_pairs() {
         let spread = |step| far(spread(step), last);
         let terms =
             [band(spread(7919), spread(6007), within), band(spread(4813), spread(3571), within)];
-        let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
+        let mut window = ScanColumns::new(&terms, Side::Right, None, 4096).unwrap();
         window.tune(&terms, Side::Right, None, 4096);
         assert_eq!(window.compared_by(), expected, "within {within}");
     }
@@ -278,7 +280,7 @@ fn the_term_that_leaves_the_fewest_rows_is_compared_first() {
         band(spread(4813), spread(3571), 1),
         band(spread(6007), spread(3571), 500),
     ];
-    let mut window = Window::new(&terms, Side::Right, None, 4096).unwrap();
+    let mut window = ScanColumns::new(&terms, Side::Right, None, 4096).unwrap();
     window.tune(&terms, Side::Right, None, 4096);
     assert_eq!(window.columns().iter().map(|column| column.term).collect::<Vec<_>>(), [1, 2, 0]);
 }
@@ -291,7 +293,7 @@ fn rows_are_looked_up_where_windows_are_long_and_few_pairs_pass() {
     };
     let chosen = |within: i64, length: u32| {
         let terms = [band(values(7919), values(6007), within)];
-        let mut window = Window::new(&terms, Side::Right, None, ROWS as usize).unwrap();
+        let mut window = ScanColumns::new(&terms, Side::Right, None, ROWS as usize).unwrap();
         window.tune(&terms, Side::Right, None, ROWS as usize);
         let run = |row: usize| (row as u32).saturating_sub(length)..row as u32;
         let news = News { side: Side::Left, rows: ROWS as usize, is_growing: false };

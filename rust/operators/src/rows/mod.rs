@@ -14,9 +14,9 @@ pub(crate) mod interval;
 mod reach;
 mod reorder;
 mod results;
+mod retention;
 mod side;
 mod step;
-mod window;
 
 pub use how::How;
 pub use interval::{Closed, Interval};
@@ -24,10 +24,10 @@ pub(crate) use reach::Reach;
 pub use reorder::{LateRow, Released, Reorder, Timed};
 pub(crate) use results::Matched;
 pub use results::{NO_ROW, Results};
+pub use retention::Retention;
 pub use side::Side;
 pub use step::{Failed, Filter, Progress};
 pub use tidegate_structures::memory::partition::NO_KEY;
-pub use window::Window;
 
 /// Removes the first `gone` values, and gives memory back that a burst has taken once it is over.
 pub(crate) fn drop_front<T>(values: &mut Vec<T>, gone: usize) {

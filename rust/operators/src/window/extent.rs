@@ -4,16 +4,7 @@ use std::ops::Range;
 
 use super::interval;
 use super::log::Log;
-use crate::rows::{Reach, Side};
-
-/// How long rows stay in the windows of the left and the right side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Windows {
-    /// So long.
-    Time(i64, i64),
-    /// Until so many more rows of their side have come.
-    Rows(usize, usize),
-}
+use crate::rows::{Reach, Retention, Side};
 
 #[derive(Debug)]
 pub(crate) enum Extent {
@@ -22,10 +13,10 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    pub(crate) fn new(windows: Windows) -> Self {
-        match windows {
-            Windows::Time(left, right) => Extent::Time(Reach::new(&interval(left, right))),
-            Windows::Rows(left, right) => Extent::Rows([left as u64, right as u64]),
+    pub(crate) fn new(retention: Retention) -> Self {
+        match retention {
+            Retention::Time { left, right } => Extent::Time(Reach::new(&interval(left, right))),
+            Retention::Rows { left, right } => Extent::Rows([left, right]),
         }
     }
 

@@ -26,7 +26,6 @@ use crate::driver::Driver;
 use crate::predicate::Operand;
 use crate::rows::{Closed, Failed, Filter, Interval, Results, Side};
 pub(crate) use extent::Extent;
-pub use extent::Windows;
 pub(crate) use log::Log;
 pub use tables::pairs;
 
@@ -124,6 +123,7 @@ pub trait SlidingJoin: Debug + Send + Sync {
 }
 
 /// The interval that time windows of these lengths are: how long left and right rows stay.
-pub fn interval(left: i64, right: i64) -> Interval {
-    Interval { lower: Some(-right), upper: Some(left), closed: Closed::Both }
+pub fn interval(left: u64, right: u64) -> Interval {
+    let steps = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+    Interval { lower: Some(-steps(right)), upper: Some(steps(left)), closed: Closed::Both }
 }

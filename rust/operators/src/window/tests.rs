@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::scale::{self, ScaleJoin};
-use super::{Kept, SlidingJoin, Windows};
+use super::{Kept, SlidingJoin};
 use crate::driver::Driver;
 use crate::papers::handshake::{self, SlidingHandshake};
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use crate::rows::{Filter, How, NO_ROW, Results, Side};
+use crate::rows::{Filter, How, NO_ROW, Results, Retention, Side};
 
 /// A row: its time, its side, and a value that must be near that of the other row.
 type Row = (i64, Side, i64);
@@ -32,17 +32,14 @@ fn filtered(left: u64, right: u64) -> bool {
 
 /// The results of rows in merged order, by the three-step procedure, and rows that leave unmatched
 /// at their places.
-fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> Vec<Found> {
+fn three_steps(rows: &[Row], windows: Retention, how: How, with_filter: bool) -> Vec<Found> {
     let (mut kept, mut counts): ([Vec<InWindow>; 2], _) = ([Vec::new(), Vec::new()], [0_u64; 2]);
     // Rows that have left a window of rows, with the time and side of the one that took their
     // place: theirs is after it.
     let mut left_at: Vec<(i64, Side, InWindow)> = Vec::new();
     let mut results: Vec<Found> = Vec::new();
     // How long a row stays, in its unit, and a row that leaves.
-    let stays = |side: Side| match windows {
-        Windows::Time(left, right) => [left, right][side as usize],
-        Windows::Rows(left, right) => [left as i64, right as i64][side as usize],
-    };
+    let stays = |side: Side| windows.length(side) as i64;
     let leave = |side: Side, row: InWindow, results: &mut Vec<Found>| match side {
         Side::Left if !row.3 && (how.keeps_left() || how == How::Anti) => {
             results.push((Some(row.0), None))
@@ -53,7 +50,7 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
     for &(ts, side, value) in rows {
         // 1. Rows leave, by the time of their end, then in merged order.
         match windows {
-            Windows::Time(..) => loop {
+            Retention::Time { .. } => loop {
                 let head = |side: Side| {
                     let row = kept[side as usize].first()?;
                     (row.1 + stays(side) < ts).then_some((
@@ -70,7 +67,7 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
                 let row = kept[first].remove(0);
                 leave([Side::Left, Side::Right][first], row, &mut results);
             },
-            Windows::Rows(..) => {
+            Retention::Rows { .. } => {
                 left_at.sort_by_key(|&(last, side, row)| (last, row.1, side as usize));
                 let over = left_at.partition_point(|&(last, ..)| last < ts);
                 left_at.drain(..over).for_each(|(_, side, row)| leave(side, row, &mut results));
@@ -103,8 +100,8 @@ fn three_steps(rows: &[Row], windows: Windows, how: How, with_filter: bool) -> V
     left_at.sort_by_key(|&(last, side, row)| (last, row.1, side as usize));
     left_at.into_iter().for_each(|(_, side, row)| leave(side, row, &mut results));
     let end = |side: Side, row: &InWindow| match windows {
-        Windows::Time(..) => (row.1 + stays(side), row.1, side as usize),
-        Windows::Rows(..) => (row.1, row.1, side as usize),
+        Retention::Time { .. } => (row.1 + stays(side), row.1, side as usize),
+        Retention::Rows { .. } => (row.1, row.1, side as usize),
     };
     loop {
         let head = |side: Side| kept[side as usize].first().map(|row| end(side, row));
@@ -152,7 +149,7 @@ const ALGORITHMS: [Algorithm; 6] = [
 /// What a test asks of a join.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    windows: Windows,
+    windows: Retention,
     how: How,
     algorithm: Algorithm,
     threads: usize,
@@ -324,8 +321,8 @@ proptest! {
         mut cuts in prop::collection::vec(0_usize..80, 0..6),
     ) {
         let windows = match by_time {
-            true => Windows::Time(left as i64, right as i64),
-            false => Windows::Rows(left.max(1), right.max(1)),
+            true => Retention::Time { left: left as u64, right: right as u64 },
+            false => Retention::Rows { left: left.max(1) as u64, right: right.max(1) as u64 },
         };
         let case = Case { windows, how, algorithm, threads, with_filter, moves, fails_at };
         cuts.iter_mut().for_each(|cut| *cut = (*cut).min(rows.len()));
@@ -341,7 +338,7 @@ fn shares_have_equal_work() {
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
     for algorithm in [scale::Algorithm::Cell, scale::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin)
     {
-        let windows = Windows::Time(1000, 1000);
+        let windows = Retention::Time { left: 1000, right: 1000 };
         let (how, moves, with_filter) = (How::Inner, false, false);
         let case =
             Case { windows, how, algorithm, threads: 4, with_filter, moves, fails_at: usize::MAX };
@@ -357,9 +354,9 @@ fn looking_rows_up_finds_what_comparing_does() {
     let rows: Vec<Row> = (0..1500).map(|n| (n, side(n), n * 7919 % 997)).collect();
     // Of the last rows, or of all whose numbers no longer fit from a row on.
     for (windows, fails_at) in [
-        (Windows::Time(600, 400), usize::MAX),
-        (Windows::Rows(250, 350), usize::MAX),
-        (Windows::Rows(250, 350), 900),
+        (Retention::Time { left: 600, right: 400 }, usize::MAX),
+        (Retention::Rows { left: 250, right: 350 }, usize::MAX),
+        (Retention::Rows { left: 250, right: 350 }, 900),
     ] {
         for how in [How::Inner, How::Full, How::Semi, How::Anti] {
             for (threads, moves) in [(1, false), (3, true)] {

@@ -12,7 +12,7 @@ use tidegate_operators::order::time_order;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
-use crate::columns::expression::{Predicate, Side};
+use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
 use crate::query::aggregate::plan::{Plan, TablePlan};
@@ -213,7 +213,7 @@ fn mask(
     driver: &Driver,
 ) -> Result<BitSet> {
     let places: Vec<usize> = predicate
-        .columns(Side::Left)
+        .columns(Origin::Left)
         .iter()
         .map(|at| columns.binary_search(at).expect("what a predicate reads is used"))
         .collect();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::Matches;
-use tidegate_operators::predicate::{Index, Term, Window};
+use tidegate_operators::predicate::{Index, ScanColumns, Term};
 
 use crate::Result;
-use crate::columns::expression::{Columns, Predicate, Side};
+use crate::columns::expression::{Columns, Origin, Predicate};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
@@ -34,7 +34,7 @@ pub(crate) struct Condition {
 #[derive(Debug)]
 struct Search {
     terms: Vec<Term>,
-    window: Window,
+    window: ScanColumns,
     /// Where looking rows up takes less time than comparing them.
     index: Option<Index>,
 }
@@ -129,7 +129,7 @@ pub(crate) fn split(
         arrays: predicate.columns(side).iter().map(|&at| table.whole(at)).collect(),
         rows: table.rows(),
     };
-    predicate.split(&columns(left, Side::Left), &columns(right, Side::Right))
+    predicate.split(&columns(left, Origin::Left), &columns(right, Origin::Right))
 }
 
 /// What is evaluated, and the columns it reads.
@@ -145,7 +145,7 @@ impl Filter {
         let columns = |table, side| {
             predicate.columns(side).iter().map(|&at| Column::new(table, at)).collect()
         };
-        let (left, right) = (columns(left, Side::Left), columns(right, Side::Right));
+        let (left, right) = (columns(left, Origin::Left), columns(right, Origin::Right));
         Filter { predicate, left, right }
     }
 

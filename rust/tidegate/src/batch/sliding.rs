@@ -40,7 +40,7 @@ impl WindowJoin {
         };
         terms.extend(keys.map(|keys| equal_keys(numbers_of(&keys.left), numbers_of(&keys.right))));
         let comparing = Comparing {
-            windows: plan.windows.windows,
+            retention: plan.windows.retention,
             how: How::Inner,
             threads: driver.threads(),
             ordered: false,

@@ -2,8 +2,9 @@
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::{Side, interval_join};
+use tidegate_operators::rows::Retention;
 use tidegate_operators::window::counts::{Counts, count_window_join};
-use tidegate_operators::window::{Windows, interval};
+use tidegate_operators::window::interval;
 use tidegate_sync::Stop;
 
 use super::join::Join;
@@ -39,14 +40,14 @@ impl WindowJoin {
         let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
         let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
-        let matches = match plan.windows.windows {
+        let matches = match plan.windows.retention {
             // A right row comes at most so much after a left row as that one stays, and the
             // reverse.
-            Windows::Time(left, right) => {
+            Retention::Time { left, right } => {
                 interval_join(left_side, right_side, key_count, &interval(left, right), &driver)?
             }
-            Windows::Rows(left, right) => {
-                let counts = Counts { left, right };
+            Retention::Rows { left, right } => {
+                let counts = Counts { left: left as usize, right: right as usize };
                 count_window_join(left_side, right_side, key_count, counts, &driver)?
             }
         };

@@ -1,10 +1,10 @@
-//! What an incremental join does, for people.
+//! What a streaming join does, for people.
 
 use super::intake::source::ROW_BYTES;
 use super::join::StreamOptions;
 use super::memory::Memory;
 
-/// How an incremental join finds its pairs.
+/// How a streaming join finds its pairs.
 pub(super) struct Method<'a> {
     pub(super) algorithm: &'a str,
     pub(super) index: &'a str,

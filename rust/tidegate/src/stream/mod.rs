@@ -39,7 +39,7 @@ pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step};
 
 use parking_lot::{Mutex, MutexGuard};
-pub use tidegate_operators::interval::online::Parallelism;
+pub use tidegate_operators::interval::streaming::Parallelism;
 
 /// A source, which stays whole if a call panics.
 pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_structures::index::Entry;
 
 use super::Bands;
-use crate::rows::{Matched, Side, Window, drop_front};
+use crate::rows::{Matched, Retention, Side, drop_front};
 
 /// Rows by number, counted from the first of the side ever. A row's *place* is its distance from
 /// [`Log::first`], the oldest row still here.
@@ -139,14 +139,14 @@ impl Log {
 
     /// The last time at which a row of the other side may match a row; `None` if that is never or
     /// not yet known.
-    fn last_matchable(&self, window: &Window, number: u64) -> Option<i64> {
+    fn last_matchable(&self, window: &Retention, number: u64) -> Option<i64> {
         match window {
-            Window::Time { .. } => {
+            Retention::Time { .. } => {
                 let last = i128::from(self.ts(number)?) + i128::from(window.length(self.side));
                 i64::try_from(last).ok()
             }
             // The row that takes its place in the window.
-            Window::Rows { .. } => self.ts(number.checked_add(window.length(self.side))?),
+            Retention::Rows { .. } => self.ts(number.checked_add(window.length(self.side))?),
         }
     }
 
@@ -178,7 +178,7 @@ impl Log {
 }
 
 impl Matched for Log {
-    type Reach = Window;
+    type Reach = Retention;
 
     fn is_outer(&self) -> bool {
         self.matched.is_some()
@@ -189,7 +189,7 @@ impl Matched for Log {
         !std::mem::replace(&mut matched[self.gone + place as usize], true)
     }
 
-    fn unmatched(&mut self, window: &Window, now: Option<i64>) -> Option<(i64, i64, u32)> {
+    fn unmatched(&mut self, window: &Retention, now: Option<i64>) -> Option<(i64, i64, u32)> {
         while self.matched.is_some() && self.settled < self.len() {
             let last = self.last_matchable(window, self.first + self.settled as u64);
             if now.is_some_and(|now| last.is_none_or(|last| last >= now)) {

@@ -26,7 +26,7 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys are found by [`online_join`](crate::interval::online); conditions without
+//! Pairs with equal keys are found by [`interval::streaming`](crate::interval::streaming); conditions without
 //! a band on any column by [`handshake`](crate::papers::handshake), which compares with whole
 //! windows.
 //!
@@ -47,7 +47,7 @@ use std::ops::Range;
 use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
-use crate::rows::{Failed, Filter, How, Matched, Progress, Side, Window};
+use crate::rows::{Failed, Filter, How, Matched, Progress, Retention, Side};
 use crate::selectivity;
 use epoch::Epoch;
 use find::Found;
@@ -115,7 +115,7 @@ pub struct Kept<'a> {
 
 /// The state of a join.
 pub struct IndexJoin<I> {
-    window: Window,
+    window: Retention,
     how: How,
     ordered: bool,
     /// One a side, or a single one for a join of a stream with itself.
@@ -150,7 +150,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// A join of two streams, without rows, with bands on so many columns. Unless it is `ordered`,
     /// the pairs of a row come in any order.
     pub fn new(
-        window: Window,
+        window: Retention,
         how: How,
         columns: usize,
         ordered: bool,
@@ -164,7 +164,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// A join of a stream with itself: each row with the earlier ones in its window, which is the
     /// left one. In its results left rows are the later ones.
     pub fn of_one_stream(
-        window: Window,
+        window: Retention,
         columns: usize,
         ordered: bool,
         index: impl Fn() -> I,
@@ -174,7 +174,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     }
 
     fn with_logs(
-        window: Window,
+        window: Retention,
         how: How,
         columns: usize,
         ordered: bool,

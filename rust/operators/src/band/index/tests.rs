@@ -29,19 +29,25 @@ fn close(l: &Row, r: &Row, within: &Within, columns: usize) -> bool {
 
 /// Whether the window lets an earlier row, the `nth` of its side, match one at `ts` before which
 /// its side had `came` rows.
-fn meets(window: Window, side: Side, (nth, earlier): (usize, i64), came: usize, ts: i64) -> bool {
+fn meets(
+    window: Retention,
+    side: Side,
+    (nth, earlier): (usize, i64),
+    came: usize,
+    ts: i64,
+) -> bool {
     match window {
-        Window::Time { .. } => {
+        Retention::Time { .. } => {
             i128::from(ts) - i128::from(earlier) <= i128::from(window.length(side))
         }
-        Window::Rows { .. } => (came - nth) as u64 <= window.length(side),
+        Retention::Rows { .. } => (came - nth) as u64 <= window.length(side),
     }
 }
 
 /// Result rows in the contract's order, as numbers of left and right rows.
 fn oracle(
     rows: &[Row],
-    window: Window,
+    window: Retention,
     within: &Within,
     columns: usize,
     how: How,
@@ -82,8 +88,8 @@ fn oracle(
         };
         let length = window.length(side);
         let last = match window {
-            Window::Time { .. } => i64::try_from(i128::from(ts) + i128::from(length)).ok(),
-            Window::Rows { .. } => {
+            Retention::Time { .. } => i64::try_from(i128::from(ts) + i128::from(length)).ok(),
+            Retention::Rows { .. } => {
                 let successor = rows.iter().enumerate().filter(|(_, row)| row.1 == side);
                 successor.map(|(_, row)| row.0).nth(number(at) + length as usize)
             }
@@ -221,7 +227,7 @@ fn epoch(
 
 fn run(
     rows: &[Row],
-    window: Window,
+    window: Retention,
     within: &Within,
     columns: usize,
     how: How,
@@ -344,11 +350,11 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
-fn window() -> impl Strategy<Value = Window> {
+fn window() -> impl Strategy<Value = Retention> {
     let length = || prop_oneof![0_u64..20, 0_u64..60, Just(1 << 40)];
     (any::<bool>(), length(), length()).prop_map(|(time, left, right)| match time {
-        true => Window::Time { left, right },
-        false => Window::Rows { left, right },
+        true => Retention::Time { left, right },
+        false => Retention::Rows { left, right },
     })
 }
 
@@ -455,7 +461,7 @@ proptest! {
 fn matches_without_number_come_a_piece_at_a_time() {
     // All rows are equal, so the last ones match a whole window.
     let rows: Vec<Row> = (0..3000).map(|n| (n, NUMBERS[n as usize % 2], [Some(1), None])).collect();
-    let window = Window::Rows { left: 1000, right: 1000 };
+    let window = Retention::Rows { left: 1000, right: 1000 };
     for kind in [IndexKind::Buckets, IndexKind::PimTree, IndexKind::BPlusTree] {
         let mut join: Join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
         let driver = Driver::new(2, Stop::default());

@@ -1,17 +1,7 @@
 //! Which earlier rows of the other side a row may match.
 
 use super::log::Log;
-use crate::rows::{Side, Window};
-
-impl Window {
-    /// How long rows of a side stay: for so much time, or while so many come after.
-    pub(super) fn length(&self, side: Side) -> u64 {
-        match (*self, side) {
-            (Window::Time { left, .. } | Window::Rows { left, .. }, Side::Left) => left,
-            (Window::Time { right, .. } | Window::Rows { right, .. }, Side::Right) => right,
-        }
-    }
-}
+use crate::rows::{Retention, Side};
 
 /// The oldest row of a side that is in its window, which only rises.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +13,7 @@ impl Edge {
     #[inline]
     pub(super) fn advance(
         &mut self,
-        window: Window,
+        window: Retention,
         side: Side,
         log: &Log,
         next: u64,
@@ -31,8 +21,8 @@ impl Edge {
     ) -> u64 {
         let length = window.length(side);
         match window {
-            Window::Rows { .. } => self.0 = self.0.max(next.saturating_sub(length)),
-            Window::Time { .. } => {
+            Retention::Rows { .. } => self.0 = self.0.max(next.saturating_sub(length)),
+            Retention::Time { .. } => {
                 let has_left = |ts: i64| ts < now && now.abs_diff(ts) > length;
                 while self.0 < next && log.ts(self.0).is_some_and(has_left) {
                     self.0 += 1;

@@ -9,7 +9,7 @@ use super::local::Chunk;
 use super::message::{Arrived, IN_FLIGHT, Message};
 use super::predicate::{Columns, Predicate};
 use super::window::{Place, Tracker};
-use crate::rows::{Side, Window};
+use crate::rows::{Retention, Side};
 
 /// Rows in merged order, with the columns of each side's rows.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct Feed<P: Predicate> {
 
 impl<P: Predicate> Feed<P> {
     pub(super) fn new(
-        window: Window,
+        window: Retention,
         nodes: usize,
         to_right: Sender<Message<P::Left>>,
         to_left: Sender<Message<P::Right>>,

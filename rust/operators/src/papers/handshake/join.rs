@@ -8,7 +8,7 @@ use super::finder::Found;
 use super::predicate::{Columns, Kind, Predicate};
 use super::{Algorithm, Chain};
 use crate::driver::{Driver, Stopped, Turn};
-use crate::rows::{Results, Side, Window};
+use crate::rows::{Results, Retention, Side};
 use tidegate_sync::Stop;
 
 /// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its
@@ -90,7 +90,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     /// A join without rows, on a chain of `nodes` nodes.
     pub fn new(
         predicate: Arc<P>,
-        window: Window,
+        window: Retention,
         algorithm: Algorithm,
         nodes: usize,
         ordered: bool,

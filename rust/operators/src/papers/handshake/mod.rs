@@ -31,7 +31,7 @@
 //!
 //! # When to use something else
 //!
-//! Pairs with equal keys and close times are found by [`online_join`](crate::interval::online)
+//! Pairs with equal keys and close times are found by [`interval::streaming`](crate::interval::streaming)
 //! without comparing others.
 #![doc = include_str!("README.md")]
 
@@ -58,7 +58,7 @@ use std::sync::Arc;
 
 use tidegate_sync::ring;
 
-use crate::rows::Window;
+use crate::rows::Retention;
 pub use bands::{Bands, Column, Numbers};
 pub use collect::Collector;
 pub use feed::{Burst, Feed};
@@ -101,7 +101,7 @@ impl<P: Predicate> Chain<P> {
     /// as they are found.
     pub fn new(
         predicate: Arc<P>,
-        window: Window,
+        window: Retention,
         algorithm: Algorithm,
         nodes: usize,
         ordered: bool,

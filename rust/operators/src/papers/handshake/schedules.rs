@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::local::Chunk;
 use super::tests::{Near, Row, three_steps};
 use super::{Algorithm, Chain, Found};
-use crate::rows::{Side, Window};
+use crate::rows::{Retention, Side};
 
 /// A node takes the next message of left rows, or of right rows.
 type Step = (usize, Side);
@@ -123,7 +123,7 @@ fn drain(chain: &mut Chain<Near>, results: &mut Vec<Found>) {
 /// The results after steps in this order, and then what else there is to do.
 fn results(
     (rows, homes, expiries): (&[Row], &[usize], usize),
-    (window, algorithm, nodes): (Window, Algorithm, usize),
+    (window, algorithm, nodes): (Retention, Algorithm, usize),
     steps: &[Step],
 ) -> Vec<(u64, u64)> {
     let mut chain =
@@ -157,16 +157,16 @@ fn messages(rows: &[Row], expiries: usize) -> [usize; 2] {
         .map(|side| rows.iter().filter(|row| row.side == side).count() + expiries)
 }
 
-const WINDOWS: [Window; 5] = [
-    Window::Time { left: u64::MAX, right: u64::MAX },
-    Window::Time { left: 1, right: 2 },
-    Window::Time { left: 0, right: 1 },
-    Window::Rows { left: 1, right: 1 },
-    Window::Rows { left: 2, right: 1 },
+const WINDOWS: [Retention; 5] = [
+    Retention::Time { left: u64::MAX, right: u64::MAX },
+    Retention::Time { left: 1, right: 2 },
+    Retention::Time { left: 0, right: 1 },
+    Retention::Rows { left: 1, right: 1 },
+    Retention::Rows { left: 2, right: 1 },
 ];
 
 /// The results of the three-step procedure for these rows.
-fn expected(rows: &[Row], window: Window) -> Vec<(u64, u64)> {
+fn expected(rows: &[Row], window: Retention) -> Vec<(u64, u64)> {
     three_steps(rows, window, |_, _| true)
 }
 

@@ -19,8 +19,8 @@ use super::predicate::Kind;
 use super::{Algorithm, HandshakeJoin};
 use crate::driver::Driver;
 use crate::predicate::{Operand, RankAndTakes, Term};
-use crate::rows::{Failed, Filter, How, Results, Side, Window};
-use crate::window::{Extent, Kept, Log, SlidingJoin, Windows};
+use crate::rows::{Failed, Filter, How, Results, Retention, Side};
+use crate::window::{Extent, Kept, Log, SlidingJoin};
 
 /// Pairs that a filter is given at a time.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -35,7 +35,7 @@ impl Rank for u64 {}
 #[derive(Debug)]
 pub struct SlidingHandshake<T: Rank> {
     algorithm: Algorithm,
-    window: Window,
+    retention: Retention,
     nodes: usize,
     how: How,
     extent: Extent,
@@ -67,30 +67,24 @@ impl<T: Rank> SlidingHandshake<T> {
     /// A join without rows on a chain of `nodes` nodes, which compares by `terms`; those have no
     /// rows either.
     pub fn new(
-        windows: Windows,
+        retention: Retention,
         how: How,
         algorithm: Algorithm,
         nodes: usize,
         terms: Vec<Term>,
     ) -> Self {
-        let window = match windows {
-            Windows::Time(left, right) => {
-                Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() }
-            }
-            Windows::Rows(left, right) => Window::Rows { left: left as u64, right: right as u64 },
-        };
         let mut terms: Vec<(usize, Term)> = terms.into_iter().enumerate().collect();
         terms.sort_by_key(|(_, term)| (!term.is_equality(), !term.is_band()));
         let (order, terms): (Vec<usize>, Vec<Term>) = terms.into_iter().unzip();
         let keeps_left = how.keeps_left() || !how.pairs();
         SlidingHandshake {
             algorithm,
-            window,
+            retention,
             nodes,
             how,
-            extent: Extent::new(windows),
+            extent: Extent::new(retention),
             logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
-            join: chain(window, algorithm, nodes, &terms),
+            join: chain(retention, algorithm, nodes, &terms),
             terms,
             order,
             origin: ([0; 2], 0),
@@ -107,7 +101,7 @@ impl<T: Rank> SlidingHandshake<T> {
 
 /// A chain without rows.
 fn chain<T: Rank>(
-    window: Window,
+    retention: Retention,
     algorithm: Algorithm,
     nodes: usize,
     terms: &[Term],
@@ -117,7 +111,7 @@ fn chain<T: Rank>(
         [first, ..] if first.is_equality() => Some(Kind::Hash),
         _ => Some(Kind::Ordered),
     };
-    HandshakeJoin::new(Arc::new(Bands::new(lookup)), window, algorithm, nodes, true)
+    HandshakeJoin::new(Arc::new(Bands::new(lookup)), retention, algorithm, nodes, true)
 }
 
 /// Rows of a side, and which of them compare with nothing: the terms say what they take, and have
@@ -191,7 +185,7 @@ impl<T: Rank> SlidingHandshake<T> {
 
     /// Makes the chain anew, with the rows that are kept.
     fn fill(&mut self, [left, right]: [Numbers<T>; 2]) {
-        let made = chain(self.window, self.algorithm, self.nodes, &self.terms);
+        let made = chain(self.retention, self.algorithm, self.nodes, &self.terms);
         let former = std::mem::replace(&mut self.join, made);
         self.compared.iter_mut().zip(former.comparisons()).for_each(|(all, more)| *all += more);
         self.origin =

@@ -13,7 +13,7 @@ use tidegate_sync::Stop;
 
 use super::{Algorithm, Columns, HandshakeJoin, Kind, Lookup, Pair, Predicate};
 use crate::driver::Driver;
-use crate::rows::{Side, Window};
+use crate::rows::{Retention, Side};
 
 /// Rows of one value.
 impl Columns for Vec<i64> {
@@ -112,7 +112,7 @@ pub(super) struct Row {
 /// row scans the other window, old rows leave, the row is inserted. Rows are numbered by side.
 pub(super) fn three_steps(
     rows: &[Row],
-    window: Window,
+    window: Retention,
     matches: impl Fn(i64, i64) -> bool,
 ) -> Vec<(u64, u64)> {
     let mut windows: [Vec<(u64, Row)>; 2] = Default::default();
@@ -122,14 +122,14 @@ pub(super) fn three_steps(
         let number = numbers[row.side as usize];
         numbers[row.side as usize] += 1;
         match window {
-            Window::Time { left, right } => {
+            Retention::Time { left, right } => {
                 for (kept, length) in windows.iter_mut().zip([left, right]) {
                     kept.retain(|(_, old)| {
                         i128::from(row.ts) - i128::from(old.ts) <= i128::from(length)
                     });
                 }
             }
-            Window::Rows { left, right } => {
+            Retention::Rows { left, right } => {
                 for (kept, length) in windows.iter_mut().zip([left, right]) {
                     kept.drain(..kept.len().saturating_sub(length as usize));
                 }
@@ -205,12 +205,12 @@ fn join(
     pairs
 }
 
-fn window() -> impl Strategy<Value = Window> {
+fn window() -> impl Strategy<Value = Retention> {
     let time = prop_oneof![Just(0), 0u64..20, Just(u64::MAX)];
     let rows = 1u64..20;
     prop_oneof![
-        (time.clone(), time).prop_map(|(left, right)| Window::Time { left, right }),
-        (rows.clone(), rows).prop_map(|(left, right)| Window::Rows { left, right }),
+        (time.clone(), time).prop_map(|(left, right)| Retention::Time { left, right }),
+        (rows.clone(), rows).prop_map(|(left, right)| Retention::Rows { left, right }),
     ]
 }
 
@@ -306,7 +306,7 @@ fn nodes_share_the_work_evenly() {
     for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
         let driver = Driver::new(2, Stop::default());
         let near = Near { within: 0, kind: None };
-        let window = Window::Time { left: 1000, right: 1000 };
+        let window = Retention::Time { left: 1000, right: 1000 };
         let mut made = HandshakeJoin::new(Arc::new(near), window, algorithm, 4, true);
         let values =
             |side| rows.iter().filter(|row| row.side == side).map(|row| row.value).collect();
@@ -327,7 +327,7 @@ fn nodes_share_the_work_evenly() {
 #[test]
 fn a_join_that_was_stopped_goes_on() {
     let rows = in_turn(300);
-    let window = Window::Rows { left: 50, right: 40 };
+    let window = Retention::Rows { left: 50, right: 40 };
     let near = Near { within: 2, kind: None };
     let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
     for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
@@ -350,7 +350,7 @@ fn a_join_that_was_stopped_goes_on() {
 
 #[test]
 fn memory_is_that_of_the_windows() {
-    let window = Window::Rows { left: 100, right: 100 };
+    let window = Retention::Rows { left: 100, right: 100 };
     for (kind, algorithm) in [
         (None, Algorithm::LowLatency),
         (Some(Kind::Hash), Algorithm::LowLatency),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::rows::{Side, Window};
+use crate::rows::{Retention, Side};
 
 /// A row's number within its side, and the numbers of the earlier rows of the other side that it
 /// may match.
@@ -43,10 +43,10 @@ pub(super) struct Tracker {
 }
 
 impl Tracker {
-    pub(super) fn new(window: Window) -> Self {
+    pub(super) fn new(window: Retention) -> Self {
         let (left, right, times) = match window {
-            Window::Time { left, right } => (left, right, Some(Default::default())),
-            Window::Rows { left, right } => (left, right, None),
+            Retention::Time { left, right } => (left, right, Some(Default::default())),
+            Retention::Rows { left, right } => (left, right, None),
         };
         Tracker { lengths: [left, right], times, first: [0; 2], next: [0; 2] }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_time_window_ends_with_its_last_time() {
-        let mut tracker = Tracker::new(Window::Time { left: 10, right: 0 });
+        let mut tracker = Tracker::new(Retention::Time { left: 10, right: 0 });
         assert_eq!(tracker.place(Side::Left, 0), Place { number: 0, from: 0, upto: 0 });
         assert_eq!(tracker.place(Side::Right, 10), Place { number: 0, from: 0, upto: 1 });
         assert_eq!(tracker.place(Side::Left, 10), Place { number: 1, from: 0, upto: 1 });
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_longest_window_never_ends() {
-        let mut tracker = Tracker::new(Window::Time { left: u64::MAX, right: u64::MAX - 1 });
+        let mut tracker = Tracker::new(Retention::Time { left: u64::MAX, right: u64::MAX - 1 });
         tracker.place(Side::Left, i64::MIN);
         tracker.place(Side::Right, i64::MIN);
         let last = tracker.place(Side::Left, i64::MAX);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_count_window_counts_the_rows_of_its_side() {
-        let mut tracker = Tracker::new(Window::Rows { left: 2, right: 1 });
+        let mut tracker = Tracker::new(Retention::Rows { left: 2, right: 1 });
         let places: Vec<_> =
             [Side::Left, Side::Left, Side::Left, Side::Right, Side::Right, Side::Left]
                 .map(|side| tracker.place(side, 0))

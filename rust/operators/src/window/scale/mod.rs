@@ -42,10 +42,10 @@ use std::ops::Range;
 
 use tidegate_structures::memory;
 
-use super::{Extent, Kept, Log, SlidingJoin, Windows};
+use super::{Extent, Kept, Log, SlidingJoin};
 use crate::driver::Driver;
 use crate::predicate::{Operand, Term};
-use crate::rows::{Failed, Filter, How, Results, Side};
+use crate::rows::{Failed, Filter, How, Results, Retention, Side};
 use share::{Found, Share};
 
 /// How threads share the comparisons.
@@ -131,7 +131,7 @@ impl fmt::Debug for ScaleJoin {
 impl ScaleJoin {
     /// A join without rows, which scans for `terms`; those have no rows either.
     pub fn new(
-        windows: Windows,
+        retention: Retention,
         how: How,
         algorithm: Algorithm,
         threads: usize,
@@ -145,7 +145,7 @@ impl ScaleJoin {
         };
         let keeps_left = how.keeps_left() || !how.pairs();
         ScaleJoin {
-            extent: Extent::new(windows),
+            extent: Extent::new(retention),
             how,
             algorithm,
             ordered,

@@ -6,7 +6,7 @@ use tidegate_sync::Stop;
 
 use super::Epoch;
 use crate::driver::Driver;
-use crate::predicate::{Index, News, Ranges, Term, Window};
+use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
 /// Rows before a window is made anew, at least; it is each time it has doubled.
@@ -22,7 +22,7 @@ struct Half {
     /// The low bits of their numbers, ascending, behind those of some rows that are gone.
     numbers: Vec<u32>,
     gone: usize,
-    window: Window,
+    window: ScanColumns,
     /// How many rows the window had when it was made.
     made_with: usize,
     /// Whether rows may be looked up by value, and by what, where that is cheaper than comparing.
@@ -45,7 +45,7 @@ impl Share {
         let half = |side| Half {
             numbers: Vec::new(),
             gone: 0,
-            window: Window::new(terms, side, None, 0).expect("a window without rows"),
+            window: ScanColumns::new(terms, side, None, 0).expect("a window without rows"),
             made_with: 0,
             may_look_up,
             index: None,
@@ -68,8 +68,8 @@ impl Share {
     /// From now on every pair matches.
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
-            half.window =
-                Window::new(&[], side, None, half.numbers.len()).expect("a window without columns");
+            half.window = ScanColumns::new(&[], side, None, half.numbers.len())
+                .expect("a window without columns");
             half.index = None;
         }
     }
@@ -175,8 +175,8 @@ impl Half {
         self.gone = 0;
         let order: Vec<u32> =
             self.numbers.iter().map(|number| at(number.wrapping_sub(first))).collect();
-        self.window =
-            Window::new(terms, side, Some(&order), order.len()).expect("room beside the numbers");
+        self.window = ScanColumns::new(terms, side, Some(&order), order.len())
+            .expect("room beside the numbers");
         self.made_with = order.len();
         self.index = None;
         if let Some(term) = terms.first() {

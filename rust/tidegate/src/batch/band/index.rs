@@ -73,8 +73,8 @@ impl Tables<'_> {
         ];
         let (indexed, _) = most_selective(&sides[0].bands(), &sides[1].bands(), 0);
         sides.iter_mut().for_each(|side| side.columns.swap(0, indexed));
-        let windows = plan.windows.as_ref().map(|windows| windows.windows);
-        let join = algorithm.join(windows, How::Inner, sides[0].columns.len(), false);
+        let retention = plan.windows.as_ref().map(|windows| windows.retention);
+        let join = algorithm.join(retention, How::Inner, sides[0].columns.len(), false);
         let pairs = self.run(join, &sides, most)?;
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }

@@ -3,7 +3,7 @@
 use tidegate_operators::band::{Band, BandColumn, BandKeys, Bounds, band_join, candidates_a_row};
 use tidegate_operators::matches::{Check, Matches};
 use tidegate_operators::rows::NO_KEY;
-use tidegate_operators::window::Windows;
+use tidegate_operators::rows::Retention;
 use tidegate_operators::window::counts::{Counts, Ends, meetings};
 use tidegate_structures::memory::pages::Pages;
 
@@ -28,20 +28,19 @@ impl WindowColumn {
     fn new(tables: &Tables<'_>) -> Result<Option<Self>> {
         let Some(plan) = &tables.plan.windows else { return Ok(None) };
         let (left, right) = plan.times(tables.left, tables.right)?;
-        Ok(Some(match plan.windows {
+        Ok(Some(match plan.retention {
             // A right row comes at most so much after a left row as that one stays, and the
             // reverse.
-            Windows::Time(left_stays, right_stays) => {
-                let (below, above) =
-                    (Some(right_stays.unsigned_abs()), Some(left_stays.unsigned_abs()));
+            Retention::Time { left: left_stays, right: right_stays } => {
+                let (below, above) = (Some(right_stays), Some(left_stays));
                 WindowColumn {
                     left,
                     right,
                     bounds: WindowBounds::Time(Band::Steps { below, above }),
                 }
             }
-            Windows::Rows(left_rows, right_rows) => {
-                let counts = Counts { left: left_rows, right: right_rows };
+            Retention::Rows { left: left_rows, right: right_rows } => {
+                let counts = Counts { left: left_rows as usize, right: right_rows as usize };
                 let (ends, places) = meetings(&left, &right, counts, tables.driver)?;
                 WindowColumn { left, right: Int64s::Own(places), bounds: WindowBounds::Rows(ends) }
             }

@@ -11,7 +11,7 @@ use super::types::{
     comparison_type, computed, hint, is_text, is_text_or_binary, leaf, literal_type,
     literal_type_beside, operand_types,
 };
-use super::{Arithmetic, Binary, Expr, Side, Unary};
+use super::{Arithmetic, Binary, Expr, Origin, Unary};
 use crate::{Error, Result};
 
 /// An expression that was checked against the schemas of two tables and yields a boolean.
@@ -76,10 +76,10 @@ impl Predicate {
     }
 
     /// The columns that it reads of one side: their places in the schema, ascending.
-    pub fn columns(&self, side: Side) -> &[usize] {
+    pub fn columns(&self, side: Origin) -> &[usize] {
         match side {
-            Side::Left | Side::Row => &self.left,
-            Side::Right => &self.right,
+            Origin::Left | Origin::Row => &self.left,
+            Origin::Right => &self.right,
         }
     }
 
@@ -134,8 +134,8 @@ impl Binder<'_> {
             Expr::Column(side, name) => {
                 let index = self.index(*side, name)?;
                 let columns = match side {
-                    Side::Left | Side::Row => &mut self.left_columns,
-                    Side::Right => &mut self.right_columns,
+                    Origin::Left | Origin::Row => &mut self.left_columns,
+                    Origin::Right => &mut self.right_columns,
                 };
                 if let Err(place) = columns.binary_search(&index) {
                     columns.insert(place, index);
@@ -158,14 +158,14 @@ impl Binder<'_> {
         }
     }
 
-    fn schema(&self, side: Side) -> &Schema {
+    fn schema(&self, side: Origin) -> &Schema {
         match side {
-            Side::Left | Side::Row => self.left,
-            Side::Right => self.right,
+            Origin::Left | Origin::Row => self.left,
+            Origin::Right => self.right,
         }
     }
 
-    fn index(&self, side: Side, name: &str) -> Result<usize> {
+    fn index(&self, side: Origin, name: &str) -> Result<usize> {
         let fields = self.schema(side).fields();
         let mut found = fields.iter().enumerate().filter(|(_, field)| field.name() == name);
         match (found.next(), found.next()) {
@@ -234,14 +234,14 @@ impl Binder<'_> {
         }
     }
 
-    fn column(&self, side: Side, name: &str, text: String) -> Result<Bound> {
+    fn column(&self, side: Origin, name: &str, text: String) -> Result<Bound> {
         let index = self.index(side, name)?;
         let found = |columns: &[usize]| {
             columns.binary_search(&index).expect("`collect` found every column")
         };
         let slot = match side {
-            Side::Left | Side::Row => found(&self.left_columns),
-            Side::Right => self.left_columns.len() + found(&self.right_columns),
+            Origin::Left | Origin::Row => found(&self.left_columns),
+            Origin::Right => self.left_columns.len() + found(&self.right_columns),
         };
         let data_type = self.schema(side).field(index).data_type().clone();
         let column = Bound { operation: Operation::Column(slot), data_type, text, can_fail: false };
@@ -386,11 +386,11 @@ impl Binder<'_> {
     }
 }
 
-fn table(side: Side) -> &'static str {
+fn table(side: Origin) -> &'static str {
     match side {
-        Side::Left => "the left table",
-        Side::Right => "the right table",
-        Side::Row => "the table",
+        Origin::Left => "the left table",
+        Origin::Right => "the right table",
+        Origin::Row => "the table",
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use arrow_array::temporal_conversions::{date32_to_datetime, timestamp_s_to_datetime};
 
-use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary};
+use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary};
 
 /// How tightly an expression binds: a part is put in parentheses where it binds less than its place
 /// asks for.
@@ -118,12 +118,12 @@ impl Display for Expr {
     }
 }
 
-impl Display for Side {
+impl Display for Origin {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Side::Left => "left",
-            Side::Right => "right",
-            Side::Row => "row",
+            Origin::Left => "left",
+            Origin::Right => "right",
+            Origin::Row => "row",
         })
     }
 }

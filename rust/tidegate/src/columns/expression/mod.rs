@@ -59,9 +59,9 @@ pub use bind::Predicate;
 pub(crate) use split::{Columns, Scan};
 pub use sql::{parse_row_sql, parse_sql};
 
-/// One of the two tables of a join, or the one of an aggregation.
+/// The table that a column is of: one of the two of a join, or the one of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum Origin {
     /// The left table.
     Left,
     /// The right table.
@@ -83,7 +83,7 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// A column of one side, by its name.
-    Column(Side, String),
+    Column(Origin, String),
     /// A value that is the same for every pair.
     Literal(Literal),
     /// An operation on one value.
@@ -119,7 +119,7 @@ pub enum Expr {
 
 impl Expr {
     /// Calls `each` with every column that the expression reads.
-    pub(crate) fn for_each_column(&self, each: &mut dyn FnMut(Side, &str)) {
+    pub(crate) fn for_each_column(&self, each: &mut dyn FnMut(Origin, &str)) {
         match self {
             Expr::Column(side, name) => each(*side, name),
             Expr::Literal(_) => {}

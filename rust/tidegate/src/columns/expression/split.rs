@@ -19,7 +19,7 @@ use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relatio
 use super::bind::Predicate;
 use super::bound::{Bound, Operation};
 use super::evaluate::Rows;
-use super::{Arithmetic, Comparison, Side};
+use super::{Arithmetic, Comparison, Origin};
 
 /// A conjunct of a predicate.
 #[derive(Clone, Debug)]
@@ -152,7 +152,7 @@ impl Predicate {
             }
         }
         let mut conjuncts = Vec::new();
-        collect(self.root(), self.columns(Side::Left).len(), &mut conjuncts);
+        collect(self.root(), self.columns(Origin::Left).len(), &mut conjuncts);
         conjuncts
     }
 }

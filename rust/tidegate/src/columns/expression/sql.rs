@@ -12,7 +12,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary};
+use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary};
 use crate::{Error, Result};
 
 /// More operators than anyone writes. The tree is as deep as its longest chain of them, and each
@@ -35,8 +35,8 @@ const MAX_NESTING: usize = 120;
 /// An argument error that names what is not understood or not supported.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
-        Side::Row => Err(format!("`{name}`: name the side: left.{name} or right.{name}")),
-        Side::Left | Side::Right => Ok(()),
+        Origin::Row => Err(format!("`{name}`: name the side: left.{name} or right.{name}")),
+        Origin::Left | Origin::Right => Ok(()),
     })
 }
 
@@ -48,8 +48,8 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
 /// As for [`parse_sql`].
 pub fn parse_row_sql(text: &str) -> Result<Expr> {
     parse(text, "price > 10", |side, name| match side {
-        Side::Row => Ok(()),
-        Side::Left | Side::Right => {
+        Origin::Row => Ok(()),
+        Origin::Left | Origin::Right => {
             Err(format!("`{side}.{name}`: there are no sides here; write row.{name}"))
         }
     })
@@ -59,7 +59,7 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
 fn parse(
     text: &str,
     example: &str,
-    allowed: impl Fn(Side, &str) -> Result<(), String>,
+    allowed: impl Fn(Origin, &str) -> Result<(), String>,
 ) -> Result<Expr> {
     let invalid = |reason: String| Error::argument(format!("where `{}`: {reason}", shown(text)));
     let tokens = tokens(text).map_err(invalid)?;
@@ -165,7 +165,7 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
     match tree {
         ast::Expr::Nested(inner) => expression(*inner),
         ast::Expr::CompoundIdentifier(parts) => column(&parts),
-        ast::Expr::Identifier(name) => Ok(Expr::Column(Side::Row, name.value)),
+        ast::Expr::Identifier(name) => Ok(Expr::Column(Origin::Row, name.value)),
         ast::Expr::Value(value) => literal(value.value).map(Expr::Literal),
         ast::Expr::TypedString(typed) => typed_literal(typed).map(Expr::Literal),
         ast::Expr::Interval(interval) => duration_literal(interval).map(Expr::Literal),
@@ -225,9 +225,9 @@ fn column(parts: &[Ident]) -> Result<Expr, String> {
         return Err(format!("`{}`: expected a side and a column, such as left.price", written()));
     };
     let side = match side.value.to_ascii_lowercase().as_str() {
-        "left" => Side::Left,
-        "right" => Side::Right,
-        "row" => Side::Row,
+        "left" => Origin::Left,
+        "right" => Origin::Right,
+        "row" => Origin::Row,
         other => {
             return Err(format!(
                 "`{}`: expected left or right before the point, found `{other}`",

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::Windows;
 
 use super::{Aggregate, Aggregation, Design, Function};
-use crate::columns::expression::{Predicate, Side};
+use crate::columns::expression::{Origin, Predicate};
 use crate::columns::keys::{KeyColumn, common_type};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
@@ -420,7 +420,7 @@ fn is_ordered(data_type: &DataType) -> bool {
 impl TablePlan {
     /// The columns of the table that something reads.
     pub(crate) fn every(&self) -> Vec<usize> {
-        let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Side::Left));
+        let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Origin::Left));
         let mut every = self.used();
         every.extend(of_rows.copied().chain([self.time]));
         every.sort_unstable();
@@ -431,7 +431,7 @@ impl TablePlan {
     /// Those that something reads apart from the time and the predicate on rows.
     pub(crate) fn used(&self) -> Vec<usize> {
         let predicates =
-            self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Side::Left));
+            self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Origin::Left));
         let mut used: Vec<usize> = self.read.iter().chain(predicates).copied().collect();
         used.sort_unstable();
         used.dedup();

@@ -265,15 +265,15 @@ mod tests {
         let options = AggregateOptions { sources: 2, lateness: None, memory_limit: None };
         let made = || aggregate(query, sources()[0].schema(), &options);
         let mut found = Vec::new();
-        let mut poll = |online: &mut Operator| -> Result<()> {
-            while let Polled::Batch(batch) = online.poll()? {
+        let mut poll = |operator: &mut Operator| -> Result<()> {
+            while let Polled::Batch(batch) = operator.poll()? {
                 found.push(batch);
             }
             Ok(())
         };
-        let mut online = made()?;
+        let mut operator = made()?;
         for cut in 0..4 {
-            for (source, batch) in online.sources().to_vec().iter().zip(sources()) {
+            for (source, batch) in operator.sources().to_vec().iter().zip(sources()) {
                 if cut < batch.num_rows() {
                     lock(source).push(
                         &batch.schema(),
@@ -282,13 +282,13 @@ mod tests {
                     )?;
                 }
             }
-            poll(&mut online)?;
-            let snapshot = online.snapshot(&Stop::default())?;
-            online = made()?;
-            online.restore(&snapshot, &Stop::default())?;
+            poll(&mut operator)?;
+            let snapshot = operator.snapshot(&Stop::default())?;
+            operator = made()?;
+            operator.restore(&snapshot, &Stop::default())?;
         }
-        online.sources().iter().for_each(|source| lock(source).close());
-        poll(&mut online)?;
+        operator.sources().iter().for_each(|source| lock(source).close());
+        poll(&mut operator)?;
         Ok(found)
     }
 

@@ -3,8 +3,7 @@
 use std::fmt;
 
 use tidegate_operators::band::index::{IndexJoin, IndexKind, TaskOptions};
-use tidegate_operators::rows::{How, Window};
-use tidegate_operators::window::Windows;
+use tidegate_operators::rows::{How, Retention};
 use tidegate_structures::index::WindowIndex;
 
 /// How the pairs of a band join are found.
@@ -30,21 +29,14 @@ impl BandAlgorithm {
     /// A join of rows as they come, with so many columns to compare.
     pub(crate) fn join(
         self,
-        windows: Option<Windows>,
+        retention: Option<Retention>,
         how: How,
         columns: usize,
         ordered: bool,
     ) -> RowJoin {
-        let window = match windows {
-            None => Window::Time { left: u64::MAX, right: u64::MAX },
-            Some(Windows::Time(left, right)) => {
-                Window::Time { left: left.unsigned_abs(), right: right.unsigned_abs() }
-            }
-            Some(Windows::Rows(left, right)) => {
-                Window::Rows { left: left as u64, right: right as u64 }
-            }
-        };
-        let make = |kind: IndexKind| IndexJoin::new(window, how, columns, ordered, || kind.index());
+        let retention = retention.unwrap_or(Retention::Time { left: u64::MAX, right: u64::MAX });
+        let make =
+            |kind: IndexKind| IndexJoin::new(retention, how, columns, ordered, || kind.index());
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort => make(IndexKind::Buckets),
             BandAlgorithm::Index(kind) => make(kind),

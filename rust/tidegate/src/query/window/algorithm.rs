@@ -2,9 +2,9 @@
 
 use tidegate_operators::papers::handshake::{self, SlidingHandshake};
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use tidegate_operators::rows::{How, NO_KEY};
+use tidegate_operators::rows::{How, NO_KEY, Retention};
+use tidegate_operators::window::SlidingJoin;
 use tidegate_operators::window::scale::{self, ScaleJoin};
-use tidegate_operators::window::{SlidingJoin, Windows};
 
 /// How the rows in each other's windows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Algorithm {
 /// What a join of sliding windows is made of, beside who compares.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparing {
-    pub(crate) windows: Windows,
+    pub(crate) retention: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) ordered: bool,
@@ -106,10 +106,10 @@ pub(crate) trait WithJoin {
 impl Comparing {
     /// Makes a join without rows.
     pub(crate) fn join<W: WithJoin>(self, algorithm: Algorithm, with: W) -> W::Done {
-        let Comparing { windows, how, threads, ordered, terms } = self;
+        let Comparing { retention, how, threads, ordered, terms } = self;
         let narrow = terms.iter().all(Term::is_narrow);
         let scale =
-            |algorithm, terms| ScaleJoin::new(windows, how, algorithm, threads, ordered, terms);
+            |algorithm, terms| ScaleJoin::new(retention, how, algorithm, threads, ordered, terms);
         let handshake = match algorithm {
             Algorithm::ThreeStep => return with.with(scale(scale::Algorithm::ThreeStep, terms)),
             Algorithm::Cell => return with.with(scale(scale::Algorithm::Cell, terms)),
@@ -120,10 +120,10 @@ impl Comparing {
         };
         match narrow {
             true => {
-                with.with(SlidingHandshake::<u32>::new(windows, how, handshake, threads, terms))
+                with.with(SlidingHandshake::<u32>::new(retention, how, handshake, threads, terms))
             }
             false => {
-                with.with(SlidingHandshake::<u64>::new(windows, how, handshake, threads, terms))
+                with.with(SlidingHandshake::<u64>::new(retention, how, handshake, threads, terms))
             }
         }
     }

@@ -3,7 +3,7 @@
 mod algorithm;
 
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::window::Windows;
+use tidegate_operators::rows::Retention;
 
 use super::options::{JoinOptions, JoinPlan};
 use crate::columns::table::{Table, column};
@@ -50,7 +50,7 @@ pub(crate) struct WindowPlan {
     /// The time column of each side.
     pub(crate) times: (usize, usize),
     pub(crate) unit: Unit,
-    pub(crate) windows: Windows,
+    pub(crate) retention: Retention,
 }
 
 impl WindowPlan {
@@ -65,29 +65,31 @@ impl WindowPlan {
         let times =
             (column("left", left, &names.0, role)?, column("right", right, &names.1, role)?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
-        let windows = match window {
-            (Window::Time(left), Window::Time(right)) => Windows::Time(
-                time::length("window", left, unit)?,
-                time::length("window", right, unit)?,
-            ),
-            (Window::Rows(left), Window::Rows(right)) => Windows::Rows(left, right),
+        let length = |of| time::length("window", of, unit).map(i64::unsigned_abs);
+        let retention = match window {
+            (Window::Time(left), Window::Time(right)) => {
+                Retention::Time { left: length(left)?, right: length(right)? }
+            }
+            (Window::Rows(left), Window::Rows(right)) => {
+                Retention::Rows { left: left as u64, right: right as u64 }
+            }
             _ => {
                 return Err(Error::argument(
                     "window: one side has a time and the other a number of rows; give both the same kind",
                 ));
             }
         };
-        Ok(WindowPlan { times, unit, windows })
+        Ok(WindowPlan { times, unit, retention })
     }
 
     /// The lines of an explanation that name the time columns and say how long rows stay.
     pub(crate) fn describe(&self, names: &(String, String)) -> [String; 2] {
-        let window = match self.windows {
-            Windows::Time(left, right) => {
+        let window = match self.retention {
+            Retention::Time { left, right } => {
                 let unit = self.unit.name();
                 format!("  window     left rows stay {left}, right rows {right} ({unit})")
             }
-            Windows::Rows(left, right) => {
+            Retention::Rows { left, right } => {
                 format!("  window     the last {left} left rows, the last {right} right rows")
             }
         };

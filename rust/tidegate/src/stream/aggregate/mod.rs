@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::aggregate::{Bounds, OnlineAggregate, OnlineSessions, OnlineWindows, Page};
+use tidegate_operators::aggregate::{
+    Bounds, Page, StreamingAggregate, StreamingSessions, StreamingWindows,
+};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
 use tidegate_structures::memory::pages::Pages;
@@ -63,7 +65,7 @@ const LEAST_COMPACTED: usize = 1 << 16;
 /// at once.
 const PAGES: usize = 8;
 
-/// What an incremental aggregation is asked for, beside the query.
+/// What a streaming aggregation is asked for, beside the query.
 #[derive(Clone, Debug)]
 pub struct AggregateOptions {
     /// The number of sources.
@@ -91,7 +93,7 @@ struct AggregateTactic {
     chosen: Vec<Option<usize>>,
     /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
     ordered: OrderedColumns,
-    windows: Box<dyn OnlineWindows>,
+    windows: Box<dyn StreamingWindows>,
     algorithm: Design,
     /// What the state has been charged.
     charge: Option<Charge>,
@@ -105,14 +107,14 @@ fn empty(
     schema: &Schema,
     sources: usize,
     algorithm: Design,
-) -> Result<Box<dyn OnlineWindows>> {
+) -> Result<Box<dyn StreamingWindows>> {
     let alone = Driver::new(1, Stop::default());
     let none = Table::from(schema);
     let none = (0..sources).map(|_| (none.clone(), Int64s::Own(Pages::default())));
     let streams = Streams::alike(none.collect(), plan, &alone)?;
     let codes = vec![None; plan.outputs.len()];
     let columns = Columns::new(&streams, plan, Extent::Stream(&codes), &alone)?;
-    Ok(online(&plan.span, sources, &columns.aggregates(), algorithm))
+    Ok(streaming_windows(&plan.span, sources, &columns.aggregates(), algorithm))
 }
 
 /// The operator that aggregates rows of this schema.
@@ -365,7 +367,7 @@ impl AggregateTactic {
     }
 
     /// Windows without rows.
-    fn no_windows(&self) -> Result<Box<dyn OnlineWindows>> {
+    fn no_windows(&self) -> Result<Box<dyn StreamingWindows>> {
         let schema = self.stream.schema.project(&self.read)?;
         empty(&self.plan, &schema, self.sources, self.algorithm)
     }
@@ -391,7 +393,7 @@ impl AggregateTactic {
 
 /// The bytes of a state.
 pub(super) fn state_bytes(
-    windows: &dyn OnlineWindows,
+    windows: &dyn StreamingWindows,
     groups: &Groups,
     ordered: &OrderedColumns,
     rows: &Rows,
@@ -400,17 +402,17 @@ pub(super) fn state_bytes(
 }
 
 /// The windows of a query.
-fn online(
+fn streaming_windows(
     span: &Span,
     sources: usize,
     aggregates: &[tidegate_operators::aggregate::Aggregate<'_>],
     algorithm: Design,
-) -> Box<dyn OnlineWindows> {
+) -> Box<dyn StreamingWindows> {
     match span {
         Span::Windows(windows) => {
-            Box::new(OnlineAggregate::new(*windows, sources, aggregates, algorithm))
+            Box::new(StreamingAggregate::new(*windows, sources, aggregates, algorithm))
         }
-        Span::Sessions(gap) => Box::new(OnlineSessions::new(*gap, aggregates)),
+        Span::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use tidegate_operators::aggregate::{OnlineWindows, Page, Values};
+use tidegate_operators::aggregate::{Page, StreamingWindows, Values};
 use tidegate_operators::driver::Driver;
 
 use super::groups::{GROUP_BYTES, Groups};
@@ -82,7 +82,7 @@ impl OrderedColumns {
     pub(crate) fn codes(
         &mut self,
         rows: &Table,
-        windows: &mut dyn OnlineWindows,
+        windows: &mut dyn StreamingWindows,
         driver: &Driver,
     ) -> Result<Vec<Codes>> {
         let mut of_columns = Vec::with_capacity(self.columns.len());
@@ -104,7 +104,7 @@ impl OrderedColumns {
     }
 
     /// Forgets values that no state has, where they are many.
-    pub(crate) fn tidy(&mut self, windows: &mut dyn OnlineWindows) {
+    pub(crate) fn tidy(&mut self, windows: &mut dyn StreamingWindows) {
         for (place, column) in self.columns.iter_mut().enumerate() {
             if column.values.is_due() {
                 column.release(&used(&self.of_output, place, windows));
@@ -113,7 +113,7 @@ impl OrderedColumns {
     }
 
     /// Forgets values that no state has, and gives the others codes that follow from them alone.
-    pub(crate) fn settle(&mut self, windows: &mut dyn OnlineWindows) {
+    pub(crate) fn settle(&mut self, windows: &mut dyn StreamingWindows) {
         for (place, column) in self.columns.iter_mut().enumerate() {
             column.release(&used(&self.of_output, place, windows));
             let new = column.space();
@@ -139,7 +139,7 @@ impl OrderedColumns {
     }
 
     /// Whether all values that states have are known.
-    pub(crate) fn has_all(&self, windows: &mut dyn OnlineWindows) -> bool {
+    pub(crate) fn has_all(&self, windows: &mut dyn StreamingWindows) -> bool {
         let outputs = self.of_output.iter().enumerate();
         outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(
             |(output, codes)| {
@@ -174,7 +174,11 @@ impl OrderedColumns {
 }
 
 /// The codes that states of a column have.
-fn used(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWindows) -> Vec<i64> {
+fn used(
+    of_output: &[Option<usize>],
+    column: usize,
+    windows: &mut dyn StreamingWindows,
+) -> Vec<i64> {
     let mut used = Vec::new();
     for (output, _) in of_output.iter().enumerate().filter(|(_, of)| **of == Some(column)) {
         windows.for_each_value(output, &mut |code| used.push(*code));
@@ -188,7 +192,7 @@ fn used(of_output: &[Option<usize>], column: usize, windows: &mut dyn OnlineWind
 fn follow(
     of_output: &[Option<usize>],
     column: usize,
-    windows: &mut dyn OnlineWindows,
+    windows: &mut dyn StreamingWindows,
     new: &HashMap<i64, i64>,
 ) {
     for (output, _) in of_output.iter().enumerate().filter(|(_, of)| **of == Some(column)) {

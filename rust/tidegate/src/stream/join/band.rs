@@ -1,4 +1,4 @@
-//! The incremental band join: index-based window join, with values and keys as codes.
+//! The streaming band join: index-based window join, with values and keys as codes.
 
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ pub fn band_join(
         Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
     let engine = BandEngine {
-        join: query.algorithm.join(Some(windows.windows), how, columns, options.ordered),
+        join: query.algorithm.join(Some(windows.retention), how, columns, options.ordered),
         kind: query.algorithm.index(),
         names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
         columns: plan.columns,

@@ -1,4 +1,4 @@
-//! What finds the pairs of an incremental join.
+//! What finds the pairs of a streaming join.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -142,8 +142,8 @@ impl<'a> KeptRows<'a> {
         let condition = plan.predicate.as_ref().map(|predicate| Condition {
             predicate,
             columns: [
-                columns(&stores[0], predicate.columns(expression::Side::Left)),
-                columns(&stores[1], predicate.columns(expression::Side::Right)),
+                columns(&stores[0], predicate.columns(expression::Origin::Left)),
+                columns(&stores[1], predicate.columns(expression::Origin::Right)),
             ],
         });
         KeptRows { condition, first: first.map(|first| first as u32) }
@@ -172,7 +172,7 @@ impl<'a> KeptRows<'a> {
     ) -> Result<Vec<bool>> {
         let Condition { predicate: whole, columns } =
             self.condition.as_ref().expect("a part is of a whole");
-        let gather = |side: Side, of: expression::Side, numbers: &[u32]| {
+        let gather = |side: Side, of: expression::Origin, numbers: &[u32]| {
             let first = self.first[side as usize];
             let places: Vec<u32> =
                 numbers.iter().map(|number| number.wrapping_sub(first)).collect();
@@ -185,8 +185,8 @@ impl<'a> KeptRows<'a> {
             };
             predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()
         };
-        let left_columns = gather(Side::Left, expression::Side::Left, left)?;
-        let right_columns = gather(Side::Right, expression::Side::Right, right)?;
+        let left_columns = gather(Side::Left, expression::Origin::Left, left)?;
+        let right_columns = gather(Side::Right, expression::Origin::Right, right)?;
         Ok(predicate.evaluate(&left_columns, &right_columns, left.len())?.iter().collect())
     }
 }

@@ -1,10 +1,10 @@
-//! The incremental interval join: PPOIJ, with keys as numbers and conditions on columns.
+//! The streaming interval join: PPOIJ, with keys as numbers and conditions on columns.
 
 use std::ops::Range;
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::online::{Kept, OnlineJoin, Parallelism};
+use tidegate_operators::interval::streaming::{Kept, Parallelism, StreamingJoin};
 use tidegate_operators::rows::{Progress, Results, Side};
 
 use super::engine::{Engine, KeptRows, RestoredRows, Rows};
@@ -35,7 +35,7 @@ pub fn interval_join(
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
     let engine = IntervalEngine {
         keys: KeyNumbers::new(plan.join.keys.clone()),
-        join: OnlineJoin::new(&plan.interval, how, parallelism, threads, options.ordered),
+        join: StreamingJoin::new(&plan.interval, how, parallelism, threads, options.ordered),
     };
     let query = Query {
         operator: "interval_join",
@@ -71,7 +71,7 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
 #[derive(Debug)]
 struct IntervalEngine {
     keys: KeyNumbers,
-    join: OnlineJoin,
+    join: StreamingJoin,
 }
 
 impl Engine for IntervalEngine {

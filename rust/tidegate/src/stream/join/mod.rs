@@ -57,7 +57,7 @@ const EPOCH_ROWS: usize = 1 << 17;
 /// milliseconds' worth.
 const LITTLE: u64 = 1 << 20;
 
-/// What an incremental join is asked for, beside the query.
+/// What a streaming join is asked for, beside the query.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// The number of left and of right sources.

@@ -1,4 +1,4 @@
-//! The incremental window join: ScaleJoin, its baselines and the handshake joins, with conditions
+//! The streaming window join: ScaleJoin, its baselines and the handshake joins, with conditions
 //! as comparisons that are scanned for.
 
 use std::ops::Range;
@@ -40,8 +40,13 @@ pub fn window_join(
     let row_bytes = algorithm.row_bytes(&terms);
     let method = Method { algorithm: algorithm.describe(), index, threads, row_bytes };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-    let comparing =
-        Comparing { windows: plan.windows.windows, how, threads, ordered: options.ordered, terms };
+    let comparing = Comparing {
+        retention: plan.windows.retention,
+        how,
+        threads,
+        ordered: options.ordered,
+        terms,
+    };
     let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
     let engine = comparing.join(algorithm, parts);
     let query = Query {
@@ -107,7 +112,7 @@ impl<J: SlidingJoin> WindowEngine<J> {
     ) -> Result<Option<Vec<(Operand, Operand)>>> {
         let mut numbers = match (&self.scan, &self.predicate) {
             (Some(scan), Some(predicate)) if self.is_scanned => {
-                let columns = |side: expression::Side, batch: &RecordBatch| Columns {
+                let columns = |side: expression::Origin, batch: &RecordBatch| Columns {
                     arrays: predicate
                         .columns(side)
                         .iter()
@@ -117,8 +122,8 @@ impl<J: SlidingJoin> WindowEngine<J> {
                 };
                 let [left, right] = batches;
                 scan.numbers(
-                    &columns(expression::Side::Left, left),
-                    &columns(expression::Side::Right, right),
+                    &columns(expression::Origin::Left, left),
+                    &columns(expression::Origin::Right, right),
                 )
             }
             _ => self.is_scanned.then(Vec::new),

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::prelude::*;
 
 use crate::columns::expression::{
-    Arithmetic, Binary, Comparison, Expr, Literal, Predicate, Side, Unary,
+    Arithmetic, Binary, Comparison, Expr, Literal, Origin, Predicate, Unary,
 };
 
 /// A value of one row. Times are in nanoseconds.
@@ -216,7 +216,7 @@ fn array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
 // The expressions: of the right types, for the wrong ones have tests of their own.
 
 fn column(names: &'static [&'static str]) -> impl Strategy<Value = Expr> {
-    let side = prop_oneof![Just(Side::Left), Just(Side::Right)];
+    let side = prop_oneof![Just(Origin::Left), Just(Origin::Right)];
     (side, proptest::sample::select(names)).prop_map(|(side, name)| Expr::Column(side, name.into()))
 }
 
@@ -351,7 +351,7 @@ impl Row<'_> {
     fn value(&self, expr: &Expr) -> Outcome {
         match expr {
             Expr::Column(side, name) => {
-                let cells = if *side == Side::Left { self.left } else { self.right };
+                let cells = if *side == Origin::Left { self.left } else { self.right };
                 let column =
                     types().iter().position(|(other, _)| other == name).expect("one of `types`");
                 Ok(cells[column][self.row].clone())
@@ -593,10 +593,10 @@ proptest! {
         let fields: Vec<_> = types().into_iter().map(|(name, t)| Field::new(name, t, true)).collect();
         let schema = Schema::new(fields);
         let predicate = Predicate::bind(&expr, &schema, &schema).expect("the types go together");
-        let gathered = |side: Side, cells: &Cells| -> Vec<ArrayRef> {
+        let gathered = |side: Origin, cells: &Cells| -> Vec<ArrayRef> {
             predicate.columns(side).iter().map(|&i| array(schema.field(i).data_type(), &cells[i])).collect()
         };
-        let found = predicate.evaluate(&gathered(Side::Left, &left), &gathered(Side::Right, &right), rows);
+        let found = predicate.evaluate(&gathered(Origin::Left, &left), &gathered(Origin::Right, &right), rows);
 
         let expected: Vec<_> = (0..rows).map(|row| Row { left: &left, right: &right, row }.truth(&expr)).collect();
         prop_assume!(!expected.contains(&Err(Failure::Unknown)));

@@ -7,7 +7,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::Result;
-use crate::columns::expression::{Expr, Literal, Predicate, Side, parse_sql};
+use crate::columns::expression::{Expr, Literal, Origin, Predicate, parse_sql};
 
 /// A table of one row for each value, of named columns.
 type Table = Vec<(&'static str, ArrayRef)>;
@@ -30,7 +30,7 @@ fn evaluate_tree(expr: &Expr, left: &Table, right: &Table) -> Result<Vec<bool>> 
     };
     let rows = left.iter().chain(right).next().map_or(0, |(_, column)| column.len());
     let matches =
-        predicate.evaluate(&gathered(Side::Left, left), &gathered(Side::Right, right), rows)?;
+        predicate.evaluate(&gathered(Origin::Left, left), &gathered(Origin::Right, right), rows)?;
     Ok(matches.iter().collect())
 }
 
@@ -439,8 +439,8 @@ fn columns_are_those_that_are_read_each_once_in_schema_order() {
     let schema = Schema::new(vec![field("a"), field("b"), field("c")]);
     let expr = parse_sql("left.c > left.a + left.c and right.b > 0").unwrap();
     let predicate = Predicate::bind(&expr, &schema, &schema).unwrap();
-    assert_eq!(predicate.columns(Side::Left), [0, 2]);
-    assert_eq!(predicate.columns(Side::Right), [1]);
+    assert_eq!(predicate.columns(Origin::Left), [0, 2]);
+    assert_eq!(predicate.columns(Origin::Right), [1]);
 
     let of = |values: &[i64]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
     let matches = predicate.evaluate(&[of(&[-1, 1]), of(&[5, 5])], &[of(&[1, 1])], 2).unwrap();

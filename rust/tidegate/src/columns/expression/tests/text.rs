@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use crate::columns::expression::{
-    Arithmetic, Binary, Comparison, Expr, Language, Literal, Side, Unary, parse_row_sql, parse_sql,
+    Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary, parse_row_sql,
+    parse_sql,
 };
 
 fn literal() -> impl Strategy<Value = Literal> {
@@ -34,7 +35,7 @@ fn literal() -> impl Strategy<Value = Literal> {
 }
 
 fn column() -> impl Strategy<Value = Expr> {
-    let side = prop_oneof![Just(Side::Left), Just(Side::Right)];
+    let side = prop_oneof![Just(Origin::Left), Just(Origin::Right)];
     let keyword = (0..sqlparser::keywords::ALL_KEYWORDS.len())
         .prop_map(|i| sqlparser::keywords::ALL_KEYWORDS[i].to_lowercase());
     (side, prop_oneof![keyword, "[a-z_][a-z0-9_]{0,5}", "\\PC{1,8}"])

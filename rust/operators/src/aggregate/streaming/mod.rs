@@ -50,7 +50,7 @@ pub(super) use open::Open;
 use open::{Closing, arrange, close};
 use plan::{Position, Steps, ranks};
 pub use saved::{Bounds, Saved};
-pub use sessions::OnlineSessions;
+pub use sessions::StreamingSessions;
 
 /// A closed slice.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub struct KeyOrder<'a> {
 }
 
 /// Windows of rows that come, whichever windows.
-pub trait OnlineWindows: fmt::Debug + Send {
+pub trait StreamingWindows: fmt::Debug + Send {
     /// Adds the rows of an epoch: of each source those that follow its last ones, and none is
     /// before a row of an earlier epoch in merged order. Keys are less than `keys`; row `n` of
     /// source `s` is called `first_rows[s] + n` by the functions that choose one.
@@ -142,7 +142,7 @@ pub trait OnlineWindows: fmt::Debug + Send {
 ///
 /// Where a function needs the rows of several sources in merged order, there is one source more,
 /// which has them all; to the other functions, its rows are nothing.
-pub struct OnlineAggregate {
+pub struct StreamingAggregate {
     windows: Windows,
     design: Design,
     /// The sources that bring rows.
@@ -159,7 +159,7 @@ pub struct OnlineAggregate {
     spare: Mutex<Vec<Vec<u32>>>,
 }
 
-impl OnlineAggregate {
+impl StreamingAggregate {
     /// Windows of rows of so many sources. Of `aggregates`, only what they compute counts, not of
     /// which rows.
     pub fn new(
@@ -171,7 +171,7 @@ impl OnlineAggregate {
         let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, &[], &[])).collect();
         let needs_order = sources > 1 && kinds.iter().any(|kind| kind.needs_order());
         let all = sources + usize::from(needs_order);
-        OnlineAggregate {
+        StreamingAggregate {
             windows,
             design,
             sources,
@@ -295,7 +295,7 @@ impl OnlineAggregate {
     }
 }
 
-impl OnlineWindows for OnlineAggregate {
+impl StreamingWindows for StreamingAggregate {
     fn add(
         &mut self,
         rows: &[Stream<'_>],
@@ -426,8 +426,8 @@ impl OnlineWindows for OnlineAggregate {
     }
 }
 
-impl fmt::Debug for OnlineAggregate {
+impl fmt::Debug for StreamingAggregate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnlineAggregate").field("windows", &self.windows).finish_non_exhaustive()
+        f.debug_struct("StreamingAggregate").field("windows", &self.windows).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::stored::STATE_WORDS;
 use super::plan::Position;
-use super::{Kept, Lane, OnlineAggregate};
+use super::{Kept, Lane, StreamingAggregate};
 
 /// What is known of the rows that a state is of.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub struct Bounds {
     pub next: Option<i64>,
 }
 
-/// The state of [`OnlineWindows`](super::OnlineWindows), from which another of the same query goes
+/// The state of [`StreamingWindows`](super::StreamingWindows), from which another of the same query goes
 /// on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
@@ -43,7 +43,7 @@ impl Saved {
     }
 }
 
-impl OnlineAggregate {
+impl StreamingAggregate {
     pub(super) fn saved(&self) -> Saved {
         let open = self.open.iter().map(|open| {
             let run = open.runs.first()?;

@@ -75,7 +75,7 @@ struct Manner {
     ordered: bool,
 }
 
-fn begin(join: &mut OnlineJoin, driver: &Driver, rows: &[Row]) {
+fn begin(join: &mut StreamingJoin, driver: &Driver, rows: &[Row]) {
     let keys = [Side::Left, Side::Right].map(|side| {
         rows.iter()
             .filter(|row| row.1 == side)
@@ -94,10 +94,10 @@ fn run(
     keep: Option<&(dyn Fn(u32, u32) -> bool + Sync)>,
 ) -> Vec<(u32, u32)> {
     let mut join =
-        OnlineJoin::new(interval, how, manner.parallelism, manner.replicas, manner.ordered);
+        StreamingJoin::new(interval, how, manner.parallelism, manner.replicas, manner.ordered);
     let driver = Driver::new(manner.threads, Stop::default());
     let mut found = Vec::new();
-    let mut add = |join: &OnlineJoin, results: Results| {
+    let mut add = |join: &StreamingJoin, results: Results| {
         let number =
             |side, place| if place == NO_ROW { NO_ROW } else { join.first(side) as u32 + place };
         let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
@@ -216,7 +216,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
         .collect();
     let interval = Interval { lower: Some(-50), upper: Some(50), closed: Closed::Both };
     let load_factor = |parallelism| {
-        let mut join = OnlineJoin::new(&interval, How::Inner, parallelism, 4, true);
+        let mut join = StreamingJoin::new(&interval, How::Inner, parallelism, 4, true);
         let driver = Driver::new(1, Stop::default());
         for epoch in rows.chunks(40) {
             begin(&mut join, &driver, epoch);
@@ -238,7 +238,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
 #[test]
 fn silent_keys_leave_nothing_behind() {
     let interval = Interval { lower: Some(-5), upper: Some(5), closed: Closed::Both };
-    let mut join = OnlineJoin::new(&interval, How::Inner, Parallelism::Key, 2, true);
+    let mut join = StreamingJoin::new(&interval, How::Inner, Parallelism::Key, 2, true);
     let driver = Driver::new(1, Stop::default());
     let mut free: Vec<u32> = Vec::new();
     let mut most = 0;

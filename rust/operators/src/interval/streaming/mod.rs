@@ -1,4 +1,4 @@
-//! The online interval join: rows in merged order in, pairs out as soon as they are final (PPOIJ).
+//! The streaming interval join: rows in merged order in, pairs out as soon as they are final (PPOIJ).
 //!
 //! Rows come in epochs. The replicas of the operator, one a thread, each look at the rows of an
 //! epoch whose keys they have: a row finds its matches among the earlier rows of the other side in
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Rows are numbered by side. A result names rows by their distance from the oldest row of their
-//! side that is kept, [`OnlineJoin::first`]; rows are let go of in [`OnlineJoin::purge`] only.
+//! side that is kept, [`StreamingJoin::first`]; rows are let go of in [`StreamingJoin::purge`] only.
 //!
 //! # Files
 //!
@@ -76,7 +76,7 @@ pub struct Kept<'a> {
 }
 
 /// The state of a join.
-pub struct OnlineJoin {
+pub struct StreamingJoin {
     reach: Reach,
     how: How,
     ordered: bool,
@@ -94,16 +94,16 @@ pub struct OnlineJoin {
     times: [Vec<i64>; 2],
 }
 
-impl fmt::Debug for OnlineJoin {
+impl fmt::Debug for StreamingJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnlineJoin")
+        f.debug_struct("StreamingJoin")
             .field("how", &self.how)
             .field("epoch", &self.epoch.len())
             .finish_non_exhaustive()
     }
 }
 
-impl OnlineJoin {
+impl StreamingJoin {
     /// A join without rows, of `replicas` replicas. Unless it is `ordered`, the pairs of an epoch
     /// come in any order.
     pub fn new(
@@ -114,7 +114,7 @@ impl OnlineJoin {
         ordered: bool,
     ) -> Self {
         let keeps_left = how.keeps_left() || !how.pairs();
-        OnlineJoin {
+        StreamingJoin {
             reach: Reach::new(interval),
             how,
             ordered,
@@ -183,7 +183,7 @@ impl OnlineJoin {
         );
         self.next = 0;
         let firsts = [self.logs[0].end() as u32, self.logs[1].end() as u32];
-        let OnlineJoin { logs, rows_of_key, times, epoch, assignment, .. } = self;
+        let StreamingJoin { logs, rows_of_key, times, epoch, assignment, .. } = self;
         // 1. They go into the logs of their sides.
         let enter = || {
             split(&ts, &sides, keys.map(<[u32]>::len), times);

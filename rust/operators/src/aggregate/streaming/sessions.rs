@@ -21,7 +21,7 @@ use super::super::stored::STATE_WORDS;
 use super::super::{Aggregate, Page, Stream, Window};
 use super::plan::ranks;
 use super::saved::are_states;
-use super::{Bounds, KeyOrder, Lane, OnlineWindows, Open, Saved};
+use super::{Bounds, KeyOrder, Lane, Open, Saved, StreamingWindows};
 use crate::driver::{Driver, Stopped};
 
 /// No session: that of a key without one.
@@ -39,7 +39,7 @@ struct Session {
 }
 
 /// Windows that rows of a key keep open, of rows that come.
-pub struct OnlineSessions {
+pub struct StreamingSessions {
     gap: i64,
     lanes: Vec<Box<dyn Lane>>,
     /// The sessions, by what lanes call partials of the only source; the first is none.
@@ -56,12 +56,12 @@ pub struct OnlineSessions {
     open: Open,
 }
 
-impl OnlineSessions {
+impl StreamingSessions {
     /// Sessions that end `gap` after their last row. Of `aggregates`, only what they compute
     /// counts, not of which rows.
     pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
         assert!(gap > 0, "a session lasts longer than its last row");
-        OnlineSessions {
+        StreamingSessions {
             gap,
             lanes: aggregates.iter().map(|aggregate| kind(aggregate, &[], &[]).lane(1)).collect(),
             sessions: vec![Session::default()],
@@ -161,7 +161,7 @@ impl OnlineSessions {
     }
 }
 
-impl OnlineWindows for OnlineSessions {
+impl StreamingWindows for StreamingSessions {
     fn add(
         &mut self,
         rows: &[Stream<'_>],
@@ -284,8 +284,8 @@ impl OnlineWindows for OnlineSessions {
     }
 }
 
-impl fmt::Debug for OnlineSessions {
+impl fmt::Debug for StreamingSessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnlineSessions").field("gap", &self.gap).finish_non_exhaustive()
+        f.debug_struct("StreamingSessions").field("gap", &self.gap).finish_non_exhaustive()
     }
 }

@@ -43,7 +43,7 @@ const TEST_COST: f64 = 2_000.0;
 
 /// The rows of a window as columns, one for each term of a condition.
 #[derive(Debug)]
-pub struct Window {
+pub struct ScanColumns {
     rows: usize,
     /// Those that leave the fewest rows come first.
     columns: Vec<Column>,
@@ -51,14 +51,14 @@ pub struct Window {
     codes: Vec<Codes>,
 }
 
-impl Window {
+impl ScanColumns {
     /// The rows of `side` as a window, in the order of `order` or their own. `None` where a column
     /// uses every value of 64 bits and has rows without one, which no range could tell apart.
     pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let column = |(number, term)| Column::new(number, term, side, &at, rows);
         let columns = terms.iter().enumerate().map(column).collect::<Option<_>>()?;
-        Some(Window { rows, columns, codes: Vec::new() })
+        Some(ScanColumns { rows, columns, codes: Vec::new() })
     }
 
     /// Adds rows, by their places among the numbers of the terms. If it returns false the window is
@@ -134,7 +134,7 @@ impl Window {
         };
         let run =
             |nth: usize| if is_long { nth * of_window..(nth + 1) * of_window } else { places(nth) };
-        let mut sample = Window::new(terms, side, Some(&rows), rows.len())
+        let mut sample = ScanColumns::new(terms, side, Some(&rows), rows.len())
             .expect("some of the rows of a window");
         // 1. The columns that leave the fewest rows first.
         let ranges = Ranges::new(&sample, terms, side.other(), (0..news).map(new_row));
