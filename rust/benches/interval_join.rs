@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::{Side, interval_join};
+use tidegate_operators::interval::interval_join;
 use tidegate_operators::matches::Output;
+use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::{Closed, How, Interval};
 use tidegate_sync::Stop;
 
@@ -43,8 +44,8 @@ impl Table {
         Table { ts, keys }
     }
 
-    fn side(&self) -> Side<'_> {
-        Side { ts: &self.ts, keys: Some(&self.keys) }
+    fn side(&self) -> JoinColumns<'_> {
+        JoinColumns { ts: &self.ts, keys: Some(&self.keys) }
     }
 }
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::{Side, interval_join};
+use tidegate_operators::interval::interval_join;
 use tidegate_operators::matches::{BitSet, Matches, Output};
+use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::{Closed, How, Interval, NO_KEY, NO_ROW};
 use tidegate_sync::Stop;
 
@@ -25,8 +26,8 @@ struct Table {
 }
 
 impl Table {
-    fn side(&self) -> Side<'_> {
-        Side { ts: &self.ts, keys: self.keys.as_deref() }
+    fn side(&self) -> JoinColumns<'_> {
+        JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
     }
 
     fn key(&self, row: usize) -> u32 {

@@ -35,8 +35,9 @@ pub use band::{Band, NO_RANGE, float_code};
 use band::{Floats, Steps};
 
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::interval::{Side, find};
+use crate::interval::find;
 use crate::matches::{Check, Matches};
+use crate::order::JoinColumns;
 use crate::rows::NO_KEY;
 use crate::selectivity;
 use crate::window::counts::Ends;
@@ -106,8 +107,8 @@ pub fn band_join(
 ) -> Result<Candidates, Stopped> {
     let indexed = if columns.len() == 1 { 0 } else { most_selective(columns, keys).0 };
     let column = columns[indexed];
-    let left = Side { ts: column.left, keys: keys.map(|keys| keys.left) };
-    let right = Side { ts: column.right, keys: keys.map(|keys| keys.right) };
+    let left = JoinColumns { ts: column.left, keys: keys.map(|keys| keys.left) };
+    let right = JoinColumns { ts: column.right, keys: keys.map(|keys| keys.right) };
     let key_count = keys.map_or(1, |keys| keys.count);
     let matches = match column.bounds {
         Bounds::Band(Band::Steps { below, above }) => {

@@ -13,7 +13,7 @@ use tidegate_structures::memory::partition::{
     Buckets, Chunk, Leaving, Rows, Target, Timed, Writer, ranges, writers,
 };
 
-use super::Side;
+use super::JoinColumns;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
 use crate::rows::interval::Reach;
@@ -24,8 +24,8 @@ const PARTS_A_THREAD: usize = 4;
 /// The ends of the reach, if they are distances for all left rows and counting every key in every
 /// part costs less than the rows do.
 pub(super) fn distances(
-    left: Side<'_>,
-    right: Side<'_>,
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
     key_count: usize,
     reach: &impl Reach,
     driver: &Driver,
@@ -37,8 +37,8 @@ pub(super) fn distances(
 
 /// The matches of all left rows, where the times of both sides never fall.
 pub(super) fn merge(
-    left: Side<'_>,
-    right: Side<'_>,
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
     key_count: usize,
     (early, late): (i64, i64),
     driver: &Driver,
@@ -124,7 +124,7 @@ impl EarlyRows {
     }
 }
 
-fn timed(side: Side<'_>) -> Timed<'_> {
+fn timed(side: JoinColumns<'_>) -> Timed<'_> {
     Timed { ts: side.ts, keys: side.keys.expect("a key column") }
 }
 

@@ -8,7 +8,7 @@
 //!   right   ──●┼─●───●─┼──●────┼───────┼●─▶
 //! ```
 //!
-//! 1. *Group* ([`group`]): the right rows are partitioned by key, stably, and put in time order
+//! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, stably, and put in time order
 //!    within a key where they are not. The matches of a left row are then one run of neighbours.
 //! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise
 //!    while the left rows of a key come in time order, so the sweep follows them instead of
@@ -33,37 +33,21 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `group.rs` | rows by key and time |
-//! | `sort.rs` | rows of a group in time order, however they are distributed |
 //! | `sweep.rs` | matches of each left row |
 //! | `merge.rs`, `directory.rs` | both in one pass where the input is sorted, part by part |
 //! | `streaming/` | the same of rows that come epoch by epoch |
 
 mod directory;
-mod group;
 mod merge;
-mod sort;
 pub mod streaming;
 mod sweep;
 
 use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Matches};
+use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::Reach;
-pub(crate) use group::Groups;
-pub(crate) use sort::sort_groups;
-pub(crate) use sweep::{gallop, sweep};
-
-/// The columns of one side that decide who matches whom.
-#[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
-    /// The time of each row.
-    pub ts: &'a [i64],
-    /// The dense key of each row, below the join's number of keys, or
-    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that matches nothing; `None` when all rows have
-    /// one key.
-    pub keys: Option<&'a [u32]>,
-}
+pub(crate) use sweep::sweep;
 
 /// Finds the matches of every left row.
 ///
@@ -73,8 +57,8 @@ pub struct Side<'a> {
 ///
 /// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
 pub fn interval_join(
-    left: Side<'_>,
-    right: Side<'_>,
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
     key_count: usize,
     interval: &Interval,
     driver: &Driver,
@@ -84,15 +68,15 @@ pub fn interval_join(
 
 /// As [`interval_join`], for right rows within reach in any sense.
 pub(crate) fn find(
-    left: Side<'_>,
-    right: Side<'_>,
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
     key_count: usize,
     reach: &impl Reach,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
-    let sorted = group::are_sorted(&[left.ts, right.ts], driver)?;
+    let sorted = are_sorted(&[left.ts, right.ts], driver)?;
     if sorted
         && left.keys.is_some()
         && let Some(distances) = merge::distances(left, right, key_count, reach, driver)

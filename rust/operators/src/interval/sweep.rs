@@ -3,11 +3,10 @@
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
 
-use super::Side;
 use super::directory::Directory;
-use super::group::{Groups, are_sorted};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
+use crate::order::{Groups, JoinColumns, are_sorted, gallop};
 use crate::rows::interval::Reach;
 
 /// Left rows of a task, so that a stop is seen soon and threads finish together.
@@ -19,7 +18,7 @@ const CURSORS: usize = 1 << 16;
 
 /// The matches of every left row, as runs of places in `right`.
 pub(crate) fn sweep<R: Reach>(
-    left: Side<'_>,
+    left: JoinColumns<'_>,
     right: &Groups<'_>,
     key_count: usize,
     reach: &R,
@@ -55,7 +54,7 @@ struct Cursor {
 /// the one that comes back then starts at the beginning of its group, from where galloping is a
 /// binary search.
 fn in_row_order<R: Reach>(
-    left: Side<'_>,
+    left: JoinColumns<'_>,
     right: &Groups<'_>,
     key_count: usize,
     reach: &R,
@@ -160,22 +159,4 @@ fn follow<R: Reach>(
     cursor.run.start = gallop(group, cursor.run.start, |ts| ts < first);
     cursor.run.end = gallop(group, cursor.run.end.max(cursor.run.start), |ts| ts <= last);
     cursor.run
-}
-
-/// The first place from `from` on whose time is not `before`; all that are, come first.
-#[inline]
-pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
-    let mut low = from as usize;
-    let mut step = 1;
-    // Most calls move by a place or two.
-    while low < ts.len() && before(ts[low]) {
-        let probe = low + step;
-        if probe >= ts.len() || !before(ts[probe]) {
-            let high = probe.min(ts.len());
-            return (low + 1 + ts[low + 1..high].partition_point(|&ts| before(ts))) as u32;
-        }
-        low = probe;
-        step *= 2;
-    }
-    low as u32
 }

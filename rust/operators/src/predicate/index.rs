@@ -22,7 +22,7 @@ use super::column::Ranks;
 use super::scan_columns::half;
 use super::{Ranges, ScanColumns, Term};
 use crate::driver::{Driver, Stopped};
-use crate::interval::{gallop, sort_groups};
+use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
 /// What it costs to look a range up in a block, to look at a candidate, and to put a place into

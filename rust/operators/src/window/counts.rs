@@ -17,9 +17,10 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use crate::interval::{Groups, Side, sweep};
+use crate::interval::sweep;
 use crate::matches::{MAX_ROWS, Matches};
 use crate::order::time_order;
+use crate::order::{Groups, JoinColumns};
 use crate::rows::interval::Reach;
 
 /// How many rows of each side a window holds.
@@ -85,14 +86,14 @@ pub fn meetings(
 ///
 /// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.
 pub fn count_window_join(
-    left: Side<'_>,
-    right: Side<'_>,
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
     key_count: usize,
     counts: Counts,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
     let (ends, places) = meetings(left.ts, right.ts, counts, driver)?;
-    let groups = Groups::new(Side { ts: &places, keys: right.keys }, key_count, driver)?;
+    let groups = Groups::new(JoinColumns { ts: &places, keys: right.keys }, key_count, driver)?;
     let runs = sweep(left, &groups, key_count, &ends, driver)?;
     let ascending = groups.ascending();
     Ok(Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()))
@@ -187,8 +188,8 @@ mod tests {
                 let rows = |(ts, keys): &(Vec<i64>, Vec<u32>)| ts.iter().copied().zip(keys.iter().copied()).collect::<Vec<_>>();
                 let keys = |keys| with_keys.then_some(keys);
                 let matches = count_window_join(
-                    Side { ts: &l.0, keys: keys(&l.1[..]) },
-                    Side { ts: &r.0, keys: keys(&r.1[..]) },
+                    JoinColumns { ts: &l.0, keys: keys(&l.1[..]) },
+                    JoinColumns { ts: &r.0, keys: keys(&r.1[..]) },
                     3,
                     counts,
                     &driver,

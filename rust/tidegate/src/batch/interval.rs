@@ -1,7 +1,8 @@
 //! The interval join of two tables.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::{Side, interval_join};
+use tidegate_operators::interval::interval_join;
+use tidegate_operators::order::JoinColumns;
 use tidegate_sync::Stop;
 
 use super::join::Join;
@@ -18,8 +19,9 @@ impl IntervalJoin {
         let left_ts = time::times(left, plan.times.0, plan.unit)?;
         let right_ts = time::times(right, plan.times.1, plan.unit)?;
         let keys = plan.join.encode_keys(left, right, &driver)?;
-        let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
-        let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
+        let left_side = JoinColumns { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
+        let right_side =
+            JoinColumns { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = interval_join(left_side, right_side, key_count, &plan.interval, &driver)?;
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);

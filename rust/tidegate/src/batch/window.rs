@@ -1,7 +1,8 @@
 //! The window join of two tables.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::{Side, interval_join};
+use tidegate_operators::interval::interval_join;
+use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::Retention;
 use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_operators::window::interval;
@@ -37,8 +38,9 @@ impl WindowJoin {
                 driver,
             );
         }
-        let left_side = Side { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
-        let right_side = Side { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
+        let left_side = JoinColumns { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
+        let right_side =
+            JoinColumns { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
         let key_count = keys.as_ref().map_or(1, |keys| keys.count);
         let matches = match plan.windows.retention {
             // A right row comes at most so much after a left row as that one stays, and the

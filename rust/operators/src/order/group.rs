@@ -8,7 +8,7 @@ use tidegate_structures::memory::partition::{
     Buckets, Chunk, MAX_BUCKETS, Rows, Target, ranges, split_buckets, writers,
 };
 
-use super::Side;
+use super::JoinColumns;
 use super::sort::{sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
@@ -16,7 +16,7 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 #[derive(Debug)]
 pub(crate) struct Groups<'a> {
     /// Where each key's rows start, with the number of rows that have a key as last element.
-    pub(super) starts: Vec<u32>,
+    pub(crate) starts: Vec<u32>,
     ts: Times<'a>,
     /// The row numbers; `None` where a row's place is its number.
     numbers: Option<Pages<u32>>,
@@ -42,7 +42,11 @@ impl Deref for Times<'_> {
 
 impl<'a> Groups<'a> {
     /// Groups the rows of `side`, whose keys are below `key_count`.
-    pub(crate) fn new(side: Side<'a>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
+    pub(crate) fn new(
+        side: JoinColumns<'a>,
+        key_count: usize,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
         let sorted = are_sorted(&[side.ts], driver)?;
         let Some(keys) = side.keys else {
             return Self::of_one_key(side.ts, sorted, driver);
@@ -68,12 +72,12 @@ impl<'a> Groups<'a> {
     }
 
     /// The times, group by group.
-    pub(super) fn ts(&self) -> &[i64] {
+    pub(crate) fn ts(&self) -> &[i64] {
         &self.ts
     }
 
     /// The row numbers, group by group; `None` where a row's place is its number.
-    pub(super) fn numbers(&self) -> Option<&[u32]> {
+    pub(crate) fn numbers(&self) -> Option<&[u32]> {
         self.numbers.as_deref()
     }
 
@@ -88,7 +92,7 @@ impl<'a> Groups<'a> {
 }
 
 /// Whether the times of no column ever fall.
-pub(super) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, Stopped> {
+pub(crate) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, Stopped> {
     // A part looks at the first time of the next one too.
     let parts_of = |ts| {
         let parts = ranges(<[i64]>::len(ts), driver.parts(ts.len(), PART_ROWS));
@@ -102,7 +106,7 @@ pub(super) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
 }
 
 /// Partitions the rows by key, in one level or two, and returns where each key's rows start.
-pub(super) fn partition(
+pub(crate) fn partition(
     keys: &[u32],
     ts: &[i64],
     key_count: usize,

@@ -1,0 +1,49 @@
+//! Rows by key, and in time order within a key: what joins begin with.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `group.rs` | rows by key and time |
+//! | `sort.rs` | rows of a group in time order, however they are distributed |
+
+mod group;
+mod sort;
+
+use tidegate_structures::memory::pages::Pages;
+
+use crate::driver::{Driver, Stopped};
+pub(crate) use group::{Groups, are_sorted};
+pub(crate) use sort::sort_groups;
+
+/// The columns of one side that decide who matches whom.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinColumns<'a> {
+    /// The time of each row.
+    pub ts: &'a [i64],
+    /// The dense key of each row, below the join's number of keys, or
+    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that matches nothing; `None` when all rows have
+    /// one key.
+    pub keys: Option<&'a [u32]>,
+}
+
+/// The row numbers in time order, those of equal times ascending; `None` where they are so already.
+pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {
+    Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
+}
+
+/// The first place from `from` on whose time is not `before`; all that are, come first.
+#[inline]
+pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
+    let mut low = from as usize;
+    let mut step = 1;
+    // Most calls move by a place or two.
+    while low < ts.len() && before(ts[low]) {
+        let probe = low + step;
+        if probe >= ts.len() || !before(ts[probe]) {
+            let high = probe.min(ts.len());
+            return (low + 1 + ts[low + 1..high].partition_point(|&ts| before(ts))) as u32;
+        }
+        low = probe;
+        step *= 2;
+    }
+    low as u32
+}
