@@ -1,5 +1,43 @@
 //! The operators of tidegate over plain columns: times, dense keys and row numbers. Nothing here
 //! knows of Arrow or Python.
+//!
+//! A join of tables takes a column of times and a column of keys of each side. It answers with the
+//! numbers of the rows that belong together. A streaming join takes the same, epoch by epoch. An
+//! aggregation takes times, keys and values, and answers with values.
+//!
+//! ```text
+//!  left  times, keys ──▶ ┌──────────┐
+//!                        │ interval │    matches:         pairs of
+//!                        │ window   │──▶ a run of right ──▶ row numbers
+//!                        │ band     │    rows a left row
+//!  right times, keys ──▶ └──────────┘
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use tidegate_operators::driver::Driver;
+//! use tidegate_operators::interval::interval_join;
+//! use tidegate_operators::matches::Output;
+//! use tidegate_operators::order::JoinColumns;
+//! use tidegate_operators::rows::{Closed, How, Interval};
+//! use tidegate_sync::Stop;
+//!
+//! let driver = Driver::new(2, Stop::default());
+//! let trades = JoinColumns { ts: &[10, 20, 30], keys: Some(&[0, 1, 0]) };
+//! let quotes = JoinColumns { ts: &[8, 19, 29], keys: Some(&[0, 0, 0]) };
+//! let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
+//!
+//! let matches = Arc::new(interval_join(trades, quotes, 2, &before, &driver)?);
+//! let pairs = Output::new(matches, How::Inner, &driver)?;
+//! pairs.list(0..pairs.rows(), |pairs| {
+//!     assert_eq!(pairs.left(), [0, 2]);
+//!     assert_eq!(pairs.right(), [0, 2]);
+//! });
+//! # Ok::<(), tidegate_operators::driver::Stopped>(())
+//! ```
+//!
+//! `examples/join_vectors.rs` is this as a program.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,26 @@
-//! The data structures of tidegate. Unsafe code is written here and in `tidegate-sync`, nowhere
-//! else.
+//! The data structures of tidegate: memory for columns, sorted sources as one stream, and indexes of
+//! windows. Unsafe code that makes them fast is written here.
+//!
+//! ```text
+//!  memory ──▶ simd ──▶ gate    sources that threads push into ──▶ one stream in merged order
+//!                 └──▶ index   rows of a window ──▶ those whose values are in a range
+//!  papers: published structures that these are compared with
+//! ```
+//!
+//! ```
+//! use tidegate_structures::gate::{BlockGate, Next};
+//!
+//! let (mut sources, mut readers) = BlockGate::new(2, 1)?;
+//! sources[0].push(vec![3, 7, 9]).unwrap();
+//! sources[1].push(vec![4, 8]).unwrap();
+//!
+//! // 9 waits, for the second source may still bring another 8.
+//! let Next::Ready(block) = readers[0].next_block() else { unreachable!() };
+//! assert_eq!(block.ts(), [3, 4, 7, 8]);
+//! # Ok::<(), tidegate_structures::gate::TooManySources>(())
+//! ```
+//!
+//! `examples/merge_sources.rs` has a thread for each source.
 
 pub mod gate;
 pub mod index;

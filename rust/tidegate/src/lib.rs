@@ -8,6 +8,44 @@
 //! columns ─▶ query ──┤            ├──▶ results
 //! (Arrow in)         └─▶ stream ─▶┘   (Arrow out)
 //! ```
+//!
+//! Two Arrow tables, and their pairs:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use arrow_array::{Int64Array, RecordBatch};
+//! use tidegate::{Bound, Closed, Driver, How, IntervalJoin, JoinOptions, Stop, Table};
+//!
+//! let rows = |ts: Vec<i64>| RecordBatch::try_from_iter([("ts", Arc::new(Int64Array::from(ts)) as _)]);
+//! let driver = Driver::new(2, Stop::default());
+//! let table = |name: &str, rows: RecordBatch| {
+//!     Table::new(name.to_owned(), rows.schema(), vec![rows], &driver)
+//! };
+//! let left = table("left", rows(vec![10, 20, 30])?)?;
+//! let right = table("right", rows(vec![8, 19, 29])?)?;
+//! let join = IntervalJoin {
+//!     on: ("ts".to_owned(), "ts".to_owned()),
+//!     lower: Some(Bound::Steps(-2)),
+//!     upper: Some(Bound::Steps(0)),
+//!     closed: Closed::Both,
+//!     options: JoinOptions {
+//!         by: Vec::new(),
+//!         predicate: None,
+//!         how: How::Inner,
+//!         suffix: "_right".to_owned(),
+//!         columns: None,
+//!         threads: 2,
+//!         max_rows: None,
+//!         batch_rows: None,
+//!     },
+//! };
+//! let pairs = join.start(&left, &right, Stop::default())?.read_all()?;
+//! assert_eq!(pairs.iter().map(RecordBatch::num_rows).sum::<usize>(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `examples/streaming_join.rs` joins batches as they come, and goes on from a snapshot.
 
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,80 @@
+//! Joins Arrow batches as they come, saves the state half way, and goes on in another operator.
+//!
+//! cargo run -p tidegate --example streaming_join
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use tidegate::stream::{Operator, Parallelism, Polled, StreamOptions, interval_join, lock};
+use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions, Result, Stop};
+
+fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
+    let ts: ArrayRef = Arc::new(Int64Array::from(ts.to_vec()));
+    let sym: ArrayRef = Arc::new(StringArray::from(sym.to_vec()));
+    RecordBatch::try_from_iter([("ts", ts), ("sym", sym)]).expect("columns of one length")
+}
+
+/// Each left row with the right rows of its symbol that are at most 2 older.
+fn operator() -> Result<Operator> {
+    let join = IntervalJoin {
+        on: ("ts".to_owned(), "ts".to_owned()),
+        lower: Some(Bound::Steps(-2)),
+        upper: Some(Bound::Steps(0)),
+        closed: Closed::Both,
+        options: JoinOptions {
+            by: vec![("sym".to_owned(), "sym".to_owned())],
+            predicate: None,
+            how: How::Inner,
+            suffix: "_right".to_owned(),
+            columns: None,
+            threads: 2,
+            max_rows: None,
+            batch_rows: None,
+        },
+    };
+    let options = StreamOptions {
+        sources: (1, 1),
+        lateness: (None, None),
+        memory_limit: None,
+        ordered: true,
+        pin: false,
+    };
+    let schema = rows(&[], &[]).schema();
+    interval_join(&join, Parallelism::Auto, schema.clone(), schema, &options)
+}
+
+fn push(join: &Operator, source: usize, batch: RecordBatch) -> Result<()> {
+    lock(&join.sources()[source]).push(&batch.schema(), vec![batch], &Stop::default())
+}
+
+fn poll(join: &mut Operator) -> Result<usize> {
+    let mut pairs = 0;
+    while let Polled::Batch(batch) = join.poll()? {
+        pairs += batch.num_rows();
+    }
+    Ok(pairs)
+}
+
+fn main() -> Result<()> {
+    let mut join = operator()?;
+    push(&join, 0, rows(&[10, 20, 30], &["A", "B", "A"]))?;
+    push(&join, 1, rows(&[8, 10, 19], &["A", "A", "A"]))?;
+    // The trade at 20 waits: a quote of 20 may still come.
+    let first = poll(&mut join)?;
+    let snapshot = join.snapshot(&Stop::default())?;
+    join.close();
+
+    let mut join = operator()?;
+    join.restore(&snapshot, &Stop::default())?;
+    push(&join, 1, rows(&[20, 29], &["B", "A"]))?;
+    join.sources().iter().for_each(|source| lock(source).close());
+    let second = poll(&mut join)?;
+    println!("{first} pairs before the snapshot of {} bytes, {second} after", snapshot.len());
+    assert_eq!((first, second), (2, 2));
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().expect("the schemas fit");
+}
