@@ -161,8 +161,12 @@ def test_lines_end_where_no_quote_is_open(folder):
     assert first.rows.to_pylist() == [{"ts": 1, "note": "a\nb"}]
     assert first.end.mark.position == len(b'ts,note\n1,"a\nb"\n')
     assert first.end.lines == 3
-    add(path, '\ne"\n3,\n')
+    # Nor does one that comes while the quote is still open.
+    add(path, "\n")
+    rest = threading.Timer(0.2, add, (path, 'e"\n3,\n'))
+    rest.start()
     second = next(pieces)
+    rest.join()
     assert second.rows.to_pylist() == [{"ts": 2, "note": "c\nd\ne"}, {"ts": 3, "note": None}]
     assert second.end.mark.position == path.stat().st_size
     stop.set()
