@@ -231,9 +231,23 @@ pub(crate) mod avx512 {
 
 #[cfg(test)]
 mod tests {
+    use bytemuck::{AnyBitPattern, NoUninit};
+    use proptest::prelude::*;
+
     use super::*;
     use crate::memory::pages::Pages;
-    use proptest::prelude::*;
+
+    fn agrees_with_indexing<T: Value + AnyBitPattern + NoUninit + PartialEq>(
+        places: &[u32],
+        values: Vec<T>,
+    ) {
+        for store in [Store::Cached, Store::Streaming] {
+            let mut out = Pages::unwritten(places.len());
+            gather(&values, places, &mut out, store);
+            let expected = places.iter().map(|&place| values[place as usize]);
+            assert!(out.written().iter().copied().eq(expected));
+        }
+    }
 
     proptest! {
         #[test]
@@ -242,19 +256,40 @@ mod tests {
             places in prop::collection::vec(any::<u32>(), 0..200),
             neighbours in any::<bool>(),
         ) {
-            let places = places.into_iter().zip(0..).map(|(place, at)| if neighbours { at / 3 + place % 4 } else { place });
-            let places: Vec<u32> = places.map(|place| place % len as u32).collect();
-            for store in [Store::Cached, Store::Streaming] {
-            let longs: Vec<u64> = (0..len as u64).map(|value| value << 40 | value).collect();
-            let mut out = Pages::unwritten(places.len());
-            gather(&longs, &places, &mut out, store);
-            let out = out.written();
-            prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == longs[*place as usize]));
-            let words: Vec<u32> = (0..len as u32).map(|value| value << 8).collect();
-            let mut out = Pages::unwritten(places.len());
-            gather(&words, &places, &mut out, store);
-            let out = out.written();
-            prop_assert!(out.iter().zip(&places).all(|(value, place)| *value == words[*place as usize]));
+            let place = |(place, at): (u32, u32)| {
+                (if neighbours { at / 3 + place % 4 } else { place }) % len as u32
+            };
+            let places: Vec<u32> = places.into_iter().zip(0..).map(place).collect();
+            let values = || 0..len as u64;
+            agrees_with_indexing(&places, values().map(|value| value << 40 | value).collect());
+            agrees_with_indexing(&places, values().map(|value| (value as u32) << 8).collect());
+            agrees_with_indexing(&places, values().map(|value| [value, value << 40]).collect());
+            agrees_with_indexing(&places, values().map(|value| (value as u16) << 7).collect());
+            agrees_with_indexing(&places, values().map(|value| value as u8).collect());
+        }
+
+        #[test]
+        fn a_kernel_reads_nothing_behind_the_last_value(
+            len in 1_usize..40,
+            places in prop::collection::vec(prop_oneof![0_u32..60, any::<u32>()], 32),
+            neighbours in any::<bool>(),
+        ) {
+            let place = |at: u32| match neighbours {
+                true => places[0].wrapping_add(at),
+                false => places[at as usize],
+            };
+            let places: Vec<u32> = (0..32).map(place).collect();
+            let of_len = |value: u32| (value as usize) < len;
+            let all = places.iter().all(|&place| of_len(place));
+            // There are values behind the last one, so that reading them would show.
+            let (longs, words): (Vec<u64>, Vec<u32>) = ((0..100).collect(), (0..100).collect());
+            let (mut out_longs, mut out_words) = ([0; 32], [0; 32]);
+            let long = u64::gather_wide(&longs[..len], &places, &mut out_longs, Store::Cached);
+            let word = u32::gather_wide(&words[..len], &places, &mut out_words, Store::Cached);
+            prop_assert!(out_longs.iter().all(|&value| of_len(value as u32)));
+            prop_assert!(out_words.iter().all(|&value| of_len(value)));
+            for found in [long, word] {
+                prop_assert!(found == (0, true) || found == (32, all));
             }
         }
     }

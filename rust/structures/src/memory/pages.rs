@@ -448,12 +448,15 @@ mod tests {
         assert_eq!(*Pages::collect((0..100_u32).rev()), *(0..100).rev().collect::<Vec<u32>>());
         assert_eq!(*Pages::filled(3, 7_i64), [7; 3]);
         assert_eq!(*Pages::copied(&[[1_u32, 2], [3, 4]]), [[1, 2], [3, 4]]);
+        assert_eq!(Pages::copied(&[1_u8, 2]).as_ref(), [1, 2]);
         assert!(
             Pages::<u8>::default().is_empty() && Unwritten::<u8>::default().written().is_empty()
         );
         let mut some = Pages::<u64>::unwritten(100);
         Slot::fill(&mut some[..20], 5);
-        assert_eq!(*some.written_upto(20), [5; 20]);
+        assert_eq!(format!("{some:?}"), "Unwritten { len: 100, .. }");
+        let some = some.written_upto(20);
+        assert_eq!((&*some, format!("{some:?}")), (&[5; 20][..], "Pages { len: 20, .. }".into()));
     }
 
     #[test]
@@ -520,6 +523,24 @@ mod tests {
         assert!(pool.take(POOLED + 64).is_none());
         assert!(pool.take(POOLED / 2).is_some_and(|block| block.len() == POOLED));
         assert_eq!((pool.blocks.len(), pool.bytes), (0, 0));
+    }
+
+    #[test]
+    fn memory_that_was_given_back_is_found_again() {
+        // Other tests may empty the pool at any time, or take a block of the heap, but ask for no
+        // array nearly as large as this one.
+        let again = |is_again: &dyn Fn() -> bool| (0..100).any(|_| is_again());
+        let is_warm = || Pages::<u8>::unwritten(20 * HUGE_PAGE).is_warm();
+        assert!(!is_warm());
+        assert!(again(&is_warm));
+        let give_back = || Block::Heap(vec![Line([7; 64]); POOLED / 64]).give_back();
+        assert!(again(&|| {
+            give_back();
+            Block::take(POOLED).unwrap().bytes().iter().all(|byte| *byte == 7)
+        }));
+        give_back();
+        assert_eq!(Block::take(POOLED - 64).unwrap().len(), POOLED - 64);
+        assert!(!Pages::<u8>::unwritten(POOLED).is_warm());
     }
 
     fn mapped(len: usize) -> Block {

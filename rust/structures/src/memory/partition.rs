@@ -254,8 +254,12 @@ pub fn ranges(len: usize, parts: usize) -> Vec<std::ops::Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::any::Any;
+    use std::panic::AssertUnwindSafe;
+
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -275,6 +279,38 @@ mod tests {
             assert!(panic.downcast_ref::<String>().is_some_and(|text| text.contains(TOO_MANY)));
         }
         counted(Rows { first: u32::MAX - 10, ..few });
+    }
+
+    #[test]
+    fn a_target_without_a_place_for_each_row_is_refused() {
+        let (keys, ts) = ([0_u32, 1, NO_KEY, 1], [1_i64, 2, 3, 4]);
+        let rows = Rows { keys: &keys, ts: Some(&ts), numbers: None, first: 0 };
+        let buckets = |count| Buckets { first: 0, shift: 0, count };
+        let given = |chunks: Vec<Chunk<'_>>, timed: bool, lens: [usize; 3]| {
+            let (mut keys, mut ts, mut numbers) = ([0; 5], [0; 5], [0; 5]);
+            let target = Target {
+                keys: Some(Slot::of(&mut keys[..lens[0]])),
+                ts: timed.then(|| Slot::of(&mut ts[..lens[1]])),
+                numbers: Slot::of(&mut numbers[..lens[2]]),
+            };
+            let made = AssertUnwindSafe(|| writers(chunks, target).0);
+            let message = |panic: Box<dyn Any + Send>| panic.downcast_ref::<&str>().copied();
+            std::panic::catch_unwind(made).map_err(|panic| message(panic).unwrap_or_default())
+        };
+        let whole = || vec![Chunk::count(rows, buckets(2))];
+        assert_eq!(given(whole(), true, [4; 3]), Ok(vec![0, 1, 3]));
+        assert_eq!(given(whole(), true, [5; 3]), Ok(vec![0, 1, 3]));
+        assert_eq!(given(whole(), true, [3, 4, 4]), Err("room for every key"));
+        assert_eq!(given(whole(), true, [4, 3, 4]), Err("room for every time"));
+        assert_eq!(given(whole(), true, [4, 4, 3]), Err("room for every row"));
+        let untimed = "times travel from all chunks or none";
+        assert_eq!(given(whole(), false, [4; 3]), Err(untimed));
+        let parts = |count| {
+            let first = Chunk::count(rows.slice(0..2), buckets(2));
+            vec![first, Chunk::count(rows.slice(2..4), buckets(count))]
+        };
+        assert_eq!(given(parts(2), true, [4; 3]), Ok(vec![0, 1, 3]));
+        assert_eq!(given(parts(3), true, [4; 3]), Err("chunks of one partitioning"));
     }
 
     proptest! {

@@ -454,6 +454,36 @@ mod tests {
     }
 
     #[test]
+    fn rows_stay_where_they_are_while_there_is_room() {
+        let mut log = RecordLog::<[u64; 2]>::default();
+        assert_eq!((log.memory(), format!("{log:?}")), (0, "RecordLog { len: 0, .. }".into()));
+        log.push(&[&[7; 1000]]);
+        let (memory, room) = (log.memory(), log.values.len());
+        assert_eq!((memory, room), (16 * 2250, 2250));
+        // An eighth of its room in use, and a log keeps it.
+        log.drop_front(718);
+        log.push(&[&[8]]);
+        assert_eq!((log.first, log.end, log.values.len()), (718, 1001, room));
+        assert_eq!(format!("{log:?}"), "RecordLog { len: 283, .. }");
+        log.push(&[&[9; 1249]]);
+        assert_eq!((log.first, log.end, log.values.len()), (718, room, room));
+        // One more does not fit behind the others, which are too many to be moved to the front.
+        log.push(&[&[10]]);
+        let room = 2 * 1533 + 1533 / 4;
+        assert_eq!((log.first, log.end, log.values.len()), (0, 1533, room));
+        log.drop_front(1000);
+        log.push(&[&vec![11; room - 1533]]);
+        assert_eq!((log.first, log.end, log.values.len()), (1000, room, room));
+        // Now they are few enough for that, and then for less room.
+        log.drop_front(log.len() - 500);
+        log.push(&[&[12]]);
+        assert_eq!((log.first, log.end, log.values.len()), (0, 501, room));
+        log.drop_front(400);
+        log.push(&[&[13]]);
+        assert_eq!((log.first, log.end, log.values.len()), (0, 102, 2 * 102 + 102 / 4));
+    }
+
+    #[test]
     fn a_kernel_refuses_columns_that_are_too_short_or_too_many() {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx512f") {

@@ -87,5 +87,7 @@ mod tests {
             [1, 2, 3, if cfg!(target_endian = "little") { 4 } else { 0 }]
         );
         assert_eq!(Slot::fill(Slot::of(&mut values), 9), [9; 4]);
+        // What is there is not told to a log, either.
+        assert_eq!(format!("{:?}", Slot::of(&mut values)[0]), "Slot { .. }");
     }
 }

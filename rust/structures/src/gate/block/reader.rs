@@ -317,3 +317,44 @@ fn cut(counts: &mut [usize], most: usize) -> usize {
     }
     most
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::gate::{BlockGate, RowId};
+
+    proptest! {
+        #[test]
+        fn a_cut_keeps_the_first_rows(counts in vec(0_usize..9, 1..9), part in 0_usize..100) {
+            let most = part % (counts.iter().sum::<usize>() + 1);
+            let rows = |counts: &[usize]| {
+                let rows = counts.iter().enumerate().flat_map(|(source, &rows)| vec![source; rows]);
+                rows.collect::<Vec<_>>()
+            };
+            let mut kept = counts.clone();
+            prop_assert_eq!(cut(&mut kept, most), most);
+            prop_assert_eq!(&rows(&kept)[..], &rows(&counts)[..most]);
+        }
+
+        #[test]
+        fn rows_of_one_time_are_cut_into_blocks(lens in vec(0_usize..3000, 1..6)) {
+            let (mut sources, mut readers) = BlockGate::new(lens.len(), 1).unwrap();
+            for (source, &len) in sources.iter_mut().zip(&lens) {
+                source.push(vec![7; len]).unwrap();
+            }
+            drop(sources);
+            let mut found = Vec::new();
+            while let Next::Ready(block) = readers[0].next_block() {
+                prop_assert!(block.len() < BLOCK_ROWS + 2 * SLAB_ROWS);
+                found.extend_from_slice(block.ids());
+            }
+            let all = (0..).zip(&lens).flat_map(|(source, &len)| {
+                (0..len as u64).map(move |position| RowId::new(source, position))
+            });
+            prop_assert!(found.into_iter().eq(all));
+        }
+    }
+}

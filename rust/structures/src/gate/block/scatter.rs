@@ -306,6 +306,7 @@ impl Passes for Portable {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
@@ -368,6 +369,19 @@ mod tests {
     proptest! {
         #[test]
         fn oracle_a_slab_is_sorted(mut columns in prop::collection::vec(prop::collection::vec(times(), 0..200), 0..8)) {
+            columns.iter_mut().for_each(|column| column.sort());
+            let expected = sorted(&columns);
+            prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
+            prop_assert_eq!(&merged(&columns, Scatter::merge_by::<Portable>), &expected);
+        }
+
+        /// Times that fit a word, so that nothing is put right at the end: each pass has to be.
+        #[test]
+        fn oracle_a_slab_of_near_times_is_sorted(
+            mut columns in vec(vec(0..1_000_000i64, 0..200), 1..8),
+            shift in 0..20u32,
+        ) {
+            columns.iter_mut().flatten().for_each(|ts| *ts >>= shift);
             columns.iter_mut().for_each(|column| column.sort());
             let expected = sorted(&columns);
             prop_assert_eq!(&merged(&columns, Scatter::merge), &expected);
