@@ -17,6 +17,8 @@ mod chunks;
 mod column;
 mod concat;
 mod records;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::sync::Arc;

@@ -253,4 +253,102 @@ mod tests {
             "{error}"
         );
     }
+
+    /// What a reader makes of what a writer wrote.
+    fn read<T>(
+        write: impl FnOnce(&mut Writer),
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
+    ) -> std::result::Result<T, String> {
+        let mut writer = Writer::new("");
+        write(&mut writer);
+        let snapshot = writer.finish();
+        let mut reader = Reader::new(&snapshot, "").unwrap();
+        let found = read(&mut reader).and_then(|found| reader.finish().map(|()| found));
+        found.map_err(|error| {
+            assert!(error.is_state(), "{error}");
+            error.message().to_owned()
+        })
+    }
+
+    #[test]
+    fn each_part_is_read_as_it_was_written() {
+        assert_eq!(read(|to| to.number(u64::MAX), |from| from.number()), Ok(u64::MAX));
+        assert_eq!(read(|to| to.time(-5), |from| from.time()), Ok(-5));
+        assert_eq!(read(|to| to.time(i64::MAX), |from| from.time()), Ok(i64::MAX));
+        for flag in [false, true] {
+            assert_eq!(read(|to| to.flag(flag), |from| from.flag()), Ok(flag));
+        }
+        for bytes in [&b""[..], b"a", &[7; 300]] {
+            let found = read(|to| to.bytes(bytes), |from| from.bytes().map(<[u8]>::to_vec));
+            assert_eq!(found.as_deref(), Ok(bytes));
+        }
+        assert_eq!(read(|to| to.number(MOST_ROWS), |from| from.rows()), Ok(MOST_ROWS));
+    }
+
+    #[test]
+    fn parts_that_cannot_be_are_refused() {
+        let flag = read(|to| to.0.push(2), |from| from.flag()).unwrap_err();
+        assert!(flag.contains("yes or no is neither"), "{flag}");
+        let rows = read(|to| to.number(MOST_ROWS + 1), |from| from.rows()).unwrap_err();
+        assert!(rows.contains("no such many rows come"), "{rows}");
+        let count = |count, bytes| {
+            let of_two =
+                |from: &mut Reader<'_>| from.count(2).and_then(|n| from.take(bytes).map(|_| n));
+            read(|to| (to.number(count), to.0.extend(vec![0; bytes])).1, of_two)
+        };
+        for (entries, bytes) in [(0, 0), (0, 1), (1, 2), (1, 3), (5, 10)] {
+            assert_eq!(count(entries as u64, bytes), Ok(entries));
+        }
+        for (entries, bytes) in [(1, 0), (1, 1), (2, 3), (6, 10), (u64::MAX, 10)] {
+            let refused = count(entries, bytes).unwrap_err();
+            assert!(refused.contains("more entries than there are bytes"), "{refused}");
+        }
+        let longer = read(|to| to.0.extend([0; 7]), |from| from.number()).unwrap_err();
+        assert!(longer.contains("a part of it is longer than the whole"), "{longer}");
+        let behind = read(|to| to.flag(true), |_| Ok(())).unwrap_err();
+        assert!(behind.contains("it goes on behind its end"), "{behind}");
+    }
+
+    #[test]
+    fn matches_are_of_as_many_rows_as_there_are() {
+        let matched = |bytes: &[u8], settled: u64, rows, matters| {
+            let write = |to: &mut Writer| (to.bytes(bytes), to.number(settled)).1;
+            let found = read(write, |from| from.matched(rows, matters));
+            found.inspect_err(|why| assert!(why.contains("whether it has had a match"), "{why}"))
+        };
+        let some = (vec![true, false, true], 2);
+        assert_eq!(read(|to| to.matched(&some), |from| from.matched(3, true)), Ok(some.clone()));
+        assert_eq!(matched(&[1, 0, 1], 2, 3, true), Ok(some));
+        assert_eq!(matched(&[0], 1, 1, true), Ok((vec![false], 1)));
+        assert_eq!(matched(&[], 0, 3, false), Ok((Vec::new(), 0)));
+        assert!(matched(&[1, 0, 1], 2, 2, true).is_err());
+        assert!(matched(&[1, 0, 1], 2, 4, true).is_err());
+        assert!(matched(&[1, 0, 1], 4, 3, true).is_err());
+        assert!(matched(&[1, 0, 2], 2, 3, true).is_err());
+        assert!(matched(&[1, 0, 1], 0, 3, false).is_err());
+        assert!(matched(&[], 1, 3, false).is_err());
+    }
+
+    #[test]
+    fn a_snapshot_without_content_or_of_another_version_is_refused() {
+        let whole = [MAGIC, &VERSION.to_le_bytes()].concat();
+        let why = |content: &[u8], query: &str| {
+            let snapshot = [content, &crc32fast::hash(content).to_le_bytes()].concat();
+            Reader::new(&snapshot, query).err().expect("it is refused").message().to_owned()
+        };
+        for len in 0..whole.len() {
+            Reader::new(&whole[..len], "").err().expect("it is refused");
+            why(&whole[..len], "");
+        }
+        assert!(why(&whole, "").contains("a part of it is longer than the whole"));
+        let next = [MAGIC, &(VERSION + 1).to_le_bytes(), &[0; 8]].concat();
+        assert!(why(&next, "").contains("has version 2, but this tidegate reads version 1"));
+        // A query that goes on where the other ends differs in no line that both have.
+        let content = |query: &str| Writer::new(query).0;
+        for (written, wanted) in
+            [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]
+        {
+            assert!(why(&content(written), wanted).ends_with("the snapshot is of another query"));
+        }
+    }
 }
