@@ -198,7 +198,16 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
     assert_eq!(laid_out(&[3], 100), none);
     assert_eq!(laid_out(&[2, 2], 100), none);
     assert_eq!(laid_out(&[2, 3], 100), [[2, 3]]);
-    let right = table(&[3], false);
+    // Of a result, those right columns that can be are laid out.
+    let [left, right] = [table(&[9], false), table(&[3], false)];
+    let sides = [4, 3, 7, 2].map(|column| Source::Right(Arc::new(Column::new(&right, column))));
+    let mut sources = vec![Source::Left(Arc::new(Column::new(&left, 3)))];
+    sources.extend(sides);
+    let (types, records) = (Vec::new(), Default::default());
+    let mut gather = Gather { sources, types, optional: [false; 2], records };
+    gather.lay_out_right((left.rows(), right.rows()), &driver).unwrap();
+    let places = gather.records.map(|side| side.into_iter().map(|records| records.columns));
+    assert_eq!(places.map(Iterator::collect::<Vec<_>>), [vec![], vec![vec![1, 2, 4]]]);
     let taken = (0..9).filter(|&column| Records::takes(&Column::new(&right, column)));
     assert_eq!(taken.collect::<Vec<_>>(), [2, 3, 4]);
 }
