@@ -146,6 +146,24 @@ def test_a_pipe_ends_where_it_is_closed(folder):
     file.close()
 
 
+def test_a_silent_pipe_is_left_when_the_reading_is_stopped(folder):
+    os.mkfifo("pipe")
+    descriptor = os.open("pipe", os.O_RDWR)
+    stop = threading.Event()
+    file = GrowingFile("pipe", stop)
+    stopping = threading.Timer(0.1, stop.set)
+    # So that a reader that does not stop ends, too.
+    waking = threading.Timer(5, os.write, (descriptor, b"x"))
+    stopping.start()
+    waking.start()
+    with pytest.raises(Stopped):
+        file.next_bytes()
+    waking.cancel()
+    waking.join()
+    file.close()
+    os.close(descriptor)
+
+
 def test_standard_input_is_read_and_stays_open(folder, monkeypatch):
     reader, writer = os.pipe()
     os.write(writer, b"abc")
@@ -235,6 +253,22 @@ def test_bytes_behind_the_end_of_the_file_before_are_told(folder):
         old.write(b"x" * 1_000)
     told = "1,000 bytes were written to the file that had the name before, after the next one had"
     with pytest.raises(TidegateError, match=f"^file: {told} begun while it was followed; rename"):
+        file.next_bytes()
+    file.close()
+
+
+def test_a_successor_may_not_be_removed_either(folder):
+    Path("file").write_bytes(b"a")
+    file = GrowingFile("file", threading.Event())
+    assert file.next_bytes() == b"a"
+    Path("file").rename("old")
+    Path("file").write_bytes(b"b")
+    assert file.next_bytes() == b""
+    file.enter_successor()
+    assert file.next_bytes() == b"b"
+    Path("file").unlink()
+    Path("file").write_bytes(b"c")
+    with pytest.raises(TidegateError, match=r"^file: was replaced by another file"):
         file.next_bytes()
     file.close()
 
