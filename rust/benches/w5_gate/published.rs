@@ -93,8 +93,8 @@ impl Source<'_> {
         let node = Node::allocate(ts, self.number, value);
         let mut current = self.update[LEVELS - 1];
         for level in (0..LEVELS).rev() {
-            // SAFETY: nodes live as long as the gate.
             while let Some(next) =
+                // SAFETY: nodes live as long as the gate.
                 unsafe { (*current).next[level].load(Ordering::Acquire).as_ref() }
             {
                 if next.ts >= ts {

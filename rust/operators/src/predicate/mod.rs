@@ -7,12 +7,12 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number of the left row to one of the right row, such as `left.x <= right.a
-//! + 10`. Given a new row, it leaves a range of the window's numbers ([`relation`]). Numbers are
-//! kept as unsigned integers of the same order ([`numbers`]), so that whatever the types, one
-//! subtraction and one comparison test a pair ([`Window`]). Where that wins, the first two columns
-//! are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave few pairs to test
-//! exactly.
+//! A [`Term`] relates a number of the left row to one of the right row, such as
+//! `left.x <= right.a + 10`. Given a new row, it leaves a range of the window's numbers
+//! ([`relation`]). Numbers are kept as unsigned integers of the same order ([`numbers`]). So one
+//! subtraction and one comparison test a pair, of any types ([`ScanColumns`]). Where that wins, the
+//! first two columns are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave
+//! few pairs to test exactly.
 //!
 //! Where few pairs pass and windows are long, not even that: rows are looked up by value
 //! ([`Index`]).
@@ -27,7 +27,7 @@
 //! | --- | --- |
 //! | `relation.rs` | what has to hold between two numbers |
 //! | `numbers.rs` | numbers as integers of the same order |
-//! | `window.rs`, `column.rs` | columns of kept rows that are scanned |
+//! | `scan_columns.rs`, `column.rs` | columns of kept rows that are scanned |
 //! | `codes.rs`, `ranges.rs` | codes and bitmaps of them; ranges that match |
 //! | `index.rs` | rows looked up in blocks by value |
 

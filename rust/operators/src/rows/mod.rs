@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `side.rs`, `how.rs` | the two sides; which rows are wanted |
-//! | `interval.rs`, `window.rs` | which times match, with bounds that never wrap; how long rows stay |
+//! | `interval.rs`, `retention.rs` | which times match, with bounds that never wrap; how long rows stay |
 //! | `reach.rs` | how far rows reach for each other |
 //! | `reorder.rs` | a source's rows in order |
 //! | `results.rs` | from matches to result rows |

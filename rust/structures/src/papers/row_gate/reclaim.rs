@@ -91,8 +91,8 @@ impl<T> Shared<T> {
                 // as the last thing it does.
                 unsafe { handle.passed.free(low, gone) };
             }
-            // SAFETY: as above.
             known.retain(|handle| {
+                // SAFETY: having the lock makes this thread the reclaimer.
                 !handle.passed.is_empty() || unsafe { handle.hold.place() }.is_some()
             });
             self.handles.set(known.len());
