@@ -18,13 +18,21 @@ import pyarrow as pa
 import pytest
 
 from tidegate import (
+    Aggregate,
+    BandJoin,
     ClosedError,
+    IntervalJoin,
     MemoryLimitError,
     Merge,
+    Operator,
     OrderError,
     SchemaError,
     Source,
+    StateError,
+    StreamJoin,
     TidegateError,
+    WindowJoin,
+    explain,
     merge,
     merge_batches,
 )
@@ -554,3 +562,85 @@ def test_handles_from_before_a_fork_raise(action: str, what: str) -> None:
         f"this {what} was made before the process forked; make one in the child\n2\n1\n",
         done.stdout,
     ), done.stderr
+
+
+# What every operator has
+
+
+OPERATORS = [Aggregate, BandJoin, IntervalJoin, Merge, WindowJoin]
+
+
+def public(of: object) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_operators_have_the_same_methods(operator):
+    assert {"explain", "late", "poll", "restore", "snapshot", "stats"} <= public(Operator)
+    assert issubclass(operator, Operator)
+    sides = {"left_sources", "right_sources"} if issubclass(operator, StreamJoin) else set()
+    assert public(operator) == public(Operator) | sides
+
+
+def test_a_merge_says_what_it_does():
+    merging = Merge(TABLE.schema, sources=2, lateness=3, threads=1, memory_limit=10_000)
+    told = merging.explain()
+    assert told == explain(
+        Merge, TABLE.schema, sources=2, lateness=3, threads=1, memory_limit=10_000
+    )
+    assert told.splitlines() == [
+        "merge",
+        "  time       ts",
+        "  lateness   3 (integer)",
+        "  sources    2",
+        "  algorithm  ScaleGate: blocks of ready rows, each merged by one thread",
+        "  threads    1",
+        "  memory     rows until they are ready and 40 bytes each; at most 10000 bytes",
+        "  output     2 columns, by time, then source, then position",
+    ]
+
+
+def test_a_merge_tells_how_long_rows_took():
+    with Merge(TABLE.schema) as merging:
+        assert merging.stats()["latency"] is None
+        merging.sources[0].push(TABLE)
+        assert taken(merging) == [1, 4, 9]
+        median, _, most = merging.stats()["latency"]
+        assert 0 < median <= most < PATIENCE
+
+
+@pytest.mark.parametrize("cut", range(7))
+@pytest.mark.parametrize("polls", [False, True])
+def test_a_merge_goes_on_from_a_snapshot(cut, polls):
+    rows = [(number, row) for row in range(3) for number in range(2)]
+
+    def fed(merging: Merge, some: list[tuple[int, int]]) -> list[int]:
+        for number, row in some:
+            merging.sources[number].push([TABLE, OTHER][number].slice(row, 1))
+        return taken(merging) if polls else []
+
+    merging = Merge(TABLE.schema, sources=2)
+    found = fed(merging, rows[:cut])
+    snapshot = merging.snapshot()
+    assert snapshot == merging.snapshot()
+    again = Merge(TABLE.schema, sources=2, threads=1)
+    again.restore(snapshot)
+    assert again.snapshot() == snapshot
+    for operator in (merging, again):
+        more = fed(operator, rows[cut:])
+        for source in operator.sources:
+            source.close()
+        assert found + more + taken(operator) == MERGED["ts"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"lateness": 1}, {"sources": 3}, {"on": "v"}], ids=["lateness", "sources", "on"]
+)
+def test_a_merge_refuses_the_snapshot_of_another(other: dict[str, object]):
+    snapshot = Merge(TABLE.schema, sources=2).snapshot()
+    with pytest.raises(StateError, match="another query"):
+        Merge(TABLE.schema, **({"sources": 2} | other)).restore(snapshot)
+    used = Merge(TABLE.schema, sources=2)
+    used.sources[0].push(TABLE)
+    with pytest.raises(StateError, match="a merge that was not used"):
+        used.restore(snapshot)
