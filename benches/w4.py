@@ -1,7 +1,7 @@
 """Workload W4: aggregates of many streams over sliding windows, tidegate against DuckDB and Polars.
 
 The forms `online` and those named for the designs of the multiway aggregation paper are tidegate's
-incremental operator, fed in turns with batches of 8,192 rows and polled after each turn.
+streaming operator, fed in turns with batches of 8,192 rows and polled after each turn.
 
 20 sorted streams, in all N rows over 10 000 s; windows of 30 s that begin every 3 s, so a row is in
 ten of them (`--windows 1000`: of 3 000 s, in a thousand); count, mean and first value of each

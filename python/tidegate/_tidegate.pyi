@@ -46,6 +46,7 @@ __all__ = [
     "BatchReader",
     "ClosedError",
     "IntervalJoin",
+    "JoinPlan",
     "MemoryLimitError",
     "Merge",
     "Operator",
@@ -62,13 +63,13 @@ __all__ = [
     "band_join_batches",
     "default_threads",
     "explain_aggregate",
-    "explain_band_join",
-    "explain_interval_join",
-    "explain_window_join",
     "interval_join",
     "interval_join_batches",
     "merge",
     "merge_batches",
+    "plan_band_join",
+    "plan_interval_join",
+    "plan_window_join",
     "window_join",
     "window_join_batches",
 ]
@@ -408,7 +409,7 @@ class Operator(Generic[_StatsT_co]):
     pushes, on how rows are cut into pushes, or on the number of threads.
 
     As a context manager an operator closes at the end of the block. A process made by `fork()`
-    cannot use an operator of its parent.
+    cannot use an operator of its parent. `Operator` itself cannot be called.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -493,15 +494,17 @@ class Operator(Generic[_StatsT_co]):
         and all results were taken. Later pushes do not change a result that was handed out.
 
         Returns:
-            The next results in order, or None. A batch of a join or a merge has some 33 thousand
-            rows at most.
+            The next results in order, or None. A batch of a join has some 33 thousand rows at most,
+            a batch of a merge some 40 thousand, and more with thousands of sources.
 
         Raises:
             ClosedError: The operator is closed, or was made before this process was forked.
             MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
-                lost, and the poll may be tried again.
+                lost, and the poll may be tried again. Or the system has no memory left; where this
+                is found in the middle of the work, the error stays.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window begins or ends beyond 64 bits.
+                a sum does not fit, or a window begins or ends beyond 64 bits. The error stays:
+                rows would be missing in later results.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -605,8 +608,9 @@ class Operator(Generic[_StatsT_co]):
         An operator of the same arguments that restores them goes on as if nothing had happened: in
         another process, with another number of threads, another `parallelism`, or another
         algorithm of an aggregation. They hold all rows that were pushed and may still matter, late
-        rows that were not returned, and results that were not handed out. Equal histories give
-        equal bytes.
+        rows that were not returned, and results that were not handed out. All that is ready is
+        worked on first; its results do not count for `memory_limit`, so poll them. Equal histories
+        give equal bytes.
 
         Returns:
             The bytes, which have a version and a checksum.
@@ -614,9 +618,11 @@ class Operator(Generic[_StatsT_co]):
         Raises:
             ClosedError: The operator is closed, or was made before this process was forked.
             MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No row is
-                lost, and the call may be tried again.
+                lost, and the call may be tried again. Or the system has no memory left; where this
+                is found in the middle of the work, the error stays.
             TidegateError: A condition cannot be evaluated for some row or pair. In an aggregation,
-                a sum does not fit, or a window begins or ends beyond 64 bits.
+                a sum does not fit, or a window begins or ends beyond 64 bits. The error stays:
+                rows would be missing in later results.
 
         Example:
             >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
@@ -643,7 +649,8 @@ class Operator(Generic[_StatsT_co]):
 
         Raises:
             StateError: The snapshot is damaged, of another version or of another query, or this
-                operator was used before. The operator is as it was.
+                operator was used before. The operator is as it was; or closed, where the damage was
+                found late.
             MemoryLimitError: The rows and the state do not fit `memory_limit`. The operator is as
                 it was, so that the limit can be raised and the snapshot restored.
             ClosedError: The operator was made before this process was forked.
@@ -1702,7 +1709,89 @@ def interval_join_batches(
         time order), and the few batches that are made but not yet taken.
     """
 
-def explain_band_join(
+@final
+class JoinPlan:
+    """What a join of two tables reads and gives, told before anything runs.
+
+    `tidegate.explain` shows its text. The Spark form sends the columns that it names, and the
+    command reads them from files.
+
+    Example:
+        >>> from tidegate._tidegate import plan_interval_join
+        >>> plan = plan_interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, where="bid > 6",
+        ...     columns=["ts", "price"],
+        ... )
+        >>> plan.left_columns, plan.right_columns
+        (['ts', 'sym', 'price'], ['ts', 'sym', 'bid'])
+    """
+
+    @property
+    def explanation(self) -> str:
+        """What the join would do: a few lines of text.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan = plan_interval_join(trades, quotes, on="ts", lower=-2, upper=0)
+            >>> plan.explanation.splitlines()[0]
+            'interval_join (inner)'
+        """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan_interval_join(trades, quotes, on="ts", lower=-2, upper=0).schema.names
+            ['ts', 'sym', 'price', 'ts_right', 'sym_right', 'bid']
+        """
+
+    @property
+    def left_columns(self) -> list[str]:
+        """The columns that the join reads of the left input, in the input's order.
+
+        They are the columns that it compares, the columns of the condition, and the columns of the
+        result.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan = plan_interval_join(
+            ...     trades, quotes, on="ts", lower=-2, upper=0, columns=["bid"]
+            ... )
+            >>> plan.left_columns
+            ['ts']
+        """
+
+    @property
+    def right_columns(self) -> list[str]:
+        """The columns that the join reads of the right input, in the input's order.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan = plan_interval_join(
+            ...     trades, quotes, on="ts", lower=-2, upper=0, columns=["bid"]
+            ... )
+            >>> plan.right_columns
+            ['ts', 'bid']
+        """
+
+    @property
+    def origins(self) -> list[tuple[str | None, str | None]]:
+        """For each column of the result, the left and the right column of which it is made.
+
+        A key of one name on both sides is made of both, where a row may lack the left side.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan = plan_interval_join(
+            ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, how="full"
+            ... )
+            >>> dict(zip(plan.schema.names, plan.origins))["sym"]
+            ('sym', 'sym')
+        """
+
+def plan_band_join(
     left: ArrowSource,
     right: ArrowSource,
     *,
@@ -1719,10 +1808,10 @@ def explain_band_join(
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
-) -> str:
-    """Say what `band_join` would do with these arguments, for `tidegate.explain`."""
+) -> JoinPlan:
+    """Plan `band_join`, for `tidegate.explain`, the Spark form and the command."""
 
-def explain_interval_join(
+def plan_interval_join(
     left: ArrowSource,
     right: ArrowSource,
     *,
@@ -1738,8 +1827,8 @@ def explain_interval_join(
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
-) -> str:
-    """Say what `interval_join` would do with these arguments, for `tidegate.explain`."""
+) -> JoinPlan:
+    """Plan `interval_join`, for `tidegate.explain`, the Spark form and the command."""
 
 def window_join(
     left: ArrowSource,
@@ -1923,7 +2012,7 @@ def window_join_batches(
         TypeError: An argument is of the wrong type.
     """
 
-def explain_window_join(
+def plan_window_join(
     left: ArrowSource,
     right: ArrowSource,
     *,
@@ -1938,8 +2027,8 @@ def explain_window_join(
     threads: int | None = None,
     max_rows: int | None = None,
     batch_rows: int | None = None,
-) -> str:
-    """Say what `window_join` would do with these arguments, for `tidegate.explain`."""
+) -> JoinPlan:
+    """Plan `window_join`, for `tidegate.explain`, the Spark form and the command."""
 
 def aggregate(
     streams: Streams,

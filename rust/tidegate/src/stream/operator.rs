@@ -217,8 +217,12 @@ impl Operator {
         Ok(())
     }
 
-    /// Takes a batch back that was handed out last, and did not arrive.
+    /// Takes a batch back that was handed out last, and did not arrive, unless the operator was
+    /// closed meanwhile.
     pub fn take_back(&mut self, batch: RecordBatch) {
+        if self.failed.as_ref().is_some_and(Error::is_closed) {
+            return;
+        }
         self.rows_out -= batch.num_rows() as u64;
         self.common.ready.push_front(batch);
     }

@@ -2,7 +2,8 @@
 //!
 //! How rows came decides which codes a dictionary gives to values, which buffers texts of views lie
 //! in, in which order lists of views lie, and where runs of equal values are cut. None of this is
-//! left here: a column has no dictionary, and values lie in the order of their rows, once each.
+//! left here: a column has no dictionary, and values lie in the order of their rows, once each. Only
+//! what lies under a null stays as it came.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,8 +22,9 @@ use arrow_buffer::ArrowNativeType;
 use arrow_cast::cast;
 use arrow_data::ArrayData;
 use arrow_ord::ord::make_comparator;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, UnionFields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SortOptions, UnionFields};
 use arrow_select::take::take;
+use tidegate_structures::memory;
 
 /// The type with each dictionary replaced by its values.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
@@ -109,13 +111,20 @@ fn is_plain(data_type: &DataType) -> bool {
 
 /// The lists one behind the other, plain.
 fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<ArrayRef, ArrowError> {
-    let (mut offsets, mut sizes, mut items) = (Vec::new(), Vec::new(), Vec::new());
+    let size = |list: usize| match lists.is_valid(list) {
+        true => lists.value_size(list).as_usize(),
+        false => 0,
+    };
+    // Lists may share items, so that there may be many more than lie in the array.
+    let all: usize = (0..lists.len()).map(size).sum();
+    memory::demand(all.saturating_mul(size_of::<u64>()));
+    let number = |number: usize| O::from_usize(number).ok_or(ArrowError::OffsetOverflowError(all));
+    let (mut offsets, mut sizes, mut items) = (Vec::new(), Vec::new(), memory::vec(all));
     for list in 0..lists.len() {
-        let size = if lists.is_valid(list) { lists.value_size(list).as_usize() } else { 0 };
-        offsets.push(O::usize_as(items.len()));
-        sizes.push(O::usize_as(size));
+        offsets.push(number(items.len())?);
+        sizes.push(number(size(list))?);
         let first = lists.value_offset(list).as_usize() as u64;
-        items.extend(first..first + size as u64);
+        items.extend(first..first + size(list) as u64);
     }
     let items = to_plain(&take(lists.values(), &UInt64Array::from(items), None)?)?;
     let (DataType::ListView(item) | DataType::LargeListView(item)) = plain_type(lists.data_type())
@@ -130,16 +139,21 @@ fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<Arr
 
 /// The array with runs that are as long as its values are equal, plain.
 fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, ArrowError> {
-    let rows = 0..array.len();
-    let runs = rows.clone().map(|row| array.get_physical_index(row) as u64);
-    let values = to_plain(&take(array.values(), &UInt64Array::from_iter_values(runs), None)?)?;
-    let order = make_comparator(&values, &values, Default::default())?;
-    let is_last = |&row: &usize| row + 1 == array.len() || order(row, row + 1) != Ordering::Equal;
-    let lasts: Vec<usize> = rows.filter(is_last).collect();
-    let ends = lasts.iter().map(|&row| R::Native::usize_as(row + 1));
-    let values =
-        take(&values, &UInt64Array::from_iter_values(lasts.iter().map(|&row| row as u64)), None)?;
-    Ok(Arc::new(RunArray::<R>::try_new(&PrimitiveArray::from_iter_values(ends), &values)?))
+    let values = to_plain(&array.values_slice())?;
+    let ends: Vec<R::Native> = array.run_ends().sliced_values().collect();
+    let order = make_comparator(&values, &values, SortOptions::default())?;
+    let is_last = |&run: &usize| run + 1 == ends.len() || order(run, run + 1) != Ordering::Equal;
+    let lasts: Vec<usize> = (0..ends.len()).filter(is_last).collect();
+    let ends = PrimitiveArray::<R>::from_iter_values(lasts.iter().map(|&run| ends[run]));
+    let lasts = UInt64Array::from_iter_values(lasts.iter().map(|&run| run as u64));
+    let values = take(&values, &lasts, None)?;
+    // The type says more than the types of both: which of them may be null, and metadata.
+    ArrayData::builder(plain_type(array.data_type()))
+        .len(array.len())
+        .add_child_data(ends.into_data())
+        .add_child_data(values.into_data())
+        .build()
+        .map(make_array)
 }
 
 /// The array with dictionaries where the type has some: the reverse of [`to_plain`].
@@ -199,7 +213,9 @@ fn numbered<K: ArrowDictionaryKeyType>(values: ArrayRef) -> Result<ArrayRef, Arr
 #[cfg(test)]
 mod tests {
     use arrow_array::builder::{Int64Builder, ListViewBuilder};
-    use arrow_array::{Int32Array, ListArray, RecordBatch, StringArray, StructArray};
+    use arrow_array::{
+        Int32Array, LargeStringArray, ListArray, RecordBatch, StringArray, StructArray,
+    };
     use arrow_buffer::OffsetBuffer;
     use arrow_select::concat::concat;
 
@@ -254,6 +270,28 @@ mod tests {
         let rows = array.len();
         let cut = concat(&[&array.slice(rows / 2, rows - rows / 2), &array]).unwrap();
         [cut.slice(rows - rows / 2, rows), array]
+    }
+
+    #[test]
+    fn runs_keep_their_type_and_are_not_expanded() {
+        let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+        let runs = DataType::RunEndEncoded(
+            field("ends", DataType::Int32),
+            field("texts", DataType::LargeUtf8),
+        );
+        let rows = 1 << 30;
+        let ends = Int32Array::from(vec![2, 7, rows]);
+        let texts = LargeStringArray::from(vec!["a", "a", "a long text".repeat(100).as_str()]);
+        let array = ArrayData::builder(runs.clone())
+            .len(rows as usize)
+            .add_child_data(ends.into_data())
+            .add_child_data(texts.into_data());
+        let plain = to_plain(&make_array(array.build().unwrap())).unwrap();
+        assert_eq!((plain.data_type(), plain.len()), (&runs, rows as usize));
+        assert_eq!(plain.to_data().child_data()[0].len(), 2);
+        let end = to_plain(&plain.slice(5, 10)).unwrap();
+        assert_eq!((end.len(), end.to_data().child_data()[0].len()), (10, 2));
+        assert_eq!(to_plain(&plain.slice(0, 0)).unwrap().len(), 0);
     }
 
     #[test]
