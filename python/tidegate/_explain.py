@@ -15,17 +15,24 @@ def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., s
     return explain
 
 
+def _of_plan(plan: Callable[..., _tidegate.JoinPlan]) -> Callable[..., str]:
+    def explain(*inputs: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
+        return plan(*inputs, **arguments).explanation
+
+    return explain
+
+
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _tidegate.explain_aggregate,
     _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
-    _tidegate.band_join: _tidegate.explain_band_join,
-    _tidegate.band_join_batches: _tidegate.explain_band_join,
-    _tidegate.interval_join: _tidegate.explain_interval_join,
-    _tidegate.interval_join_batches: _tidegate.explain_interval_join,
+    _tidegate.band_join: _of_plan(_tidegate.plan_band_join),
+    _tidegate.band_join_batches: _of_plan(_tidegate.plan_band_join),
+    _tidegate.interval_join: _of_plan(_tidegate.plan_interval_join),
+    _tidegate.interval_join_batches: _of_plan(_tidegate.plan_interval_join),
     _tidegate.IntervalJoin: _of_operator(_tidegate.IntervalJoin),
     _tidegate.WindowJoin: _of_operator(_tidegate.WindowJoin),
-    _tidegate.window_join: _tidegate.explain_window_join,
-    _tidegate.window_join_batches: _tidegate.explain_window_join,
+    _tidegate.window_join: _of_plan(_tidegate.plan_window_join),
+    _tidegate.window_join_batches: _of_plan(_tidegate.plan_window_join),
     _tidegate.Aggregate: _of_operator(_tidegate.Aggregate),
     _tidegate.Merge: _of_operator(_tidegate.Merge),
 }

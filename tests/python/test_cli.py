@@ -207,7 +207,11 @@ def test_only_needed_columns_are_read() -> None:
         ["ts", "k", "left only"],
         ["ts", "k", "right only"],
     )
-    assert needed_columns(left, right, {**arguments, "columns": None}) == (None, None)
+    every = needed_columns(left, right, {**arguments, "columns": None})
+    assert every == (left.names, right.names)
+    # The right rows of a semi join are looked for, and nothing of them comes out.
+    semi = needed_columns(left, right, {**arguments, "columns": None, "how": "semi"})
+    assert semi == (left.names, ["ts", "k"])
 
 
 def test_explain_prints_a_plan_and_writes_nothing(folder: Path) -> None:

@@ -55,9 +55,7 @@ def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> W
 
     def make(schemas: list[pa.Schema]) -> Made:
         left, right = schemas
-        needed = joining.needed_columns(left, right, arguments)
-        left_names = left.names if needed[0] is None else needed[0]
-        right_names = right.names if needed[1] is None else needed[1]
+        left_names, right_names = joining.needed_columns(left, right, arguments)
         join = tidegate.IntervalJoin(
             _selected(left, left_names),
             _selected(right, right_names),

@@ -8,8 +8,9 @@ import pyarrow as pa
 from tqdm import tqdm
 
 import tidegate
+from tidegate import _tidegate
 from tidegate.cli.tables import Input, Output
-from tidegate.io.files import EventFile, batch_writer
+from tidegate.io.files import batch_writer
 from tidegate.types import Closed, How, Within
 
 
@@ -76,13 +77,15 @@ class Counts:
 
 def plan(job: AnyJob) -> str:
     """Tell how the join would be done; of files that say so, only the columns' types are read."""
-    return _plan(job.left.open(), job.right.open(), job.arguments)
+    return _plan(job.left.open().schema, job.right.open().schema, job.arguments).explanation
 
 
-def _plan(left: EventFile, right: EventFile, arguments: Arguments | BandArguments) -> str:
-    columns = left.schema.empty_table(), right.schema.empty_table()
-    function = tidegate.band_join if "within" in arguments else tidegate.interval_join
-    return tidegate.explain(function, *columns, **arguments)
+def _plan(
+    left: pa.Schema, right: pa.Schema, arguments: Arguments | BandArguments
+) -> _tidegate.JoinPlan:
+    if "within" in arguments:
+        return _tidegate.plan_band_join(left, right, **arguments)
+    return _tidegate.plan_interval_join(left, right, **arguments)
 
 
 def _start(
@@ -120,34 +123,17 @@ def _tables(job: AnyJob) -> tuple[pa.Table, pa.Table]:
         pa.set_cpu_count(job.arguments["threads"])
     left, right = job.left.open(), job.right.open()
     # What is wrong with names, types and bounds is found before the rows are read.
-    _plan(left, right, job.arguments)
     left_needed, right_needed = needed_columns(left.schema, right.schema, job.arguments)
     return left.read(left_needed), right.read(right_needed)
 
 
 def needed_columns(
     left: pa.Schema, right: pa.Schema, arguments: Arguments | BandArguments
-) -> tuple[list[str] | None, list[str] | None]:
-    """Tell which columns of each side a join reads; None stands for all of them."""
-    wanted = arguments["columns"]
-    if wanted is None:
-        return None, None
-    by, suffix = arguments["by"] or {}, arguments["suffix"]
-    # A column of both sides is needed on the left when only the right one is wanted, too:
-    # without it the right one would not get its suffix.
-    shared = {name for name in left.names if name in right.names and by.get(name) != name}
-    renamed = {name for name in shared if name + suffix in wanted}
-    names = arguments["on"]
-    on = names if isinstance(names, list) else [names]
-    left_used = {*(name for name, _ in on), *by, *wanted, *renamed}
-    right_used = {*(name for _, name in on), *by.values(), *(set(wanted) - shared), *renamed}
-    condition = (arguments["where"] or "").casefold()
-    return (
-        [name for name in left.names if name in left_used or _is_named(name, condition)],
-        [name for name in right.names if name in right_used or _is_named(name, condition)],
-    )
-
-
-def _is_named(column: str, condition: str) -> bool:
-    """Tell whether a condition may use a column; a word that only contains its name counts too."""
-    return column.casefold().replace('"', '""') in condition
+) -> tuple[list[str], list[str]]:
+    """Tell which columns of each side a join needs."""
+    plan = _plan(left, right, arguments)
+    # Without the left column of its name, a right column would not get its suffix.
+    origins = zip(plan.schema.names, plan.origins, strict=True)
+    renamed = {right_name for name, (_, right_name) in origins if right_name not in (None, name)}
+    needed = {*plan.left_columns, *renamed}
+    return [name for name in left.names if name in needed], plan.right_columns

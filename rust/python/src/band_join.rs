@@ -14,7 +14,7 @@ use crate::stream_join::StreamJoin;
 use crate::window_join::windows;
 
 join_functions! {
-    tidegate::BandJoin = read; band_join, band_join_batches, explain_band_join;
+    tidegate::BandJoin = read; band_join, band_join_batches, plan_band_join;
     before_by(on: Given, within: Given, time: Option<Given> = None, window: Option<Given> = None)
     before_suffix()
     before_threads(algorithm: &str = "auto")

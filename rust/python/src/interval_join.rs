@@ -10,7 +10,7 @@ use crate::join::{Given, Options, Sides, join_class, join_functions, word};
 use crate::stream_join::StreamJoin;
 
 join_functions! {
-    Query = read; interval_join, interval_join_batches, explain_interval_join;
+    Query = read; interval_join, interval_join_batches, plan_interval_join;
     before_by(on: Given, lower: Given, upper: Given)
     before_suffix(closed: &str = "both")
     before_threads()

@@ -8,10 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyTable;
 use tidegate::stream::StreamOptions;
-use tidegate::{Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, Stop, Table};
+use tidegate::{
+    Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, QueryPlan, Stop, Table,
+};
 
 use crate::error::raise;
 use crate::input::{check_distinct, count, name_pairs, names, read, schema};
+use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::stream_join::options;
 use crate::{expression, interrupt};
@@ -80,16 +83,16 @@ pub(crate) trait Query: Send + 'static {
 
     fn threads(&self) -> usize;
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
-    fn explain(&self, left: &Schema, right: &Schema) -> tidegate::Result<String>;
+    fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
 }
 
-/// The functions of a kind of join: of a table, of batches, and of the text for `tidegate.explain`.
+/// The functions of a kind of join: of a table, of batches, and of the plan.
 ///
 /// Three lists have the arguments of this kind alone, by the place in the signature; the options of
 /// all joins stand around them. `$read` takes these arguments and the [`Options`], and makes the
 /// query.
 macro_rules! join_functions {
-    ($query:ty = $read:ident; $table:ident, $batches:ident, $explain:ident; $($own:tt)*) => {
+    ($query:ty = $read:ident; $table:ident, $batches:ident, $plan:ident; $($own:tt)*) => {
         impl $crate::join::Query for $query {
             const BATCHES: &'static str = stringify!($batches);
 
@@ -106,12 +109,12 @@ macro_rules! join_functions {
                 <$query>::start(self, left, right, stop)
             }
 
-            fn explain(
+            fn plan(
                 &self,
                 left: &::arrow_schema::Schema,
                 right: &::arrow_schema::Schema,
-            ) -> ::tidegate::Result<String> {
-                <$query>::explain(self, left, right)
+            ) -> ::tidegate::Result<::tidegate::QueryPlan> {
+                self.query_plan(left, right)
             }
         }
 
@@ -119,7 +122,7 @@ macro_rules! join_functions {
         $crate::join::join_function! {
             $batches -> $crate::reader::BatchReader: to_reader($read); (batch_rows); $($own)*
         }
-        $crate::join::join_function! { $explain -> String: to_text($read); (batch_rows); $($own)* }
+        $crate::join::join_function! { $plan -> $crate::plan::JoinPlan: to_plan($read); (batch_rows); $($own)* }
     };
 }
 pub(crate) use join_functions;
@@ -274,14 +277,16 @@ pub(crate) fn to_reader<'py, Q: Query>(
     Ok(BatchReader::new(join.into_batches(), schema, Q::BATCHES))
 }
 
-/// Says what the join of two inputs would do. Only their schemas are read.
-pub(crate) fn to_text(
+/// The plan of the join of two inputs. Only their schemas are read.
+pub(crate) fn to_plan(
     _py: Python<'_>,
     left: &Bound<'_, PyAny>,
     right: &Bound<'_, PyAny>,
     query: impl Query,
-) -> PyResult<String> {
-    query.explain(&*schema("left", left)?, &*schema("right", right)?).map_err(raise)
+) -> PyResult<JoinPlan> {
+    let (left, right) = (schema("left", left)?, schema("right", right)?);
+    let plan = query.plan(&left, &right).map_err(raise)?;
+    Ok(JoinPlan::new(plan, left, right))
 }
 
 /// Reads and checks two inputs and calls `work` with them, such that Ctrl-C stops it.

@@ -16,6 +16,7 @@
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
 //! | `operator.rs` | what else the classes of operators share |
+//! | `plan.rs` | what a join reads and gives |
 //! | `reader.rs` | batches out |
 //! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
 //! | `error.rs` | errors as Python exceptions |
@@ -37,6 +38,7 @@ mod interval_join;
 mod join;
 mod merge;
 mod operator;
+mod plan;
 mod reader;
 mod stream_join;
 mod window_join;
@@ -57,11 +59,11 @@ mod _tidegate {
     use super::aggregate::{Aggregate, aggregate, explain_aggregate};
 
     #[pymodule_export]
-    use super::band_join::{BandJoin, band_join, band_join_batches, explain_band_join};
+    use super::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};
 
     #[pymodule_export]
     use super::interval_join::{
-        IntervalJoin, explain_interval_join, interval_join, interval_join_batches,
+        IntervalJoin, interval_join, interval_join_batches, plan_interval_join,
     };
 
     #[pymodule_export]
@@ -74,13 +76,16 @@ mod _tidegate {
     use super::operator::{Operator, Source};
 
     #[pymodule_export]
+    use super::plan::JoinPlan;
+
+    #[pymodule_export]
     use super::reader::BatchReader;
 
     #[pymodule_export]
     use super::stream_join::StreamJoin;
 
     #[pymodule_export]
-    use super::window_join::{WindowJoin, explain_window_join, window_join, window_join_batches};
+    use super::window_join::{WindowJoin, plan_window_join, window_join, window_join_batches};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -12,7 +12,7 @@ use crate::join::{Given, Options, Sides, join_class, join_functions, word};
 use crate::stream_join::StreamJoin;
 
 join_functions! {
-    Query = read; window_join, window_join_batches, explain_window_join;
+    Query = read; window_join, window_join_batches, plan_window_join;
     before_by(on: Given, window: Given)
     before_suffix()
     before_threads(algorithm: &str = "auto")

@@ -13,8 +13,8 @@ import tidegate
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.input import Input, check_frames, check_keys
-from tidegate.spark.query.query import Query, native_schema
-from tidegate.spark.query.schema import Origin, output, spark_schema
+from tidegate.spark.query.query import Query, native_plan
+from tidegate.spark.query.schema import Origin, spark_schema
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidegate._tidegate import JoinPlan
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
 
@@ -53,28 +54,23 @@ class Columns:
             message = f"columns: expected a list of column names, got {columns!r}"
             raise TypeError(message)
         tables = empty(left, "left"), empty(right, "right")
-        native = native_schema(query, *tables, None if columns is None else list(columns))
+        plan = native_plan(query, *tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
             check_keys(frame, [pair[side] for pair in query.by], NAMES[side])
-        origins = output(left.columns, right.columns, query.by, query.how, query.suffix)
-        asked = {name: origins[name] for name in native.names}
+        asked = _origins(plan)
         if not asked:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
-        used = set(asked.values()) | _used_by_where(query, *tables)
-        for left_name, right_name in (*query.compared, *query.by):
-            used |= {Origin("left", left_name), Origin("right", right_name)}
-        sent_left = [name for name in left.columns if Origin("left", name) in used]
-        sent_right = [name for name in right.columns if Origin("right", name) in used]
+        sent = tables[0].select(plan.left_columns), tables[1].select(plan.right_columns)
         # Without the left column of its name, a right column needs no suffix in the native call.
-        pruned = output(sent_left, sent_right, query.by, query.how, query.suffix)
-        native_name = {origin: name for name, origin in pruned.items()}
+        pruned = native_plan(query, *sent, None)
+        native_name = {origin: name for name, origin in _origins(pruned).items()}
         result = spark_schema(asked, left.schema, right.schema, query.by, query.how)
         return cls(
-            tables[0].select(sent_left).schema,
-            tables[1].select(sent_right).schema,
+            sent[0].schema,
+            sent[1].schema,
             tuple(native_name[origin] for origin in asked.values()),
-            _widened(left.sparkSession, result, native, asked, tables),
+            _widened(left.sparkSession, result, plan.schema, asked, tables),
             tuple(asked.values()),
             tables,
         )
@@ -112,26 +108,12 @@ def _check_streams(plan: Plan) -> None:
         raise tidegate.TidegateError(message)
 
 
-def _used_by_where(query: Query, left: pa.Table, right: pa.Table) -> set[Origin]:
-    """Columns without which the predicate cannot be read."""
-    if query.where is None:
-        return set()
-    used = set()
-    for name in left.column_names:
-        if not _works(query, left.drop_columns([name]), right):
-            used.add(Origin("left", name))
-    for name in right.column_names:
-        if not _works(query, left, right.drop_columns([name])):
-            used.add(Origin("right", name))
-    return used
-
-
-def _works(query: Query, left: pa.Table, right: pa.Table) -> bool:
-    try:
-        native_schema(query, left, right, None)
-    except tidegate.TidegateError:
-        return False
-    return True
+def _origins(plan: JoinPlan) -> dict[str, Origin]:
+    """The result's columns, in order, and the input column of each; the left one, if of both."""
+    return {
+        name: Origin("right", str(right)) if left is None else Origin("left", left)
+        for name, (left, right) in zip(plan.schema.names, plan.origins, strict=True)
+    }
 
 
 def _widened(

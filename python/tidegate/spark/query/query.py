@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import pyarrow as pa
 
 import tidegate
+from tidegate import _tidegate
 from tidegate.spark.query.axis import Axis, TimeAxis, of_band
 from tidegate.spark.query.bounds import reach
 from tidegate.spark.query.schema import pair, pairs
 from tidegate.spark.query.window import bounds
 
 if TYPE_CHECKING:
+    from tidegate._tidegate import JoinPlan
     from tidegate.spark.layout.layout import Reach
     from tidegate.spark.query.schema import KeyPairs
     from tidegate.types import Bound, Closed, Distance, How, KeyNames, Names, Window, Within
@@ -228,13 +230,14 @@ class BandQuery:
         return within if isinstance(within, tuple) else (within, within)
 
 
-def native_schema(
+def native_plan(
     query: Query, left: pa.Table, right: pa.Table, columns: list[str] | None
-) -> pa.Schema:
-    """The native result's schema; raises what the native join raises for bad arguments."""
-    with joined(query.function, left, right, {**query.arguments, "columns": columns}) as batches:
-        schema: pa.Schema = batches.schema
-    return schema
+) -> JoinPlan:
+    """The native plan; raises what the native join raises for bad arguments."""
+    plan: JoinPlan = getattr(_tidegate, f"plan_{query.function}")(
+        left, right, **query.arguments, columns=columns
+    )
+    return plan
 
 
 def joined(

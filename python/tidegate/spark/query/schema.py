@@ -86,20 +86,6 @@ def pair(names: Names) -> tuple[str, str]:
     return (names, names) if isinstance(names, str) else names
 
 
-def output(
-    left: Sequence[str], right: Sequence[str], by: KeyPairs, how: How, suffix: str
-) -> dict[str, Origin]:
-    """The result's columns, in order, and where each comes from."""
-    columns = {name: Origin("left", name) for name in left}
-    if how in ("semi", "anti"):
-        return columns
-    shared = {name for name, other in by if name == other}
-    for name in right:
-        if name not in shared:
-            columns[name + suffix if name in left else name] = Origin("right", name)
-    return columns
-
-
 def spark_schema(
     columns: Mapping[str, Origin], left: StructType, right: StructType, by: KeyPairs, how: How
 ) -> StructType:

@@ -86,6 +86,11 @@ pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
 }
 
 impl ColumnPlan {
+    /// The left and the right column.
+    pub(crate) fn columns(&self) -> (usize, usize) {
+        (self.left, self.right)
+    }
+
     pub(crate) fn new(
         names: &(String, String),
         within: Within,

@@ -4,6 +4,7 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::{Closed, Interval};
 
 use super::options::{JoinOptions, JoinPlan};
+use super::plan::QueryPlan;
 use crate::Result;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
@@ -49,10 +50,15 @@ impl IntervalJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// What the join of two tables of these schemas would do, for people.
-    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+    /// The plan of the join of two tables of these schemas.
+    pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        let mut lines = self.describe(&plan);
+        Ok(QueryPlan::new(self.explain(&plan), &plan.join, &[plan.times]))
+    }
+
+    /// What the join of two tables would do, for people.
+    fn explain(&self, plan: &Plan) -> String {
+        let mut lines = self.describe(plan);
         lines.extend(plan.join.describe_scan());
         lines.extend([
             "  algorithm  group and sweep: the only batch algorithm; O(n + results) for rows in time order".to_owned(),
@@ -63,7 +69,7 @@ impl IntervalJoin {
                 .to_owned(),
             format!("  output     {} columns, in left row order, then right row order", plan.join.schema.fields().len()),
         ]);
-        Ok(lines.join("\n"))
+        lines.join("\n")
     }
 
     /// The lines of an explanation that say which pairs there are.

@@ -7,6 +7,7 @@ use arrow_schema::{Schema, SchemaRef};
 pub use self::algorithm::BandAlgorithm;
 pub(crate) use self::algorithm::RowJoin;
 use super::options::{JoinOptions, JoinPlan};
+use super::plan::QueryPlan;
 use super::window::{Window, WindowPlan};
 use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
@@ -51,6 +52,14 @@ pub(crate) struct Plan {
     pub(crate) join: JoinPlan,
 }
 
+impl Plan {
+    /// The columns that are compared beside the keys.
+    fn compared(&self) -> Vec<(usize, usize)> {
+        let times = self.windows.iter().map(|windows| windows.times);
+        self.columns.iter().map(ColumnPlan::columns).chain(times).collect()
+    }
+}
+
 impl BandJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
         let (columns, widths) = (self.on.len(), self.within.len());
@@ -89,10 +98,15 @@ impl BandJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// What the join of two tables of these schemas would do, for people.
-    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+    /// The plan of the join of two tables of these schemas.
+    pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        let mut lines = self.describe(&plan);
+        Ok(QueryPlan::new(self.explain(&plan), &plan.join, &plan.compared()))
+    }
+
+    /// What the join of two tables would do, for people.
+    fn explain(&self, plan: &Plan) -> String {
+        let mut lines = self.describe(plan);
         let sorted = match &plan.columns[..] {
             [column] if plan.windows.is_none() => {
                 format!("right rows grouped by key, in the order of {}", column.right_name())
@@ -139,6 +153,6 @@ impl BandJoin {
                 plan.join.schema.fields().len()
             ),
         ]);
-        Ok(lines.join("\n"))
+        lines.join("\n")
     }
 }

@@ -6,6 +6,7 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::Retention;
 
 use super::options::{JoinOptions, JoinPlan};
+use super::plan::QueryPlan;
 use crate::columns::table::{Table, column};
 use crate::columns::time::{self, Bound, Int64s, Unit};
 use crate::{Error, Result};
@@ -116,10 +117,15 @@ impl WindowJoin {
         Ok(self.plan(left, right)?.join.schema)
     }
 
-    /// What the join of two tables of these schemas would do, for people.
-    pub fn explain(&self, left: &Schema, right: &Schema) -> Result<String> {
+    /// The plan of the join of two tables of these schemas.
+    pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        let mut lines = self.describe(&plan);
+        Ok(QueryPlan::new(self.explain(&plan), &plan.join, &[plan.windows.times]))
+    }
+
+    /// What the join of two tables would do, for people.
+    fn explain(&self, plan: &Plan) -> String {
+        let mut lines = self.describe(plan);
         let (algorithm, index, memory) = match self.algorithm {
             None => (
                 "group and sweep (auto): each left row's window is a run of right rows in time order, of which those that \
@@ -144,7 +150,7 @@ impl WindowJoin {
                 plan.join.schema.fields().len()
             ),
         ]);
-        Ok(lines.join("\n"))
+        lines.join("\n")
     }
 
     /// The lines of an explanation that say which pairs there are.
