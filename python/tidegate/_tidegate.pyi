@@ -1719,7 +1719,7 @@ class JoinPlan:
     Example:
         >>> from tidegate._tidegate import plan_interval_join
         >>> plan = plan_interval_join(
-        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, where="bid > 6",
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, where="right.bid > 6",
         ...     columns=["ts", "price"],
         ... )
         >>> plan.left_columns, plan.right_columns

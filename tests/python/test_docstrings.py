@@ -120,7 +120,7 @@ SEVERAL_TEXTS = {
     },
 }
 # Only `tidegate.explain` calls these.
-HIDDEN = ("explain_",)
+HIDDEN = ("explain_", "plan_")
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:

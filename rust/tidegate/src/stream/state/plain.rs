@@ -274,10 +274,10 @@ mod tests {
 
     #[test]
     fn runs_keep_their_type_and_are_not_expanded() {
-        let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+        let field = |name: &str, data_type, null| Arc::new(Field::new(name, data_type, null));
         let runs = DataType::RunEndEncoded(
-            field("ends", DataType::Int32),
-            field("texts", DataType::LargeUtf8),
+            field("ends", DataType::Int32, false),
+            field("texts", DataType::LargeUtf8, true),
         );
         let rows = 1 << 30;
         let ends = Int32Array::from(vec![2, 7, rows]);
