@@ -112,9 +112,9 @@ class OrderError(TidegateError):
 class MemoryLimitError(TidegateError):
     """A limit on rows or memory was reached, or the system has no memory left; none was taken.
 
-    A request that the system refuses (`ulimit -v`) fails; so does, on Linux, one of 64 MiB or more
-    that exceeds what the machine or the process's control group (a container's limit) has left.
-    Memory that others take meanwhile is not foreseen: the system may still end a process then.
+    A request that the system refuses (`ulimit -v`) fails. On Linux, so does a request of 64 MiB or
+    more that exceeds what is left of the machine's memory or of a container's limit. Memory that
+    others take meanwhile is not foreseen: the system may still end a process then.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -189,12 +189,12 @@ class BatchReader(Generic[_StatsT_co]):
     batch comes to one of them. A process made by `fork()` cannot use a reader of its parent.
 
     One of `interval_join_batches` has all threads make batches, which wait when they are a few
-    batches ahead of who reads. Until it is closed or gone it holds both inputs and 12 bytes a left
-    row and 8 a right row (up to 60 a row for rows out of time order). One of `merge_batches` works
-    while a batch is asked of it, and holds what its streams have given beyond what is merged. A
-    thread of its own reads streams that may wait, such as those of a generator. A stream may ask
-    the merge that reads it for its `stats()`, and close it; asking it for a batch raises
-    `TidegateError`, as the batch would have to come before itself.
+    batches ahead of who reads. Until it is closed or gone it holds both inputs. It also holds 12
+    bytes a left row and 8 a right row, or up to 60 a row for rows out of time order. One of
+    `merge_batches` works while a batch is asked of it, and holds what its streams have given beyond
+    what is merged. A thread of its own reads streams that may wait, such as those of a generator. A
+    stream may ask the merge that reads it for its `stats()`, and close it. Asking it for a batch
+    raises `TidegateError`, as the batch would have to come before itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -290,10 +290,10 @@ class Source:
     nothing, and the source stays open until `close`. As a context manager it closes at the end of
     the block.
 
-    The *watermark* of a source is its promise that no later row has a smaller time: the largest
-    time so far less the operator's `lateness`, or what `advance` promised, if that is more. A row
-    below it is late: it is set aside, for `Operator.late`, and is in no result. What is late
-    depends on the rows of the source alone.
+    The *watermark* of a source is its promise that no later row has a smaller time. It is the
+    largest time so far less the operator's `lateness`, or the time of `advance`, if that is
+    greater. A row below it is late: it is set aside, for `Operator.late`, and is in no result. What
+    is late depends on the rows of the source alone.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -405,8 +405,8 @@ class Operator(Generic[_StatsT_co]):
     Threads may push into the sources while other threads poll. An operator is an iterator of record
     batches, which waits for sources until all of them are closed; `poll` does not wait. Each batch
     comes to one caller. A poll does the work, with the operator's threads; nothing runs in the
-    background. Which rows come, and in which order, depends on the rows alone: not on the times of
-    pushes, on how rows are cut into pushes, or on the number of threads.
+    background. Which rows come, and in which order, depends on the rows alone. The times of pushes,
+    their sizes and the number of threads do not matter.
 
     As a context manager an operator closes at the end of the block. A process made by `fork()`
     cannot use an operator of its parent. `Operator` itself cannot be called.
@@ -460,12 +460,12 @@ class Operator(Generic[_StatsT_co]):
         room for the one that all wait for. Another fifth is the share of an aggregation's state.
         The rest is for the first to ask.
 
-        A row counts for its source from its push until a poll returns after which nothing needs
-        it. The rows of one push count until all of them have been taken in. A source has to hold
-        the rows that lateness keeps back, late rows until they are returned, and rows of a join
-        that later ones may match, each with the other rows of its push. If these, an eighth more,
-        and the next push always fit the share of each source, a push that is refused fits after
-        polls.
+        A row counts for its source from its push until a poll returns after which nothing needs it.
+        The rows of one push count until all of them have been taken in. A source has to hold the
+        rows that lateness keeps back, and late rows until they are returned. In a join it also
+        holds the rows that later ones may match, each with the other rows of its push. If these, an
+        eighth more, and the next push always fit the share of each source, a push that is refused
+        fits after polls.
 
         A limit below what is held refuses pushes until there is room; nothing is lost.
 
@@ -525,11 +525,11 @@ class Operator(Generic[_StatsT_co]):
         no result.
 
         Returns:
-            A table with the columns `late_source`, the number of the source; `late_position`, the
-            row's number among all rows of the source; `late_watermark`, the watermark that the row
-            came below; and the columns of the sources. A join has `late_side` before them, `left`
-            or `right`, numbers the sources of each side from 0, and has the columns of a full
-            join, of which those of the other side are null. Rows are in order of source and
+            A table with the columns of the sources, after `late_source`, the number of the source,
+            `late_position`, the row's number among all rows of the source, and `late_watermark`,
+            the watermark that the row came below. A join has `late_side` before them, which is
+            `left` or `right`, and numbers the sources of each side from 0. It has the columns of a
+            full join; the columns of the other side are null. Rows are in order of source and
             position. Until they are returned, late rows count for `memory_limit`.
 
         Raises:
@@ -555,11 +555,10 @@ class Operator(Generic[_StatsT_co]):
             - `rows_in`, the rows pushed, which are `rows_used` plus `rows_late`;
             - `rows_out`, the result rows handed out;
             - `watermark`, below which no row can come any more, in the unit of the time column (the
-              finer of two), and None before every source has made a promise and after all have
+              finer of two). It is None before every source has made a promise, and after all have
               closed;
-            - `latency`, the seconds from a row's push until it was worked on and the results that
-              were final then were made, as median, 99th percentile and maximum, and None before
-              the first row;
+            - `latency`, the seconds from a row's push until the results were made that were final
+              with it: median, 99th percentile and maximum, or None before the first row;
             - `memory`, the bytes that count for `memory_limit`, and `memory_limit`;
             - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, and `memory`, the bytes of its rows.
@@ -605,8 +604,8 @@ class Operator(Generic[_StatsT_co]):
     def snapshot(self) -> bytes:
         """Return the state as bytes.
 
-        An operator of the same arguments that restores them goes on as if nothing had happened: in
-        another process, with another number of threads, another `parallelism`, or another
+        An operator of the same arguments that restores them goes on as if nothing had happened. It
+        may be in another process, with another number of threads, another `parallelism`, or another
         algorithm of an aggregation. They hold all rows that were pushed and may still matter, late
         rows that were not returned, and results that were not handed out. All that is ready is
         worked on first; its results do not count for `memory_limit`, so poll them. Equal histories
@@ -688,10 +687,10 @@ class Operator(Generic[_StatsT_co]):
 class Merge(Operator[_OperatorStats]):
     """Merge sources that are pushed to.
 
-    The rows come out in *merged order*, that is by time, then number of the source, then position
-    in the source, as soon as no source can bring a row that sorts before them (ScaleJoin, section
-    IV.A, *ScaleGate*). Which rows come out, and in which order, depends on the rows alone: not on
-    who pushes when, in which pieces, or on the number of threads.
+    The rows come out in *merged order*: by time, then number of the source, then position in the
+    source. A row comes as soon as no source can bring a row that sorts before it (ScaleJoin,
+    section IV.A, *ScaleGate*). Which rows come out, and in which order, depends on the rows alone:
+    not on who pushes when, in which pieces, or on the number of threads.
 
     It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
     wait; iteration waits for sources until all of them are closed.
@@ -800,16 +799,16 @@ class IntervalJoin(StreamJoin):
     The interval join of sources that are pushed to, a number of them on each side (the online
     interval join of PPOIJ, section 2.2). Of the rows that were not late, it finds those that
     `interval_join` does. A pair comes as soon as no source can bring a row that sorts before its
-    later row in *merged order*, that is by time, then source (left ones first), then position. A
+    later row. Rows sort in *merged order*: by time, then source (left ones first), then position. A
     row without a pair, in a left, right, full or anti join, comes once no row can pair with it any
     more. Rows are kept only as long as later ones may pair with them.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, on the number of threads or on `parallelism`. The place of a pair is that of its later
-    row in merged order, then of its earlier row. The place of a row without a pair is after all
-    pairs of the last time at which one could have come: its own time or, if that is later, its time
-    plus `upper` (of a right row: minus `lower`), or one step before that if `closed` leaves the end
-    out.
+    row in merged order, then of its earlier row. A row without a pair comes after all pairs of the
+    last time at which a pair of it could have come. This is its own time or, if that is later, its
+    time plus `upper` (of a right row: minus `lower`). If `closed` leaves the end out, it is one
+    step before that.
 
     It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
     wait; iteration waits for sources until all of them are closed.
@@ -937,8 +936,8 @@ class Aggregate(Operator[_AggregateStats]):
     Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). Of the rows that
     were not late, it finds what `aggregate` does, bit by bit, with each source as a stream. The
     rows of a window come as soon as no source can bring a row that falls in it. They are in the
-    order of windows, then keys; sessions in the order of their ends, then keys, so that one which
-    goes on does not hold others back.
+    order of windows, then keys. Sessions come in the order of their ends, then keys, so that a
+    session that goes on does not hold others back.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, or on the number of threads.
@@ -1032,13 +1031,13 @@ class Aggregate(Operator[_AggregateStats]):
 
     Note:
         A row is added to one state for each function, and is not kept unless a first or last value
-        is asked for. The state has, for each function, 8 to 32 bytes a key and slice of two
-        windows, a slice being what lies between the starts and ends of windows that follow each
-        other, or 56 more a session that goes on. Keys without rows there are forgotten, and so are
-        values of text, binary and decimal columns that are no smallest or largest ones.
+        is asked for. The starts and ends of windows cut time into slices. For each function, the
+        state has 8 to 32 bytes a key and slice of two windows. A session that goes on has 56 bytes
+        more. Keys without rows there are forgotten, and so are values of text, binary and decimal
+        columns that are no smallest or largest ones.
 
-        An error such as a sum that does not fit 64 bits stays: rows would be missing in what comes
-        after it, so all later polls raise it again.
+        An error such as a sum that does not fit 64 bits stays, and all later polls raise it again:
+        rows would be missing in later results.
     """
 
     def __new__(
@@ -1066,16 +1065,16 @@ class WindowJoin(StreamJoin):
 
     The window join of sources that are pushed to, a number of them on each side. Of the rows that
     were not late, it finds those that `window_join` does. Every row is compared with the other
-    side's window, so that any condition will do; comparisons of numbers between the sides are
+    side's window, so that any condition will do. Comparisons of numbers between the sides are
     scanned for with the widest instructions of the processor, or looked up where few pairs match.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
     in *merged order* (by time, then source, left ones first, then position), then of its earlier
-    row. The place of a row without a pair is after all pairs of the last time at which one could
-    have come: with windows of time, its own time plus its side's window; with windows of rows, the
-    time of the row that takes its place in the window. What is left in windows of rows at the end
-    comes in merged order.
+    row. A row without a pair comes after all pairs of the last time at which a pair of it could
+    have come. With windows of time, this is its own time plus its side's window. With windows of
+    rows, it is the time of the row that takes its place in the window. What is left in windows of
+    rows at the end comes in merged order.
 
     It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
     wait; iteration waits for sources until all of them are closed.
@@ -1188,15 +1187,15 @@ class BandJoin(StreamJoin):
 
     The band join of sources that are pushed to, a number of them on each side: index-based window
     join (Shahvarani and Jacobsen, sections 2 to 4). Of the rows that were not late, it finds those
-    that `band_join` does. Each row enters an index of its side's window by value, and is looked for
-    in that of the other side, so that no pair beyond the band is looked at.
+    that `band_join` does. Each row enters an index of its side's window by value, and is looked up
+    in the index of the other side. No pair beyond the band is looked at.
 
     Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
     pieces, on the number of threads or on `algorithm`. The place of a pair is that of its later row
     in *merged order* (by time, then source, left ones first, then position), then of its earlier
-    row. The place of a row without a pair is after all pairs of the last time at which one could
-    have come: with windows of time, its own time plus its side's window; with windows of rows, the
-    time of the row that takes its place in the window.
+    row. A row without a pair comes after all pairs of the last time at which a pair of it could
+    have come. With windows of time, this is its own time plus its side's window. With windows of
+    rows, it is the time of the row that takes its place in the window.
 
     It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
     wait; iteration waits for sources until all of them are closed.
@@ -1249,7 +1248,7 @@ class BandJoin(StreamJoin):
         algorithm: Which index of a side's window finds the pairs; the rows are the same, in the
             same order: `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
-            that threads share (section 4 of the paper); only `ibwj` merges the trees while tasks go
+            that threads share (section 4 of the paper). Only `ibwj` merges the trees while tasks go
             on. `auto` is `buckets`: it computes the place of a block instead of searching for it,
             many rows at a time.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
@@ -1305,8 +1304,8 @@ class BandJoin(StreamJoin):
 def default_threads() -> int:
     """Return the number of threads that a call uses when it does not say.
 
-    It is the least of the processors that this process may use, its share of them in a container,
-    and `OMP_NUM_THREADS`, by which Spark tells a worker how many are its own.
+    It is the least of three numbers: the processors that this process may use, its share of them in
+    a container, and `OMP_NUM_THREADS`, by which Spark tells a worker how many are its own.
 
     Example:
         >>> tg.default_threads() >= 1
@@ -1399,7 +1398,7 @@ def band_join(
             the rows in time order and look for each row in an index of the other side's window:
             `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
             With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper); only `ibwj` merges the trees while tasks go on. `auto`
+            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. `auto`
             is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
             thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
@@ -1423,12 +1422,12 @@ def band_join(
     Note:
         Null and NaN are close to nothing. Integers, decimals and times are compared exactly, also
         where a value and the distance leave the range of 64 bits. Floats are subtracted and
-        compared as IEEE 754 says: 0.3 and 0.2 are within 0.1, 0.4 and 0.3 are not, and two equal
+        compared as IEEE 754 says. So 0.3 and 0.2 are within 0.1, and 0.4 and 0.3 are not. Two equal
         infinities are not close, since their difference is NaN.
 
         Signed integers and unsigned ones are compared as int64, and decimals with as many decimal
-        places as the finer column has: a number that then does not fit 64 bits is refused, and so
-        are decimals that need more than 38 digits together.
+        places as the finer column has. A number that then does not fit 64 bits is refused. So are
+        decimals that need more than 38 digits together.
 
         With several columns, the one in whose band the fewest pairs of a sample lie is indexed, and
         the others are checked pair by pair.
@@ -1502,7 +1501,7 @@ def band_join_batches(
             the rows in time order and look for each row in an index of the other side's window:
             `buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`, `round-robin`.
             With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees that threads
-            share (section 4 of the paper); only `ibwj` merges the trees while tasks go on. `auto`
+            share (section 4 of the paper). Only `ibwj` merges the trees while tasks go on. `auto`
             is `sort`. With a window, it is `buckets` if a sample says that a left row would have a
             thousand pairs to be checked.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
@@ -1705,8 +1704,8 @@ def interval_join_batches(
         TypeError: An argument is of the wrong type.
 
     Note:
-        Memory: the inputs, 12 bytes a left row and 8 a right row (up to 60 a row for rows out of
-        time order), and the few batches that are made but not yet taken.
+        Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
+        and 8 a right row, or up to 60 a row for rows out of time order.
     """
 
 @final
@@ -1848,9 +1847,9 @@ def window_join(
     """Pair the rows of two inputs that are in each other's sliding windows.
 
     With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
-    `where` holds; with `(WL, WR)`, when `-WR <= r.on - l.on <= WL`: left rows stay for WL, right
-    rows for WR. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of
-    its side before the later one, in merged order: by time, left before right, then by row.
+    `where` holds. With `(WL, WR)`, left rows stay for WL and right rows for WR: `-WR <= r.on - l.on
+    <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
+    side before the later one. This is in merged order: by time, left before right, then by row.
 
     The pairs are those of Kang's three-step procedure, as Teubner and Mueller's handshake join and
     ScaleJoin (section II) have them, over whole tables. Every pair within the windows is compared
@@ -1951,9 +1950,9 @@ def window_join_batches(
     """Pair the rows of two inputs that are in each other's sliding windows, batch by batch.
 
     With a time window W, `(l, r)` is a pair when `abs(l.on - r.on) <= W`, `l.by == r.by` and
-    `where` holds; with `(WL, WR)`, when `-WR <= r.on - l.on <= WL`: left rows stay for WL, right
-    rows for WR. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of
-    its side before the later one, in merged order: by time, left before right, then by row.
+    `where` holds. With `(WL, WR)`, left rows stay for WL and right rows for WR: `-WR <= r.on - l.on
+    <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
+    side before the later one. This is in merged order: by time, left before right, then by row.
 
     Windows are found before the call returns. Conditions are tested, and columns are made, as
     batches are taken.
@@ -2120,10 +2119,10 @@ def aggregate(
         columns of all streams or on none.
 
         Results are a function of the data: floats are added in an order that neither threads nor
-        batches change. That is, within a slice a stream's rows in time order, then the streams,
-        then the slices: those before the last multiple of the window's slices from the latest to
-        the earliest, those after it from the earliest to the latest. A session's rows are added
-        one by one in the order of time, then stream, then position.
+        batches change. That is: within a slice, the rows of a stream in time order, then the
+        streams in order. Then the slices: slices before the last multiple of the window's slices
+        from the latest to the earliest, the others from the earliest to the latest. A session's
+        rows are added one by one in the order of time, then stream, then position.
 
         The work is proportional to rows and results, however many windows a row is in. Memory: the
         inputs, 8 bytes a row, and 4 to 24 bytes for each function, slice and key. Sessions take
@@ -2157,7 +2156,7 @@ def merge(
     """Merge sorted streams into one.
 
     Each stream is sorted by `on`. The rows of the result are in the order of `(on, number of the
-    stream, number of the row in it)`: rows of one time are in the order of the streams, then as
+    stream, number of the row in it)`. Rows of one time are in the order of the streams, then as
     they stood (ScaleJoin, section IV.A, *ScaleGate*).
 
     Example:
