@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.jobs import described
-from tidegate.spark.query.query import native_plan
+from tidegate.spark.query.query import joined as native_joined
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 from tidegate.spark.worker.task import on_worker
 
@@ -171,7 +171,7 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = table
     # Refuses a row without a time, as otherwise the task does that meets it.
-    native_plan(plan.query, sides[LEFT], sides[RIGHT], None)
+    native_joined(plan.query.function, sides[LEFT], sides[RIGHT], plan.query.arguments).close()
     times = plan.axis.integers(table.column(mine.on))
     if np.any(times[1:] < times[:-1]):
         table = table.take(pa.array(np.argsort(times, kind="stable")))
