@@ -15,7 +15,9 @@ def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., s
     return explain
 
 
-def _of_plan(plan: Callable[..., _tidegate.JoinPlan]) -> Callable[..., str]:
+def _of_plan(
+    plan: Callable[..., _tidegate.JoinPlan | _tidegate.AggregationPlan],
+) -> Callable[..., str]:
     def explain(*inputs: ArrowSource, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         return plan(*inputs, **arguments).explanation
 
@@ -23,7 +25,7 @@ def _of_plan(plan: Callable[..., _tidegate.JoinPlan]) -> Callable[..., str]:
 
 
 _PLANNERS: dict[object, Callable[..., str]] = {
-    _tidegate.aggregate: _tidegate.explain_aggregate,
+    _tidegate.aggregate: _of_plan(_tidegate.plan_aggregate),
     _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
     _tidegate.band_join: _of_plan(_tidegate.plan_band_join),
     _tidegate.band_join_batches: _of_plan(_tidegate.plan_band_join),

@@ -14,7 +14,17 @@ Names are taken from `tidegate`, not from here. Examples use `tg` for `tidegate`
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
-from typing import Any, Final, Generic, Literal, NotRequired, Self, TypedDict, final
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NotRequired,
+    Self,
+    TypeAlias,
+    TypedDict,
+    final,
+)
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +52,7 @@ from tidegate.types import (
 __all__ = [
     "BUILD_PROFILE",
     "Aggregate",
+    "AggregationPlan",
     "BandJoin",
     "BatchReader",
     "ClosedError",
@@ -62,17 +73,20 @@ __all__ = [
     "band_join",
     "band_join_batches",
     "default_threads",
-    "explain_aggregate",
     "interval_join",
     "interval_join_batches",
     "merge",
     "merge_batches",
+    "plan_aggregate",
     "plan_band_join",
     "plan_interval_join",
     "plan_window_join",
     "window_join",
     "window_join_batches",
 ]
+
+_Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
+"""A left and a right column, with the least and the greatest difference of a pair of rows."""
 
 __version__: Final[str]
 """The version of the package."""
@@ -1790,6 +1804,44 @@ class JoinPlan:
             ('sym', 'sym')
         """
 
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """The left and the right column of each key.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join
+            >>> plan_interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).keys
+            [('sym', 'sym')]
+        """
+
+    @property
+    def bands(self) -> list[_Reach]:
+        """The columns of a band join, with the least and the greatest `right - left` of a pair.
+
+        A difference is an integer: of times in the finer unit of both sides, of decimals in their
+        last place. It is a float if one side is a float. None is no bound.
+
+        Example:
+            >>> from tidegate._tidegate import plan_band_join
+            >>> plan_band_join(trades, quotes, on={"price": "bid"}, within=(1.5, None)).bands
+            [(('price', 'bid'), (-1.5, None))]
+        """
+
+    @property
+    def time(self) -> _Reach | None:
+        """The time columns, with the least and the greatest `right - left` of a pair.
+
+        They are in the finer unit of both sides. None is no bound, as for windows of rows. A band
+        join without windows has no time.
+
+        Example:
+            >>> from tidegate._tidegate import plan_interval_join, plan_window_join
+            >>> plan_interval_join(trades, quotes, on="ts", lower=-2, upper=None).time
+            (('ts', 'ts'), (-2, None))
+            >>> plan_window_join(trades, quotes, on="ts", window=(3, 5)).time
+            (('ts', 'ts'), (-5, 3))
+        """
+
 def plan_band_join(
     left: ArrowSource,
     right: ArrowSource,
@@ -2129,7 +2181,70 @@ def aggregate(
         O(n log n) time and 56 bytes a row.
     """
 
-def explain_aggregate(
+class AggregationPlan:
+    """What an aggregation of tables reads and gives, told before anything runs.
+
+    `tidegate.explain` shows its text. The Spark form sends the columns that it names.
+
+    Example:
+        >>> from tidegate._tidegate import plan_aggregate
+        >>> plan = plan_aggregate(
+        ...     trades, on="ts", size=4, by="sym", aggs={"top": tg.agg.max("price")}
+        ... )
+        >>> plan.columns, plan.windows
+        ([['ts', 'sym', 'price']], (4, 4, 0))
+    """
+
+    @property
+    def explanation(self) -> str:
+        """What the aggregation would do: a few lines of text.
+
+        Example:
+            >>> from tidegate._tidegate import plan_aggregate
+            >>> plan = plan_aggregate(trades, on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> plan.explanation.splitlines()[0]
+            'aggregate'
+        """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result.
+
+        Example:
+            >>> from tidegate._tidegate import plan_aggregate
+            >>> plan_aggregate(trades, on="ts", size=4, aggs={"n": tg.agg.count()}).schema.names
+            ['window_start', 'window_end', 'n']
+        """
+
+    @property
+    def columns(self) -> list[list[str]]:
+        """For each stream, the columns that the aggregation reads of it, in the stream's order.
+
+        Example:
+            >>> from tidegate._tidegate import plan_aggregate
+            >>> plan = plan_aggregate(
+            ...     [trades, trades], on="ts", size=4, aggs={"n": tg.agg.count()}, where="price > 6"
+            ... )
+            >>> plan.columns
+            [['ts', 'price'], ['ts', 'price']]
+        """
+
+    @property
+    def windows(self) -> tuple[int, int, int] | None:
+        """The size, advance and offset of the windows, in the finest unit of the time columns.
+
+        None stands for sessions.
+
+        Example:
+            >>> from tidegate._tidegate import plan_aggregate
+            >>> plan = plan_aggregate(
+            ...     trades, on="ts", size=4, advance=2, aggs={"n": tg.agg.count()}
+            ... )
+            >>> plan.windows
+            (4, 2, 0)
+        """
+
+def plan_aggregate(
     streams: Streams,
     *,
     on: str,
@@ -2143,8 +2258,8 @@ def explain_aggregate(
     algorithm: Algorithm = "auto",
     threads: int | None = None,
     max_rows: int | None = None,
-) -> str:
-    """Say what `aggregate` would do with these arguments, for `tidegate.explain`."""
+) -> AggregationPlan:
+    """Plan `aggregate`, for `tidegate.explain` and the Spark form."""
 
 def merge(
     streams: Iterable[ArrowSource],

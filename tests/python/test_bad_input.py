@@ -193,7 +193,7 @@ def test_where_that_is_no_condition():
     [
         ({"on": 3}, "on: expected a column name or a pair"),
         ({"on": ("a", "b", "c")}, "on: expected a column name or a pair"),
-        ({"by": 3}, "by: expected a name, a list of names or a mapping"),
+        ({"by": 3}, "by: expected a column name, a list of names or of pairs"),
         ({"by": [3]}, "by: expected a column name or a pair"),
         ({"by": {"k": 3}}, "by"),
         ({"lower": True}, "lower: expected a timedelta, a string"),

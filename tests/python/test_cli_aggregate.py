@@ -8,7 +8,9 @@ import pytest
 
 from command_line import QUOTES, TRADES, read, run, shell, write
 from tidegate import agg, aggregate
+from tidegate.cli import tables
 from tidegate.cli.aggregating import function
+from tidegate.io.files import EventFile, open_events
 
 AGGREGATE = ["aggregate", "trades.parquet", "--on", "ts", "--size", "20s", "--agg", "n=count()"]
 
@@ -41,6 +43,19 @@ def test_every_option_reaches_the_function(folder: Path) -> None:
     )
     assert wanted.num_rows > 0
     assert read(folder / "out.parquet").cast(wanted.schema).equals(wanted)
+
+
+def test_only_needed_columns_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def spied(*arguments: object, **more: object) -> EventFile:
+        file = open_events(*arguments, **more)
+        return EventFile(file.schema, lambda columns: asked.append(columns) or file.read(columns))
+
+    monkeypatch.setattr(tables, "open_events", spied)
+    result = run(*AGGREGATE, "quotes.csv", "--where", "symbol = 'A'", "--by", "symbol", "-q")
+    assert result.exit_code == 0, result.output
+    assert asked == [["ts", "symbol"], ["ts", "symbol"]]
 
 
 def test_several_streams_of_several_formats_to_standard_output(folder: Path) -> None:

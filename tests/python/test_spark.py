@@ -26,7 +26,7 @@ import tidegate.spark
 from tidegate.spark.driver import join
 from tidegate.spark.layout.layout import Reach, by_key
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import IntervalQuery
+from tidegate.spark.query.query import JoinQuery
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.worker.task import on_worker
 
@@ -405,9 +405,10 @@ def test_only_needed_columns_travel(sides):
         "lower": "-20s",
         "upper": "20s",
         "where": "left.side < right.pid and right.partition > 3",
+        "how": "inner",
     }
     columns = ["partition_right", "key"]
-    plan = Plan.of(*sides, IntervalQuery.of(**query), columns=columns)
+    plan = Plan.of(*sides, JoinQuery("interval_join", query), columns=columns)
     assert plan.columns.left.names == ["key", "ts", "side"]
     assert plan.columns.right.names == ["key", "ts", "partition", "pid"]
     query["columns"] = columns

@@ -21,7 +21,7 @@ from tidegate.spark.layout.balance import Sample, by_time
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis, of_band
-from tidegate.spark.query.query import BandQuery
+from tidegate.spark.query.query import JoinQuery
 from tidegate.spark.worker.pack import LEFT as LEFT_SIDE
 from tidegate.spark.worker.pack import RIGHT as RIGHT_SIDE
 from tidegate.spark.worker.pack import Packer, unpacked
@@ -161,7 +161,7 @@ def test_a_value_with_half_of_the_rows_makes_no_task(spark, how):
     tables = (few, many) if how == "right" else (many, few)
     frames = [spark.createDataFrame(table) for table in tables]
     query = {"on": "x", "within": 200, "how": how}
-    plan = Plan.of(*frames, BandQuery.of(**query), partitions=8, parallelism="value")
+    plan = Plan.of(*frames, JoinQuery("band_join", query), partitions=8, parallelism="value")
     layout = division.of_join(plan)
     assert layout.has_pieces
     assert layout.fullest <= 1.5 * layout.sent / layout.partitions
@@ -225,7 +225,7 @@ widths = st.one_of(st.none(), st.floats(0, 5), st.floats(0, allow_nan=False))
 def test_no_float_pair_is_out_of_reach(left, right, below, above):
     if below is None and above is None:
         return
-    axis, reach = of_band((pa.float64(), pa.float64()), below, above)
+    axis, reach = of_band((pa.float64(), pa.float64()), None if below is None else -below, above)
     low, high = (axis.integers(pa.array([value]))[0] for value in (left, right))
     is_pair = (below is None or left - right <= below) and (above is None or right - left <= above)
     if is_pair:
@@ -236,7 +236,7 @@ def test_no_float_pair_is_out_of_reach(left, right, below, above):
 
 @given(st.lists(floats, min_size=2, max_size=9), widths)
 def test_floats_keep_their_order(values, below):
-    axis, _ = of_band((pa.float64(), pa.float64()), below, 1.0)
+    axis, _ = of_band((pa.float64(), pa.float64()), None if below is None else -below, 1.0)
     steps = axis.integers(pa.chunked_array([pa.array(sorted(values), pa.float64())]))
     assert steps.tolist() == sorted(steps.tolist())
 

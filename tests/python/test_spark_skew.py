@@ -12,7 +12,7 @@ from tidegate import agg
 from tidegate.spark.driver import division
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import BandQuery, IntervalQuery
+from tidegate.spark.query.query import JoinQuery
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -68,13 +68,17 @@ def packs(plan: Plan):
     return plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
 
 
+def query(function: str, *, how: str = "inner", **arguments) -> JoinQuery:
+    return JoinQuery(function, {**arguments, "how": how})
+
+
 JOINS = {
-    "interval join": IntervalQuery.of(on="ts", by="k", lower="-100ms", upper="100ms"),
-    "interval join without a key": IntervalQuery.of(on="ts", lower="-1ms", upper="1ms"),
-    "window join": IntervalQuery.of(on="ts", by="k", lower="-1s", upper="1s", how="full"),
-    "band join": BandQuery.of(on="x", within=0.5),
-    "band join heavy in key and value": BandQuery.of(on="x", within=0.5, by="k"),
-    "band join with a key": BandQuery.of(on="y", within=0.01, by="k", how="left"),
+    "interval join": query("interval_join", on="ts", by="k", lower="-100ms", upper="100ms"),
+    "interval join without a key": query("interval_join", on="ts", lower="-1ms", upper="1ms"),
+    "window join": query("window_join", on="ts", by="k", window="1s", how="full"),
+    "band join": query("band_join", on="x", within=0.5),
+    "band join heavy in key and value": query("band_join", on="x", within=0.5, by="k"),
+    "band join with a key": query("band_join", on="y", within=0.01, by="k", how="left"),
 }
 
 

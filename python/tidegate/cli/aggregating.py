@@ -8,6 +8,7 @@ from typing import TypedDict, cast, get_args
 import pyarrow as pa
 
 import tidegate
+from tidegate import _tidegate
 from tidegate.agg import Aggregate, Function
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
@@ -79,8 +80,12 @@ def function(text: str) -> Aggregate:
 
 def plan(job: Job) -> str:
     """Tell how the rows would be aggregated; of files that say so, only the types are read."""
-    tables = [stream.open().schema.empty_table() for stream in job.streams]
-    return tidegate.explain(tidegate.aggregate, tables, **job.arguments)
+    return _plan([stream.open().schema for stream in job.streams], job.arguments).explanation
+
+
+def _plan(schemas: list[pa.Schema], arguments: Arguments) -> _tidegate.AggregationPlan:
+    tables = [schema.empty_table() for schema in schemas]
+    return _tidegate.plan_aggregate(tables, **arguments)
 
 
 def run(job: Job, output: Output) -> Counts:
@@ -89,9 +94,10 @@ def run(job: Job, output: Output) -> Counts:
     output.check(job.streams)
     if job.arguments["threads"] is not None:
         pa.set_cpu_count(job.arguments["threads"])
+    files = [stream.open() for stream in job.streams]
     # What is wrong with names, types and windows is found before the rows are read.
-    plan(job)
-    tables = [stream.open().read(None) for stream in job.streams]
+    needed = _plan([file.schema for file in files], job.arguments).columns
+    tables = [file.read(columns) for file, columns in zip(files, needed, strict=True)]
     found = tidegate.aggregate(tables, **job.arguments)
     with batch_writer(output.name, output.layout, found.schema) as writer:
         for batch in found.to_batches():

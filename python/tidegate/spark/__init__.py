@@ -61,8 +61,7 @@ from tidegate.spark.driver.explain import aggregate_described, described
 from tidegate.spark.joins import band_join, interval_join, window_join
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import BandQuery, IntervalQuery, Query
-from tidegate.spark.query.window import bounds
+from tidegate.spark.query.query import JoinQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
 
     import tidegate
     from tidegate.spark.layout.balance import Division
+    from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
     from tidegate.types import Length
 
@@ -224,21 +224,18 @@ def explain(
           placed     left rows stay in their partitions
           because    right has 16,000 bytes, at most 64.0 MB
     """
-    if function in (interval_join, window_join, band_join, aggregate):
-        # Refuses arguments that the function does not have, and names those that it lacks.
-        inspect.signature(function).bind(*inputs, **arguments)
-    kept = {name: value for name, value in arguments.items() if name not in _AFTERWARDS}
-    if function is window_join:
-        kept["lower"], kept["upper"] = bounds(kept.pop("window"))
-    if function in (interval_join, window_join, band_join):
-        of_join: Callable[..., Query] = BandQuery.of if function is band_join else IntervalQuery.of
-        sides = cast("tuple[DataFrame, DataFrame]", inputs)
-        of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
-        return described(Plan.of(*sides, of_join(**kept), **of_spark))
+    if function not in (interval_join, window_join, band_join, aggregate):
+        message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
+        message += "tidegate.spark.band_join or "
+        message += f"tidegate.spark.aggregate, got {function!r}"
+        raise TypeError(message)
+    # Refuses arguments that the function does not have, and names those that it lacks.
+    call = inspect.signature(function).bind(*inputs, **arguments)
+    call.apply_defaults()
+    kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}
     if function is aggregate:
-        [streams] = inputs
-        return aggregate_described(AggregatePlan.of(streams, **kept))
-    message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
-    message += "tidegate.spark.band_join or "
-    message += f"tidegate.spark.aggregate, got {function!r}"
-    raise TypeError(message)
+        return aggregate_described(AggregatePlan.of(*call.args, **kept))
+    of_spark = {name: kept.pop(name) for name in _OF_SPARK}
+    left, right = call.args
+    query = JoinQuery(cast("Function", function.__name__), kept)
+    return described(Plan.of(left, right, query, **of_spark))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.spark.driver.join import joined
 from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import BandQuery, IntervalQuery
-from tidegate.spark.query.window import bounds
+from tidegate.spark.query.query import JoinQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,13 +116,20 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere the
             task that meets a null time finds it, so Spark raises when the DataFrame is used.
     """
-    query = IntervalQuery.of(
-        on=on, lower=lower, upper=upper, by=by, where=where, how=how, closed=closed, suffix=suffix
-    )
+    arguments = {
+        "on": on,
+        "lower": lower,
+        "upper": upper,
+        "by": by,
+        "where": where,
+        "how": how,
+        "closed": closed,
+        "suffix": suffix,
+    }
     plan = Plan.of(
         left_df,
         right_df,
-        query,
+        JoinQuery("interval_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
@@ -228,24 +234,24 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             the DataFrame is used.
         TypeError: A window is of another type.
     """
-    lower, upper = bounds(window)
-    return interval_join(
+    arguments = {
+        "on": on,
+        "window": window,
+        "by": by,
+        "where": where,
+        "how": how,
+        "suffix": suffix,
+    }
+    plan = Plan.of(
         left_df,
         right_df,
-        on=on,
-        lower=lower,
-        upper=upper,
-        by=by,
-        where=where,
-        how=how,
-        suffix=suffix,
+        JoinQuery("window_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
         late_as=late_as,
-        then=then,
-        then_schema=then_schema,
     )
+    return joined(plan, then, then_schema)
 
 
 def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
@@ -354,20 +360,20 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             or no RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere
             the task that meets a null time finds it, so Spark raises when the DataFrame is used.
     """
-    query = BandQuery.of(
-        on=on,
-        within=within,
-        time=time,
-        window=window,
-        by=by,
-        where=where,
-        how=how,
-        suffix=suffix,
-    )
+    arguments = {
+        "on": on,
+        "within": within,
+        "time": time,
+        "window": window,
+        "by": by,
+        "where": where,
+        "how": how,
+        "suffix": suffix,
+    }
     plan = Plan.of(
         left_df,
         right_df,
-        query,
+        JoinQuery("band_join", arguments),
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,

@@ -20,6 +20,7 @@ use crate::interrupt;
 use crate::join::word;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
+use crate::plan::AggregationPlan;
 
 /// A function of an aggregation; `$run` makes its result of the streams and the query.
 macro_rules! aggregate_function {
@@ -56,7 +57,7 @@ macro_rules! aggregate_function {
 }
 
 aggregate_function! { aggregate -> Bound<'py, PyAny>: to_table }
-aggregate_function! { explain_aggregate -> String: to_text }
+aggregate_function! { plan_aggregate -> AggregationPlan: to_plan }
 
 #[doc = manual!(Aggregate)]
 #[pyclass(frozen, extends = Operator, module = "tidegate")]
@@ -141,19 +142,20 @@ fn to_table<'py>(
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 
-/// Says what the aggregation of streams would do. Only their schemas are read.
-fn to_text(
+/// The plan of the aggregation of streams. Only their schemas are read.
+fn to_plan(
     _py: Python<'_>,
     streams: Vec<Bound<'_, PyAny>>,
     query: Aggregation,
-) -> PyResult<String> {
+) -> PyResult<AggregationPlan> {
     let names = stream_names(streams.len());
     let schemas = names
         .iter()
         .zip(&streams)
         .map(|(name, stream)| schema(name, stream))
         .collect::<PyResult<Vec<_>>>()?;
-    query.explain(&schemas).map_err(raise)
+    let plan = query.query_plan(&schemas).map_err(raise)?;
+    Ok(AggregationPlan::new(plan, schemas))
 }
 
 const ALGORITHMS: [(&str, Option<Design>); 7] = [

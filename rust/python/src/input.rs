@@ -247,7 +247,8 @@ pub(crate) fn name_pairs(
     let items = ob.try_iter().map_err(|_| {
         let kind = ob.get_type();
         PyTypeError::new_err(format!(
-            "{argument}: expected a name, a list of names or a mapping, got {kind}"
+            "{argument}: expected a column name, a list of names or of pairs of a left and a right \
+             name, or a mapping from left to right names; got {kind}"
         ))
     })?;
     items.map(|item| name_pair(argument, &item?)).collect()

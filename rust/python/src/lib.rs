@@ -56,7 +56,7 @@ mod _tidegate {
     use super::*;
 
     #[pymodule_export]
-    use super::aggregate::{Aggregate, aggregate, explain_aggregate};
+    use super::aggregate::{Aggregate, aggregate, plan_aggregate};
 
     #[pymodule_export]
     use super::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};
@@ -76,7 +76,7 @@ mod _tidegate {
     use super::operator::{Operator, Source};
 
     #[pymodule_export]
-    use super::plan::JoinPlan;
+    use super::plan::{AggregationPlan, JoinPlan};
 
     #[pymodule_export]
     use super::reader::BatchReader;

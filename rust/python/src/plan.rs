@@ -1,34 +1,53 @@
-//! The class `JoinPlan`: what a join reads and gives.
+//! The classes `JoinPlan` and `AggregationPlan`: what a query reads and gives.
 
-use std::sync::Arc;
-
-use arrow_schema::Schema;
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
-use tidegate::QueryPlan;
+use tidegate::{Difference, QueryPlan, Reach};
 
 #[doc = manual!(JoinPlan)]
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct JoinPlan {
     plan: QueryPlan,
     /// Of the inputs.
-    schemas: [Arc<Schema>; 2],
+    schemas: [SchemaRef; 2],
 }
+
+/// The names of a left and a right column.
+type Pair = (String, String);
+
+/// The least and the greatest difference of two values.
+type Ends<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
 /// The left and the right column of a column.
 type Origin = (Option<String>, Option<String>);
 
 impl JoinPlan {
-    pub(crate) fn new(plan: QueryPlan, left: Arc<Schema>, right: Arc<Schema>) -> Self {
+    pub(crate) fn new(plan: QueryPlan, left: SchemaRef, right: SchemaRef) -> Self {
         JoinPlan { plan, schemas: [left, right] }
     }
 
     fn name(&self, side: usize, at: usize) -> String {
-        self.schemas[side].field(at).name().clone()
+        name(&self.schemas[side], at)
+    }
+
+    fn pair(&self, (left, right): (usize, usize)) -> Pair {
+        (self.name(0, left), self.name(1, right))
     }
 
     fn reads(&self, side: usize) -> Vec<String> {
         self.plan.reads[side].iter().map(|&at| self.name(side, at)).collect()
+    }
+
+    fn reach<'py>(&self, py: Python<'py>, reach: &Reach) -> PyResult<(Pair, Ends<'py>)> {
+        let end = |end: Option<Difference>| {
+            end.map(|end| match end {
+                Difference::Steps(steps) => Ok::<_, PyErr>(steps.into_pyobject(py)?.into_any()),
+                Difference::Float(float) => Ok(float.into_pyobject(py)?.into_any()),
+            })
+            .transpose()
+        };
+        Ok((self.pair(reach.columns), (end(reach.lower)?, end(reach.upper)?)))
     }
 }
 
@@ -66,4 +85,70 @@ impl JoinPlan {
         };
         self.plan.origins.iter().map(names).collect()
     }
+
+    #[doc = manual!(JoinPlan.keys)]
+    #[getter]
+    fn keys(&self) -> Vec<Pair> {
+        self.plan.keys.iter().map(|&key| self.pair(key)).collect()
+    }
+
+    #[doc = manual!(JoinPlan.bands)]
+    #[getter]
+    fn bands<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Pair, Ends<'py>)>> {
+        self.plan.bands.iter().map(|reach| self.reach(py, reach)).collect()
+    }
+
+    #[doc = manual!(JoinPlan.time)]
+    #[getter]
+    fn time<'py>(&self, py: Python<'py>) -> PyResult<Option<(Pair, Ends<'py>)>> {
+        self.plan.time.as_ref().map(|reach| self.reach(py, reach)).transpose()
+    }
+}
+
+#[doc = manual!(AggregationPlan)]
+#[pyclass(frozen, module = "tidegate")]
+pub(crate) struct AggregationPlan {
+    plan: tidegate::AggregationPlan,
+    /// Of the streams.
+    schemas: Vec<SchemaRef>,
+}
+
+impl AggregationPlan {
+    pub(crate) fn new(plan: tidegate::AggregationPlan, schemas: Vec<SchemaRef>) -> Self {
+        AggregationPlan { plan, schemas }
+    }
+}
+
+#[pymethods]
+impl AggregationPlan {
+    #[doc = manual!(AggregationPlan.explanation)]
+    #[getter]
+    fn explanation(&self) -> &str {
+        &self.plan.explanation
+    }
+
+    #[doc = manual!(AggregationPlan.schema)]
+    #[getter]
+    fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        PySchema::new(self.plan.schema.clone()).into_pyarrow(py)
+    }
+
+    #[doc = manual!(AggregationPlan.columns)]
+    #[getter]
+    fn columns(&self) -> Vec<Vec<String>> {
+        let names = |(reads, schema): (&Vec<usize>, &SchemaRef)| {
+            reads.iter().map(|&at| name(schema, at)).collect()
+        };
+        self.plan.reads.iter().zip(&self.schemas).map(names).collect()
+    }
+
+    #[doc = manual!(AggregationPlan.windows)]
+    #[getter]
+    fn windows(&self) -> Option<(i64, i64, i64)> {
+        self.plan.windows
+    }
+}
+
+fn name(schema: &SchemaRef, at: usize) -> String {
+    schema.field(at).name().clone()
 }

@@ -69,7 +69,7 @@ pub use error::{Error, Result};
 pub use query::band::{BandAlgorithm, BandJoin, Sliding};
 pub use query::interval::IntervalJoin;
 pub use query::options::JoinOptions;
-pub use query::plan::QueryPlan;
+pub use query::plan::{AggregationPlan, Difference, QueryPlan, Reach};
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::band::index::IndexKind;

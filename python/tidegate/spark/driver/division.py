@@ -48,7 +48,7 @@ def of_join(plan: Plan) -> Layout:
     columns = max(len(plan.columns.left), len(plan.columns.right))
     partitions = plan.partitions or default_partitions(sample.rows, columns, cores(session))
     division: Division = "auto"
-    if plan.parallelism == plan.query.divided or not plan.query.by:
+    if plan.parallelism == plan.query.divided or not plan.native.keys:
         division = "time"
     elif plan.parallelism == "hybrid":
         division = "hybrid"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -30,7 +30,6 @@ from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
-from tidegate.spark.query.bounds import steps
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
@@ -55,6 +54,8 @@ class AggregatePlan:
     # The columns that travel, the time first, then the keys.
     sent: tuple[str, ...]
     result: StructType
+    # Size, advance and offset in the unit of the time that rows are sent by; None for sessions.
+    windows: tuple[int, int, int] | None
     partitions: int | None
     parallelism: Division
     late_as: str | None
@@ -95,10 +96,10 @@ class AggregatePlan:
         check_frames(frames, names)
         _check_kind(frames, names, late_as)
         tables = [empty(frame, name) for frame, name in zip(frames, names, strict=True)]
-        aggregation.run(tables)
+        native = aggregation.plan(tables)
         for frame, name in zip(frames, names, strict=True):
             check_keys(frame, keys, name)
-        sent = tuple(dict.fromkeys((on, *keys, *_others(aggregation, tables))))
+        sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
         _check_types(frames, sent)
         result = _spark_schema(frames, aggregation)
         if late_as in result.names:
@@ -119,7 +120,9 @@ class AggregatePlan:
                 message = f"parallelism: windows of streams are divided by key, got {parallelism!r}"
                 message += ": leave it out, or give 'key'"
                 raise tidegate.TidegateError(message)
-        return cls(frames, aggregation, sent, result, partitions, parallelism, late_as)
+        return cls(
+            frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as
+        )
 
     @property
     def streams(self) -> bool:
@@ -187,15 +190,17 @@ class AggregatePlan:
                 return False
         return True
 
-    @cached_property
-    def lengths(self) -> tuple[int, int]:
-        """Size and advance in the unit of the time that rows are sent by."""
-        kind = self.frames[0].schema[self.aggregation.on].dataType
-        integers = isinstance(kind, IntegralType)
-        unit = None if integers else DAY if self.in_days else 1
-        size = steps(cast("Length", self.aggregation.size), unit=unit)
-        advance = self.aggregation.advance
-        return size, size if advance is None else steps(advance, unit=unit)
+    @property
+    def sliding(self) -> tuple[int, int, int]:
+        """The windows of an aggregation without sessions."""
+        [windows] = filter(None, [self.windows])
+        return windows
+
+    @property
+    def slice(self) -> int:
+        """How long the slices are that all windows are made of."""
+        size, advance, _ = self.sliding
+        return math.gcd(size, advance)
 
     @property
     def in_days(self) -> bool:
@@ -205,10 +210,9 @@ class AggregatePlan:
     @property
     def reach(self) -> Reach:
         """How long before a row the windows begin that it is in."""
-        if self.aggregation.session is not None:
+        if self.windows is None:
             return Reach.of(0, 0)
-        size, _ = self.lengths
-        return Reach.of(0, size - 1)
+        return Reach.of(0, self.windows[0] - 1)
 
     @property
     def sends_slices(self) -> bool:
@@ -239,7 +243,7 @@ class AggregatePlan:
             name: Aggregate(_COMBINED[one.function], name) for name, one in query.aggs.items()
         }
         return (
-            replace(query, size=math.gcd(*self.lengths), advance=None),
+            replace(query, size=self.slice, advance=None),
             replace(query, on="window_start", aggs=merged, where=None),
         )
 
@@ -269,30 +273,6 @@ def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str 
             message += "all as streams, or aggregate inside `foreachBatch`, where all are tables"
             raise tidegate.TidegateError(message)
     check_late_as(late_as, "an aggregation", streams=frames[0].isStreaming)
-
-
-def _others(query: Aggregation, tables: Sequence[pa.Table]) -> list[str]:
-    """The columns beside the time and the keys without which the query cannot be read."""
-    of_functions = {one.column for one in query.aggs.values()}
-    others = []
-    for name in tables[0].column_names:
-        if name == query.on or name in query.by:
-            continue
-        if name in of_functions or not _works(query, [_without(one, name) for one in tables]):
-            others.append(name)
-    return others
-
-
-def _without(table: pa.Table, name: str) -> pa.Table:
-    return table.drop_columns([name]) if name in table.column_names else table
-
-
-def _works(query: Aggregation, tables: Sequence[pa.Table]) -> bool:
-    try:
-        query.run(tables)
-    except tidegate.TidegateError:
-        return False
-    return True
 
 
 def _check_types(frames: Sequence[DataFrame], names: Sequence[str]) -> None:

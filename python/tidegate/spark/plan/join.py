@@ -12,8 +12,8 @@ from pyspark.sql.types import StructField, StructType
 import tidegate
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
+from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
-from tidegate.spark.query.query import Query, native_plan
 from tidegate.spark.query.schema import Origin, spark_schema
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidegate._tidegate import JoinPlan
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
+    from tidegate.spark.query.query import JoinQuery
 
 Parallelism = Literal["auto", "broadcast", "key", "time", "value", "hybrid"]
 
@@ -46,26 +47,24 @@ class Columns:
         return self.right if side == RIGHT else self.left
 
     @classmethod
-    def checked(
-        cls, left: DataFrame, right: DataFrame, query: Query, columns: Sequence[str] | None
+    def planned(
+        cls,
+        left: DataFrame,
+        right: DataFrame,
+        query: JoinQuery,
+        plan: JoinPlan,
+        tables: tuple[pa.Table, pa.Table],
     ) -> Columns:
-        """Check the query against both schemas, and drop the columns that nobody asks for."""
-        if isinstance(columns, str):
-            message = f"columns: expected a list of column names, got {columns!r}"
-            raise TypeError(message)
-        tables = empty(left, "left"), empty(right, "right")
-        plan = native_plan(query, *tables, None if columns is None else list(columns))
-        for side, frame in enumerate((left, right)):
-            check_keys(frame, [pair[side] for pair in query.by], NAMES[side])
+        """The columns that the plan reads of the tables, and those that it gives."""
         asked = _origins(plan)
         if not asked:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
         sent = tables[0].select(plan.left_columns), tables[1].select(plan.right_columns)
         # Without the left column of its name, a right column needs no suffix in the native call.
-        pruned = native_plan(query, *sent, None)
+        pruned = query.plan(*sent)
         native_name = {origin: name for name, origin in _origins(pruned).items()}
-        result = spark_schema(asked, left.schema, right.schema, query.by, query.how)
+        result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
         return cls(
             sent[0].schema,
             sent[1].schema,
@@ -88,12 +87,13 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
 
 def _check_streams(plan: Plan) -> None:
     """Refuse what a join of streams cannot do, before the query starts."""
-    if plan.query.time is None:
+    time = plan.native.time
+    if time is None:
         message = "time: a band join of streams needs the time columns, and with them a window, "
         message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
-        check_watermark(frame, NAMES[side], plan.query.time[side])
+        check_watermark(frame, NAMES[side], time[0][side])
     check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
         message = "parallelism 'broadcast' sends one side whole, which no stream ever is: leave it "
@@ -142,7 +142,8 @@ def _widened(
 class Plan:
     """A join of two DataFrames, ready to be laid out and sent."""
 
-    query: Query
+    query: JoinQuery
+    native: JoinPlan
     left: DataFrame
     right: DataFrame
     columns: Columns
@@ -155,7 +156,7 @@ class Plan:
         cls,
         left: DataFrame,
         right: DataFrame,
-        query: Query,
+        query: JoinQuery,
         *,
         columns: Sequence[str] | None = None,
         partitions: int | None = None,
@@ -164,18 +165,26 @@ class Plan:
     ) -> Plan:
         """Check the arguments of a join."""
         check_frames((left, right), NAMES)
+        if isinstance(columns, str):
+            message = f"columns: expected a list of column names, got {columns!r}"
+            raise TypeError(message)
+        _check_kind(left, right, late_as)
+        tables = empty(left, "left"), empty(right, "right")
+        native = query.plan(*tables, None if columns is None else list(columns))
+        for side, frame in enumerate((left, right)):
+            check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
+        query = query.settled(native)
         known = ("auto", "broadcast", "key", query.divided, "hybrid")
-        check_division(partitions, parallelism, known, query.divided, keyed=bool(query.by))
+        check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side whole, but a full join returns rows "
             message += "without a partner of both: choose another"
             raise tidegate.TidegateError(message)
-        _check_kind(left, right, late_as)
-        sent = Columns.checked(left, right, query, columns)
+        sent = Columns.planned(left, right, query, native, tables)
         if late_as in sent.result.names:
             message = f"late_as: the result has a column {late_as!r}: choose another name"
             raise tidegate.SchemaError(message)
-        plan = cls(query, left, right, sent, partitions, parallelism, late_as)
+        plan = cls(query, native, left, right, sent, partitions, parallelism, late_as)
         if plan.streams:
             _check_streams(plan)
         return plan
@@ -183,10 +192,10 @@ class Plan:
     @cached_property
     def inputs(self) -> tuple[Input, Input]:
         """The rows and columns that travel, left and right."""
-        left_key, right_key = ([pair[side] for pair in self.query.by] for side in (LEFT, RIGHT))
-        on = self.query.compared[0]
+        left_key, right_key = ([pair[side] for pair in self.native.keys] for side in (LEFT, RIGHT))
+        on, _ = self._divided
         left_bands, right_bands = (
-            [pair[side] for pair in self.query.bands] for side in (LEFT, RIGHT)
+            [pair[side] for pair, _ in self.native.bands] for side in (LEFT, RIGHT)
         )
         return (
             Input.of(self.left, self.columns.left.names, on[LEFT], left_key, left_bands),
@@ -221,11 +230,17 @@ class Plan:
         how = self.query.how
         return how not in ("inner", "right"), how in ("right", "full")
 
+    @property
+    def _divided(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
+        """The columns that rows may be divided by, and how far pairs are apart in them."""
+        [first, *_] = self.native.bands or filter(None, [self.native.time])
+        return first
+
     @cached_property
     def _axis_and_reach(self) -> tuple[Axis, Reach]:
-        on = self.query.compared[0]
+        on, ends = self._divided
         kinds = (self.columns.left.field(on[LEFT]).type, self.columns.right.field(on[RIGHT]).type)
-        return self.query.axis(kinds)
+        return of_band(kinds, *ends) if self.native.bands else of_time(kinds, *ends)
 
     @property
     def axis(self) -> Axis:
@@ -238,7 +253,13 @@ class Plan:
         return self._axis_and_reach[1]
 
     @property
+    def time(self) -> tuple[tuple[str, str], Reach]:
+        """The time columns of streams, and how many microseconds pairs reach."""
+        [(columns, ends)] = filter(None, [self.native.time])
+        return columns, whole(*ends)
+
+    @property
     def is_sliced(self) -> bool:
         """Whether rows of streams are divided by time or by value, beside or instead of keys."""
-        asked = self.parallelism in (self.query.divided, "hybrid") or not self.query.by
+        asked = self.parallelism in (self.query.divided, "hybrid") or not self.native.keys
         return asked and self.query.how != "full" and self.reach.width is not None

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.spark.layout.layout import LIMIT, Reach
-from tidegate.spark.query.bounds import reach
-
-if TYPE_CHECKING:
-    from tidegate.types import Bound, Distance
 
 Integers = npt.NDArray[np.int64]
 
@@ -91,28 +85,32 @@ class FloatAxis:
         return np.clip(steps, -(2.0**61), 2.0**61).astype(np.int64)
 
 
+def of_time(
+    kinds: tuple[pa.DataType, pa.DataType], lower: float | None, upper: float | None
+) -> tuple[Axis, Reach]:
+    """The axis of time columns of these types, and how far pairs reach along it."""
+    days = all(pa.types.is_date(kind) for kind in kinds)
+    return TimeAxis(days), whole(lower, upper)
+
+
 def of_band(
-    kinds: tuple[pa.DataType, pa.DataType], below: Distance | None, above: Distance | None
+    kinds: tuple[pa.DataType, pa.DataType], lower: float | None, upper: float | None
 ) -> tuple[Axis, Reach]:
     """The axis of a band column of these types, and how far pairs reach along it.
 
-    The native join has taken types and distances.
+    The native plan says how far the values of a pair are apart.
     """
-    if any(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in kinds):
-        days = all(pa.types.is_date(kind) for kind in kinds)
-        unit = _DAY if days else 1
-        low, high = (reach(None, cast("Bound", end), unit=unit).upper for end in (below, above))
-        return TimeAxis(days), Reach.of(None if low is None else -low, high)
     if any(pa.types.is_floating(kind) for kind in kinds):
-        return _of_floats(_as_float(below), _as_float(above))
+        return _of_floats(lower, upper)
     scales = [kind.scale for kind in kinds if pa.types.is_decimal(kind)]
-    ends = [_as_fraction(end) for end in (below, above)]
-    low, high = (None if end is None else math.ceil(end * 10 ** max([0, *scales])) for end in ends)
-    axis = DecimalAxis(max(scales)) if scales else TimeAxis(days=False)
-    return axis, Reach.of(None if low is None else -low, high)
+    if scales:
+        return DecimalAxis(max(scales)), whole(lower, upper)
+    return of_time(kinds, lower, upper)
 
 
-def _of_floats(below: float, above: float) -> tuple[Axis, Reach]:
+def _of_floats(lower: float | None, upper: float | None) -> tuple[Axis, Reach]:
+    below = math.inf if lower is None else -lower
+    above = math.inf if upper is None else upper
     ends = [end for end in (below, above) if 0 < end < math.inf]
     if not ends:
         # Equal values, or all on a side: bits will do.
@@ -130,14 +128,7 @@ def _of_floats(below: float, above: float) -> tuple[Axis, Reach]:
     return FloatAxis(step), Reach.of(None if low is None else -low, high)
 
 
-def _as_float(end: Distance | None) -> float:
-    return math.inf if end is None else float(end)  # type: ignore[arg-type]
-
-
-def _as_fraction(end: Distance | None) -> Fraction | None:
-    if end is None:
-        return None
-    if isinstance(end, (float, np.floating)):
-        # The number that one reads, as the native join takes it.
-        return None if math.isinf(end) else Fraction(Decimal(repr(float(end))))
-    return Fraction(end) if isinstance(end, Decimal) else Fraction(int(end))  # type: ignore[arg-type]
+def whole(lower: float | None, upper: float | None) -> Reach:
+    """A reach that the native plan counts in steps, not in floats."""
+    ends = (None if end is None else int(end) for end in (lower, upper))
+    return Reach.of(*ends)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -30,9 +29,11 @@ from pyspark.sql.types import (
 import tidegate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import SparkSession
 
-    from tidegate.types import How, KeyNames, Names
+    from tidegate.types import How
 
 Side = Literal["left", "right"]
 
@@ -54,9 +55,6 @@ _PLAIN: dict[type[DataType], pa.DataType] = {
     TimestampNTZType: pa.timestamp("us"),
 }
 
-# Columns that must be equal, left and right.
-KeyPairs = tuple[tuple[str, str], ...]
-
 
 @dataclass(frozen=True)
 class Origin:
@@ -66,28 +64,12 @@ class Origin:
     name: str
 
 
-def pairs(by: KeyNames | None, argument: str = "by") -> KeyPairs:
-    """`by` as pairs of a left and a right name."""
-    if by is None:
-        return ()
-    if isinstance(by, str):
-        return ((by, by),)
-    if isinstance(by, Mapping):
-        return tuple(by.items())
-    if not isinstance(by, Sequence):
-        message = f"{argument}: expected a column name, a list of names or of pairs of a left and "
-        message += f"a right name, or a mapping of left to right names, got {by!r}"
-        raise TypeError(message)
-    return tuple(pair(names) for names in by)
-
-
-def pair(names: Names) -> tuple[str, str]:
-    """A left and a right name."""
-    return (names, names) if isinstance(names, str) else names
-
-
 def spark_schema(
-    columns: Mapping[str, Origin], left: StructType, right: StructType, by: KeyPairs, how: How
+    columns: Mapping[str, Origin],
+    left: StructType,
+    right: StructType,
+    by: Sequence[tuple[str, str]],
+    how: How,
 ) -> StructType:
     """The result's Spark schema: types and metadata of the inputs, nullable where a side may lack.
 

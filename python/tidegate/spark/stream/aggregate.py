@@ -7,7 +7,6 @@ rows shows in no result, and the rows themselves otherwise.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tidegate.spark.layout.layout import by_key
-from tidegate.spark.query.bounds import steps
 from tidegate.spark.query.schema import arrow
 from tidegate.spark.stream.operators import Windows
 from tidegate.spark.stream.stateful import BUCKETS, Finish, digest, outgoing, stateful
@@ -57,7 +55,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
     rows = plan.empty
     slices, final = plan.by_slice if plan.combines else (None, plan.aggregation)
     kept = rows if slices is None else slices.run([rows]).select(plan.kept)
-    offset = plan.aggregation.offset
+    size, _, offset = plan.sliding
     schema, arguments = str(rows.schema), plan.aggregation.arguments
     return Windows(
         schema=rows.schema,
@@ -66,9 +64,9 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
         final=final,
         sources=1 if plan.combines else len(plan.frames),
         source=plan.source,
-        size=plan.lengths[0],
-        slice=math.gcd(*plan.lengths),
-        offset=0 if offset is None else steps(offset, unit=1),
+        size=size,
+        slice=plan.slice,
+        offset=offset,
         query=digest("aggregate", layout.partitions, len(plan.frames), schema, arguments),
         keeps_late=plan.late_as is not None,
     )

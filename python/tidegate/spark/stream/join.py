@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.layout import Copied, Layout
     from tidegate.spark.plan.join import Plan
-    from tidegate.spark.query.schema import KeyPairs, Origin
+    from tidegate.spark.query.schema import Origin
     from tidegate.spark.worker.task import Call
 
 
@@ -36,7 +36,7 @@ def layout(plan: Plan) -> Layout:
         copied: Copied = "left" if plan.query.how == "right" else "right"
         keyed = plan.parallelism == "hybrid"
         return Cycle.of(buckets, copied, plan.reach, keyed=keyed)
-    return by_key(buckets if plan.query.by else 1, "right", plan.reach)
+    return by_key(buckets if plan.native.keys else 1, "right", plan.reach)
 
 
 def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFrame:
@@ -49,7 +49,7 @@ def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFr
         schema=None if late is None else arrow(plan.left.sparkSession, schema),
         sides=(plan.columns.left, plan.columns.right),
         origins=plan.columns.origins,
-        by=plan.query.by,
+        by=tuple(plan.native.keys),
     )
     results = stateful(packs, _sides(plan, layout, call))
     return results.mapInArrow(on_worker(finish.run, "tidegate_join"), schema)
@@ -57,11 +57,10 @@ def joined(plan: Plan, layout: Layout, call: Call, schema: StructType) -> DataFr
 
 def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
     """The join as the workers need it."""
-    reach = plan.query.reach_in_time()
+    (left, right), reach = plan.time
     lower, upper, width = reach.lower, reach.upper, reach.width
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
-    left, right = plan.query.time or ("", "")
     function = plan.query.of_streams
     return Sides(
         function=function,
@@ -97,7 +96,7 @@ class _Finish(Finish):
 
     sides: tuple[pa.Schema, pa.Schema]
     origins: tuple[Origin, ...]
-    by: KeyPairs
+    by: tuple[tuple[str, str], ...]
 
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:  # noqa: ARG002 - cast to it later
         """The columns of late rows."""

@@ -10,12 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
+from tidegate import _tidegate
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.worker.task import Batches, Output, by_partition, threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tidegate._tidegate import AggregationPlan
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Integers, Layout
     from tidegate.spark.worker.pack import Pack, Packer
@@ -51,6 +53,10 @@ class Aggregation:
             "aggs": self.aggs,
             "where": self.where,
         }
+
+    def plan(self, streams: Sequence[pa.Table]) -> AggregationPlan:
+        """The native plan; raises what the native aggregation raises for bad arguments."""
+        return _tidegate.plan_aggregate(streams, **self.arguments)
 
     def run(self, streams: Sequence[pa.Table], more: Sequence[str] = ()) -> pa.Table:
         """Aggregate; `more` are further keys."""

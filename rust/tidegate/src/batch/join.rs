@@ -17,7 +17,7 @@ use crate::columns::keys::{self, Keys};
 use crate::columns::table::Table;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::output::OutputColumn;
-use crate::results::gather::Gather;
+use crate::results::gather::{Column, Gather, Source};
 use crate::{Error, Result};
 
 /// The most rows of a batch: 1 MiB for a column of 8 bytes.
@@ -103,6 +103,7 @@ impl Join {
         driver: Driver,
     ) -> Result<Self> {
         let matches = Arc::new(matches);
+        let gather = gather(&plan, left, right, options.how);
         let condition = match plan.predicate {
             None => None,
             Some(predicate) if checks.is_empty() => {
@@ -110,7 +111,6 @@ impl Join {
             }
             Some(predicate) => Some(Condition::on_pairs(predicate, left, right)),
         };
-        let gather = OutputColumn::gather(&plan.columns, &plan.schema, left, right, options.how);
         let batch_rows = options
             .batch_rows
             .unwrap_or(BATCH_ROWS)
@@ -306,3 +306,21 @@ pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
 
 /// The batches of consecutive result rows, or why there are none.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
+
+/// What gathers the columns of the result of two tables.
+fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
+    let source = |column: &OutputColumn| match *column {
+        OutputColumn::Left(at) => Source::Left(Arc::new(Column::new(left, at))),
+        OutputColumn::Right(at) => Source::Right(Arc::new(Column::new(right, at))),
+        OutputColumn::Either(l, r) => {
+            let (of_left, of_right) = Column::new_pair(left, l, right, r);
+            Source::Either(Arc::new(of_left), Arc::new(of_right))
+        }
+    };
+    Gather {
+        sources: plan.columns.iter().map(source).collect(),
+        types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
+        optional: [how.keeps_right(), how.keeps_left()],
+        records: [Vec::new(), Vec::new()],
+    }
+}

@@ -3,8 +3,9 @@
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::{Closed, Interval};
 
+use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
-use super::plan::QueryPlan;
+use super::plan::{QueryPlan, Reach};
 use crate::Result;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
@@ -53,7 +54,26 @@ impl IntervalJoin {
     /// The plan of the join of two tables of these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        Ok(QueryPlan::new(self.explain(&plan), &plan.join, &[plan.times]))
+        Ok(QueryPlan::new(
+            self.explain(&plan),
+            &plan.join,
+            Vec::new(),
+            Some(Reach::of_interval(plan.times, plan.interval)),
+        ))
+    }
+
+    /// What decides the results.
+    pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
+        self.options.identity(
+            "interval_join",
+            [left, right],
+            &[
+                ("on", &self.on),
+                ("lower", &self.lower),
+                ("upper", &self.upper),
+                ("closed", &self.closed),
+            ],
+        )
     }
 
     /// What the join of two tables would do, for people.

@@ -7,10 +7,12 @@
 //! | `options.rs` | what any join may be asked for |
 //! | `aggregate/` | the aggregation: its functions, also those that users bring, and its plan |
 //! | `output.rs` | names and types of the result |
-//! | `plan.rs` | the plan of a join, as Python sees it |
+//! | `plan.rs` | what a query reads and gives, as Python sees it |
+//! | `identity.rs` | what decides its results, as text that snapshots keep |
 
 pub mod aggregate;
 pub(crate) mod band;
+pub(crate) mod identity;
 pub(crate) mod interval;
 pub(crate) mod options;
 pub(crate) mod output;

@@ -1,9 +1,12 @@
 //! What any join may be asked for, and the part of its plan that follows from that.
 
+use std::fmt::Debug;
+
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::How;
 
+use super::identity::Identity;
 use super::output::{OutputColumn, Shape};
 use crate::Result;
 use crate::columns::expression::{Expr, Predicate};
@@ -58,6 +61,28 @@ impl JoinOptions {
         };
         let (columns, schema) = shape.output(left, right)?;
         Ok(JoinPlan { keys, predicate, columns, schema })
+    }
+
+    /// What decides the results of a join with these options and this relation of its pairs.
+    pub(crate) fn identity(
+        &self,
+        operator: &str,
+        [left, right]: [&Schema; 2],
+        relation: &[(&str, &dyn Debug)],
+    ) -> Identity {
+        let JoinOptions { by, predicate, how, suffix, columns, .. } = self;
+        let predicate = predicate.as_ref().map(|predicate| format!("{:?}", predicate.to_string()));
+        relation
+            .iter()
+            .fold(
+                Identity::of(operator).columns("left", left).columns("right", right),
+                |identity, (name, value)| identity.line(name, format_args!("{value:?}")),
+            )
+            .line("by", format_args!("{by:?}"))
+            .line("where", predicate.as_deref().unwrap_or("none"))
+            .line("how", format_args!("{how:?}"))
+            .line("suffix", format_args!("{suffix:?}"))
+            .line("columns", format_args!("{columns:?}"))
     }
 
     /// The line of an explanation that names the keys.

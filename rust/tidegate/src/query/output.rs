@@ -7,8 +7,7 @@ use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
 use crate::columns::keys::KeyColumn;
-use crate::columns::table::{Names, Table};
-use crate::results::gather::{Column, Gather, Source};
+use crate::columns::table::Names;
 use crate::{Error, Result};
 
 /// What decides the columns of a result.
@@ -129,31 +128,5 @@ fn nullable(field: &FieldRef, optional: bool) -> FieldRef {
         Arc::new(Field::clone(field).with_nullable(true))
     } else {
         field.clone()
-    }
-}
-
-impl OutputColumn {
-    /// What gathers the columns of a result.
-    pub(crate) fn gather(
-        columns: &[Self],
-        schema: &Schema,
-        left: &Table,
-        right: &Table,
-        how: How,
-    ) -> Gather {
-        let source = |column: &OutputColumn| match *column {
-            OutputColumn::Left(at) => Source::Left(Arc::new(Column::new(left, at))),
-            OutputColumn::Right(at) => Source::Right(Arc::new(Column::new(right, at))),
-            OutputColumn::Either(l, r) => {
-                let (of_left, of_right) = Column::new_pair(left, l, right, r);
-                Source::Either(Arc::new(of_left), Arc::new(of_right))
-            }
-        };
-        Gather {
-            sources: columns.iter().map(source).collect(),
-            types: schema.fields().iter().map(|field| field.data_type().clone()).collect(),
-            optional: [how.keeps_right(), how.keeps_left()],
-            records: [Vec::new(), Vec::new()],
-        }
     }
 }

@@ -1,9 +1,14 @@
-//! What a join reads and gives, told before anything runs.
+//! What a join or an aggregation reads and gives, told before anything runs.
 
 use arrow_schema::SchemaRef;
+use tidegate_operators::band::Band;
+use tidegate_operators::rows::{Interval, Retention};
 
+use super::aggregate::plan::{Plan, Span};
 use super::options::JoinPlan;
 use super::output::OutputColumn;
+use super::window::WindowPlan;
+use crate::columns::codes::ColumnPlan;
 use crate::columns::expression::Origin;
 
 /// The plan of a join of tables whose schemas are known.
@@ -17,11 +22,83 @@ pub struct QueryPlan {
     pub reads: [Vec<usize>; 2],
     /// For each column of the result, the left and the right column of which it is made.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
+    /// The left and the right column of each key.
+    pub keys: Vec<(usize, usize)>,
+    /// The band columns. A row whose value is null or NaN has no pair.
+    pub bands: Vec<Reach>,
+    /// The time columns, if pairs depend on them.
+    pub time: Option<Reach>,
+}
+
+/// How far the rows of pairs are apart in a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reach {
+    /// The column of each side.
+    pub columns: (usize, usize),
+    /// The least `right - left` of a pair; `None` for no bound.
+    pub lower: Option<Difference>,
+    /// The greatest `right - left` of a pair; `None` for no bound.
+    pub upper: Option<Difference>,
+}
+
+/// The difference of two values of a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Difference {
+    /// Of times, in the finer unit of both sides; of decimals, in their last place; of integers, as
+    /// it is.
+    Steps(i64),
+    /// Of floating-point numbers.
+    Float(f64),
+}
+
+impl Reach {
+    /// The reach of an interval join.
+    pub(crate) fn of_interval(columns: (usize, usize), interval: Interval) -> Self {
+        let [lower, upper] = [interval.lower, interval.upper].map(|end| end.map(Difference::Steps));
+        Reach { columns, lower, upper }
+    }
+
+    /// The reach of windows: a right row comes at most as long after a left row as that row stays,
+    /// and the reverse. Windows of rows have no bound in time.
+    pub(crate) fn of_windows(windows: &WindowPlan) -> Self {
+        let (left, right) = match windows.retention {
+            Retention::Time { left, right } => {
+                (i64::try_from(left).ok(), i64::try_from(right).ok())
+            }
+            Retention::Rows { .. } => (None, None),
+        };
+        Reach {
+            columns: windows.times,
+            lower: right.map(|right| Difference::Steps(-right)),
+            upper: left.map(Difference::Steps),
+        }
+    }
+
+    /// The reach of a band column.
+    pub(crate) fn of_band(column: &ColumnPlan) -> Self {
+        let steps = |end: Option<u64>| i64::try_from(end?).ok();
+        let (lower, upper) = match column.band {
+            Band::Steps { below, above } => (
+                steps(below).map(|below| Difference::Steps(-below)),
+                steps(above).map(Difference::Steps),
+            ),
+            Band::Floats { below, above } => {
+                let float = |end: f64| end.is_finite().then_some(Difference::Float(end));
+                (float(-below), float(above))
+            }
+        };
+        Reach { columns: column.columns(), lower, upper }
+    }
 }
 
 impl QueryPlan {
-    /// The plan of a join that compares these pairs of columns beside its keys.
-    pub(crate) fn new(explanation: String, join: &JoinPlan, compared: &[(usize, usize)]) -> Self {
+    /// The plan of a join of these bands and times.
+    pub(crate) fn new(
+        explanation: String,
+        join: &JoinPlan,
+        bands: Vec<Reach>,
+        time: Option<Reach>,
+    ) -> Self {
         let origin = |column: &OutputColumn| match *column {
             OutputColumn::Left(at) => (Some(at), None),
             OutputColumn::Right(at) => (None, Some(at)),
@@ -31,8 +108,9 @@ impl QueryPlan {
         let mut reads = [Vec::new(), Vec::new()];
         reads[0].extend(origins.iter().filter_map(|(left, _)| *left));
         reads[1].extend(origins.iter().filter_map(|(_, right)| *right));
-        let keys = join.keys.iter().map(|key| (key.left, key.right));
-        for (left, right) in keys.chain(compared.iter().copied()) {
+        let keys: Vec<_> = join.keys.iter().map(|key| (key.left, key.right)).collect();
+        let compared = bands.iter().chain(&time).map(|reach| reach.columns);
+        for (left, right) in keys.iter().copied().chain(compared) {
             reads[0].push(left);
             reads[1].push(right);
         }
@@ -44,6 +122,34 @@ impl QueryPlan {
             columns.sort_unstable();
             columns.dedup();
         }
-        QueryPlan { explanation, schema: join.schema.clone(), reads, origins }
+        QueryPlan { explanation, schema: join.schema.clone(), reads, origins, keys, bands, time }
+    }
+}
+
+/// The plan of an aggregation of tables whose schemas are known.
+#[derive(Clone, Debug)]
+pub struct AggregationPlan {
+    /// What the aggregation would do, for people.
+    pub explanation: String,
+    /// The schema of the result.
+    pub schema: SchemaRef,
+    /// The columns that the aggregation reads of each table, ascending.
+    pub reads: Vec<Vec<usize>>,
+    /// Size, advance and offset of the windows, in the finest unit of the time columns; `None` for
+    /// sessions.
+    pub windows: Option<(i64, i64, i64)>,
+}
+
+impl AggregationPlan {
+    pub(crate) fn new(explanation: String, plan: &Plan) -> Self {
+        AggregationPlan {
+            explanation,
+            schema: plan.schema.clone(),
+            reads: plan.tables.iter().map(|table| table.every()).collect(),
+            windows: match plan.span {
+                Span::Windows(windows) => Some(windows.lengths()),
+                Span::Sessions(_) => None,
+            },
+        }
     }
 }

@@ -6,6 +6,8 @@ pub(crate) mod user;
 use arrow_schema::{Schema, SchemaRef};
 pub use tidegate_operators::aggregate::{Design, Order, STATE_WORDS, UserFunction};
 
+use super::identity::Identity;
+use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::time::Bound;
@@ -125,9 +127,30 @@ impl Aggregation {
         Ok(Plan::new(self, &named(schemas))?.schema)
     }
 
-    /// What the aggregation of tables of these schemas would do, for people.
-    pub fn explain(&self, schemas: &[SchemaRef]) -> Result<String> {
-        Ok(Plan::new(self, &named(schemas))?.explain(self, schemas.len()))
+    /// What decides the results of an aggregation of streams.
+    pub(crate) fn identity(&self, schema: &Schema) -> Identity {
+        let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
+        let identity = Identity::of("aggregate")
+            .columns("stream", schema)
+            .line("on", format_args!("{on:?}"))
+            .line("windows", format_args!("{windows:?}"))
+            .line("by", format_args!("{by:?}"));
+        let aggregate = |identity: Identity, aggregate: &Aggregate| {
+            let Aggregate { name, function, column, predicate } = aggregate;
+            let condition = predicate.as_ref().map(ToString::to_string);
+            let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
+            let function = function.name();
+            identity
+                .line("agg", format_args!("{name:?} {whose}{function} {column:?} {condition:?}"))
+        };
+        let predicate = predicate.as_ref().map(ToString::to_string);
+        aggregates.iter().fold(identity, aggregate).line("where", format_args!("{predicate:?}"))
+    }
+
+    /// The plan of the aggregation of tables of these schemas.
+    pub fn query_plan(&self, schemas: &[SchemaRef]) -> Result<AggregationPlan> {
+        let plan = Plan::new(self, &named(schemas))?;
+        Ok(AggregationPlan::new(plan.explain(self, schemas.len()), &plan))
     }
 }
 

@@ -2,12 +2,15 @@
 
 mod algorithm;
 
+use std::fmt::Debug;
+
 use arrow_schema::{Schema, SchemaRef};
 
 pub use self::algorithm::BandAlgorithm;
 pub(crate) use self::algorithm::RowJoin;
+use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
-use super::plan::QueryPlan;
+use super::plan::{QueryPlan, Reach};
 use super::window::{Window, WindowPlan};
 use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
@@ -52,14 +55,6 @@ pub(crate) struct Plan {
     pub(crate) join: JoinPlan,
 }
 
-impl Plan {
-    /// The columns that are compared beside the keys.
-    fn compared(&self) -> Vec<(usize, usize)> {
-        let times = self.windows.iter().map(|windows| windows.times);
-        self.columns.iter().map(ColumnPlan::columns).chain(times).collect()
-    }
-}
-
 impl BandJoin {
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
         let (columns, widths) = (self.on.len(), self.within.len());
@@ -101,7 +96,20 @@ impl BandJoin {
     /// The plan of the join of two tables of these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        Ok(QueryPlan::new(self.explain(&plan), &plan.join, &plan.compared()))
+        Ok(QueryPlan::new(
+            self.explain(&plan),
+            &plan.join,
+            plan.columns.iter().map(Reach::of_band).collect(),
+            plan.windows.as_ref().map(Reach::of_windows),
+        ))
+    }
+
+    /// What decides the results of a join of streams.
+    pub(crate) fn identity(&self, sliding: &Sliding, left: &Schema, right: &Schema) -> Identity {
+        let Sliding { time, window } = sliding;
+        let relation: [(&str, &dyn Debug); 4] =
+            [("on", &self.on), ("within", &self.within), ("time", time), ("window", window)];
+        self.options.identity("band_join", [left, right], &relation)
     }
 
     /// What the join of two tables would do, for people.

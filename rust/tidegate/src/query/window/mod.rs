@@ -5,8 +5,9 @@ mod algorithm;
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::Retention;
 
+use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
-use super::plan::QueryPlan;
+use super::plan::{QueryPlan, Reach};
 use crate::columns::table::{Table, column};
 use crate::columns::time::{self, Bound, Int64s, Unit};
 use crate::{Error, Result};
@@ -120,7 +121,21 @@ impl WindowJoin {
     /// The plan of the join of two tables of these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let plan = self.plan(left, right)?;
-        Ok(QueryPlan::new(self.explain(&plan), &plan.join, &[plan.windows.times]))
+        Ok(QueryPlan::new(
+            self.explain(&plan),
+            &plan.join,
+            Vec::new(),
+            Some(Reach::of_windows(&plan.windows)),
+        ))
+    }
+
+    /// What decides the results.
+    pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
+        self.options.identity(
+            "window_join",
+            [left, right],
+            &[("on", &self.on), ("window", &self.window)],
+        )
     }
 
     /// What the join of two tables would do, for people.

@@ -48,7 +48,6 @@ use crate::{Error, Result};
 use chosen::Rows;
 use groups::{GROUP_BYTES, Groups};
 use ordered::OrderedColumns;
-use state::describe;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
 /// results come soon.
@@ -147,7 +146,7 @@ pub fn aggregate(
     let common = Common {
         name: "aggregation",
         schema: plan.schema.clone(),
-        query: describe(query, &schema, options),
+        query: query.identity(&schema).sources(options.sources, options.lateness),
         explanation: explain(query, &plan, options, row_bytes),
         intake: Intake::new(streams, memory, row_bytes)?,
         pending: Vec::new(),

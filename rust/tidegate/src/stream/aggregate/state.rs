@@ -5,44 +5,18 @@
 //! depends on threads or polls.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 
-use arrow_schema::Schema;
 use tidegate_operators::aggregate::{Bounds, Saved};
 use tidegate_operators::driver::Driver;
 
 use super::chosen::Rows;
 use super::groups::Groups;
 use super::ordered::OrderedColumns;
-use super::{AggregateOptions, AggregateTactic, state_bytes};
-use crate::query::aggregate::{Aggregation, Function};
+use super::{AggregateTactic, state_bytes};
 use crate::stream::intake::RestoredIntake;
-use crate::stream::intake::source::columns;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};
-
-/// What decides the results, a line each: what a snapshot must be of.
-pub(crate) fn describe(query: &Aggregation, schema: &Schema, options: &AggregateOptions) -> String {
-    let mut text = String::from("operator: aggregate\n");
-    let mut line = |name: &str, value: String| {
-        writeln!(text, "{name}: {value}").expect("a string takes all text")
-    };
-    line("stream", columns(schema));
-    line("on", format!("{:?}", query.on));
-    line("windows", format!("{:?}", query.windows));
-    line("by", format!("{:?}", query.by));
-    for aggregate in &query.aggregates {
-        let condition = aggregate.predicate.as_ref().map(ToString::to_string);
-        let (function, column) = (aggregate.function.name(), &aggregate.column);
-        let whose = if matches!(aggregate.function, Function::User(_)) { "user's " } else { "" };
-        line("agg", format!("{:?} {whose}{function} {column:?} {condition:?}", aggregate.name));
-    }
-    line("where", format!("{:?}", query.predicate.as_ref().map(ToString::to_string)));
-    line("sources", format!("{:?}", options.sources));
-    line("lateness", format!("{:?}", options.lateness));
-    text
-}
 
 impl AggregateTactic {
     /// Writes the states of windows, their keys, and the rows that functions have chosen.

@@ -75,13 +75,7 @@ pub fn band_join(
         row_bytes,
     };
     let query = Query {
-        operator: "band_join",
-        relation: vec![
-            ("on", format!("{:?}", query.on)),
-            ("within", format!("{:?}", query.within)),
-            ("time", format!("{:?}", sliding.time)),
-            ("window", format!("{:?}", sliding.window)),
-        ],
+        identity: query.identity(sliding, &left, &right),
         options: &query.options,
         times: windows.times,
         unit: windows.unit,

@@ -38,13 +38,7 @@ pub fn interval_join(
         join: StreamingJoin::new(&plan.interval, how, parallelism, threads, options.ordered),
     };
     let query = Query {
-        operator: "interval_join",
-        relation: vec![
-            ("on", format!("{:?}", query.on)),
-            ("lower", format!("{:?}", query.lower)),
-            ("upper", format!("{:?}", query.upper)),
-            ("closed", format!("{:?}", query.closed)),
-        ],
+        identity: query.identity(&left, &right),
         options: &query.options,
         times: plan.times,
         unit: plan.unit,

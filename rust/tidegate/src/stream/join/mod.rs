@@ -38,6 +38,7 @@ use super::state::store::Store;
 use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
 use crate::columns::time::{self, Bound, Unit};
+use crate::query::identity::Identity;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::results::gather::concat_rows;
 use crate::results::interleave::{NO_PLACE, Place};
@@ -75,10 +76,8 @@ pub struct StreamOptions {
 /// A query as a join of streams sees it.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    pub(super) operator: &'static str,
-    /// What decides the pairs, beside the options: names and values, for snapshots to be told apart
-    /// by.
-    pub(super) relation: Vec<(&'static str, String)>,
+    /// What decides the results, by which snapshots are told apart.
+    pub(super) identity: Identity,
     pub(super) options: &'a JoinOptions,
     /// The time column of each side.
     pub(super) times: (usize, usize),
@@ -96,9 +95,14 @@ pub(super) fn operator(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let text = state::describe(&query, &left, &right, options);
-    let Query { options: JoinOptions { threads, how, .. }, times, unit, plan, explanation, .. } =
-        query;
+    let Query {
+        identity,
+        options: JoinOptions { threads, how, .. },
+        times,
+        unit,
+        plan,
+        explanation,
+    } = query;
     let stream = |schema: &SchemaRef, on, lateness| {
         Ok::<_, Error>(Stream {
             schema: schema.clone(),
@@ -122,7 +126,7 @@ pub(super) fn operator(
     let common = Common {
         name: "join",
         schema: plan.schema.clone(),
-        query: text,
+        query: identity.sources(options.sources, options.lateness),
         explanation,
         intake: Intake::new(streams, memory, ROW_BYTES + engine.row_bytes())?,
         pending: Vec::new(),

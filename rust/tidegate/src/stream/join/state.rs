@@ -4,50 +4,20 @@
 //! Nothing in it depends on threads: rows are written in merged order, and keys as the columns they
 //! are.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
 use tidegate_operators::rows::Side;
 
+use super::JoinTactic;
 use super::engine::RestoredRows;
-use super::{JoinTactic, Query, StreamOptions};
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
-use crate::query::options::JoinOptions;
 use crate::stream::intake::RestoredIntake;
-use crate::stream::intake::source::{batch_bytes, columns};
+use crate::stream::intake::source::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
-
-/// What decides the results, a line each: what a snapshot must be of.
-pub(super) fn describe(
-    query: &Query<'_>,
-    left: &Schema,
-    right: &Schema,
-    options: &StreamOptions,
-) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: &str| {
-        writeln!(text, "{name}: {value}").expect("a string takes all text")
-    };
-    line("operator", query.operator);
-    line("left", &columns(left));
-    line("right", &columns(right));
-    query.relation.iter().for_each(|(name, value)| line(name, value));
-    let JoinOptions { by, predicate, how, suffix, columns, .. } = query.options;
-    line("by", &format!("{by:?}"));
-    let predicate = predicate.as_ref().map(|predicate| format!("{:?}", predicate.to_string()));
-    line("where", predicate.as_deref().unwrap_or("none"));
-    line("how", &format!("{how:?}"));
-    line("suffix", &format!("{suffix:?}"));
-    line("columns", &format!("{columns:?}"));
-    line("sources", &format!("{:?}", options.sources));
-    line("lateness", &format!("{:?}", options.lateness));
-    text
-}
 
 impl JoinTactic {
     /// Writes the rows that are kept, and which of them have been matched.

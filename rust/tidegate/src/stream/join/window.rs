@@ -50,11 +50,7 @@ pub fn window_join(
     let parts = Parts { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
     let engine = comparing.join(algorithm, parts);
     let query = Query {
-        operator: "window_join",
-        relation: vec![
-            ("on", format!("{:?}", query.on)),
-            ("window", format!("{:?}", query.window)),
-        ],
+        identity: query.identity(&left, &right),
         options: &query.options,
         times: plan.windows.times,
         unit: plan.windows.unit,

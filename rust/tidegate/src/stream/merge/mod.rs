@@ -2,7 +2,6 @@
 
 pub(crate) mod streams;
 
-use std::fmt::Write;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
@@ -15,7 +14,7 @@ use super::explanation::Explanation;
 use super::intake::late::late_schema;
 use super::intake::latency::Latency;
 use super::intake::ready::{Ready, Rest, plan};
-use super::intake::source::{ROW_BYTES, SourceRun, Stream, columns, gather_timed};
+use super::intake::source::{ROW_BYTES, SourceRun, Stream, gather_timed};
 use super::intake::{Intake, RestoredIntake};
 use super::memory::Memory;
 use super::operator::{Figure, Operator, Step};
@@ -24,6 +23,7 @@ use super::tactic::{Admit, Common, Tactic};
 use crate::background::lasting;
 use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
+use crate::query::identity::Identity;
 use crate::{Error, Result};
 
 /// Rows of a batch, about: a thread's piece of a poll's work.
@@ -70,7 +70,10 @@ fn merge_of(
     let common = Common {
         name: "merge",
         schema: stream.schema.clone(),
-        query: describe(&stream, options),
+        query: Identity::of("merge")
+            .columns("stream", &stream.schema)
+            .line("on", format_args!("{:?}", options.on))
+            .sources(options.sources, options.lateness),
         explanation: explain(&stream, options),
         intake: Intake::new(streams, memory, ROW_BYTES)?,
         pending: Vec::new(),
@@ -80,19 +83,6 @@ fn merge_of(
         latency: Latency::default(),
     };
     Ok(Operator::new(common, Box::new(MergeTactic { stream })))
-}
-
-/// What decides the results, a line each: what a snapshot must be of.
-fn describe(stream: &Stream, options: &MergeOptions) -> String {
-    let mut text = String::from("operator: merge\n");
-    let mut line = |name: &str, value: String| {
-        writeln!(text, "{name}: {value}").expect("a string takes all text")
-    };
-    line("stream", columns(&stream.schema));
-    line("on", format!("{:?}", options.on));
-    line("sources", format!("{:?}", options.sources));
-    line("lateness", format!("{:?}", options.lateness));
-    text
 }
 
 fn explain(stream: &Stream, options: &MergeOptions) -> Explanation {

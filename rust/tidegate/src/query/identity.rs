@@ -1,0 +1,40 @@
+//! What decides the results of a query, as text: what a snapshot is of.
+//!
+//! Queries of one text have the same results. So threads, memory limits and algorithms are not in
+//! it.
+
+use std::fmt::{Debug, Display, Write};
+
+use arrow_schema::Schema;
+
+/// Names and values, a line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(String);
+
+impl Identity {
+    pub(crate) fn of(operator: &str) -> Self {
+        Identity(String::new()).line("operator", operator)
+    }
+
+    pub(crate) fn line(mut self, name: &str, value: impl Display) -> Self {
+        writeln!(self.0, "{name}: {value}").expect("a string takes all text");
+        self
+    }
+
+    /// The columns of an input, with their types.
+    pub(crate) fn columns(self, name: &str, schema: &Schema) -> Self {
+        let columns: Vec<String> = schema
+            .fields()
+            .iter()
+            .map(|field| format!("{}: {}", field.name(), field.data_type()))
+            .collect();
+        self.line(name, columns.join(", "))
+    }
+
+    /// The text for these sources, whose rows may be so much out of order.
+    pub(crate) fn sources(self, sources: impl Debug, lateness: impl Debug) -> String {
+        self.line("sources", format_args!("{sources:?}"))
+            .line("lateness", format_args!("{lateness:?}"))
+            .0
+    }
+}
