@@ -418,8 +418,8 @@ def test_bad_arguments(arguments, text):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"window": 5}, "window needs time, the column by which rows come"),
-        ({"time": "ts"}, "time is for windows; give a window, or leave time out"),
+        ({"window": 5}, "window needs the time column by which rows come"),
+        ({"time": "ts"}, "time is used with a window only; give a window, or leave time out"),
     ],
 )
 def test_windows_of_tables_need_both_arguments(arguments, text):

@@ -53,7 +53,8 @@ impl fmt::Display for Error {
             Error::NoRows(found) => {
                 write!(
                     f,
-                    "expected rows (record batches, or an array of structs), got Arrow data of type {found}"
+                    "expected rows (record batches, or an array of structs), got Arrow data of \
+                     type {found}"
                 )
             }
             Error::Released => {

@@ -102,13 +102,14 @@ impl<R> fmt::Display for Rejected<R> {
             Rejected::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, which the source has promised not to go below"
+                    "ts {ts} is below {promised}, but the source has promised no earlier time"
                 )
             }
             Rejected::Full { exceeded: Exceeded { asked, used, limit }, .. } => {
                 write!(
                     f,
-                    "{asked} bytes asked for, {used} of at most {limit} held: read or drop the slowest reader"
+                    "{asked} more bytes do not fit, since {used} of at most {limit} are held; read \
+                     on, or drop the slowest reader"
                 )
             }
         }

@@ -292,8 +292,8 @@ impl Join {
 /// Why a result with so many rows or more is not made.
 pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     Error::memory(format!(
-        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take the \
-         result in batches"
+        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer \
+         pairs, or take the result in batches"
     ))
 }
 

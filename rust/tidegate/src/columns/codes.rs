@@ -249,7 +249,7 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
             false => "expected two numbers, or two dates or timestamps; cast one of them",
         };
         Error::schema(format!(
-            "no band of these types: left `{}` is {}, right `{}` is {}, {expected}",
+            "columns of these types have no band: left `{}` is {}, right `{}` is {}; {expected}",
             left.name(),
             left.data_type(),
             right.name(),
@@ -315,7 +315,8 @@ fn encode(
                 out.set(value.map_err(|_| {
                     let value = values.value_as_string(row);
                     Error::data(format!(
-                        "{value} does not fit 64 bits with {scale} decimal places; cast the column to float64"
+                        "{value} does not fit 64 bits with {scale} decimal places; cast the column \
+                         to float64"
                     ))
                 })?);
             }
@@ -333,8 +334,9 @@ fn check_int64(values: &PrimitiveArray<UInt64Type>, first: u32) -> Result<()> {
         .find(|(_, value)| value.is_some_and(|value| i64::try_from(value).is_err()));
     let Some((row, Some(value))) = beyond else { return Ok(()) };
     Err(Error::data(format!(
-        "row {row}: {value} does not fit int64, as which unsigned integers are compared with signed ones; cast the other \
-         side's column to uint64 if it has no negative numbers, or to float64"
+        "row {row}: {value} does not fit int64, the type in which unsigned integers are compared \
+         with signed ones; cast the other side's column to uint64 if it has no negative numbers, \
+         or to float64"
     )))
 }
 

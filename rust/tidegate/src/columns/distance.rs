@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::time::Unit;
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 /// A distance between two values as the caller gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,10 @@ impl Distance {
     /// A decimal number in scientific notation, such as `1.50e-2`.
     pub fn decimal(text: &str) -> Result<Self> {
         let (digits, scale) = scientific(text).ok_or_else(|| {
-            Error::argument(format!("within: {text} is no number of up to 38 digits"))
+            Error::argument(format!(
+                "within: `{}` is not a number of up to 38 digits; give fewer digits",
+                shown(text)
+            ))
         })?;
         Ok(Distance::Decimal { digits, scale })
     }
@@ -108,7 +111,8 @@ impl Distance {
             (Distance::Decimal { digits, scale }, Step::Power(power)) => (digits, power - scale),
             (Distance::Float(_) | Distance::Decimal { .. }, Step::Time(_)) => {
                 return Err(Error::schema(format!(
-                    "within for `{column}` is {self}, but the column is a time: give a duration, or an integer in its unit"
+                    "within for `{column}` is {self}, but the column is a time; give a duration, \
+                     or an integer in its unit"
                 )));
             }
         };
@@ -132,7 +136,7 @@ impl Distance {
 
 fn not_a_time(column: &str) -> Error {
     Error::schema(format!(
-        "within for `{column}` is a duration, but the column is a number: give a number"
+        "within for `{column}` is a duration, but the column is a number; give a number"
     ))
 }
 

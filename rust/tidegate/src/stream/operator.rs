@@ -294,7 +294,7 @@ impl Operator {
         }
         if self.is_used() {
             return Err(Error::state(format!(
-                "a snapshot can only be restored into a {} that was not used; make a new one",
+                "a snapshot can only be restored into an unused {}; make a new one",
                 self.name()
             )));
         }
@@ -346,7 +346,7 @@ impl Operator {
 
     /// Drops what is held; sources and polls fail from now on. A second call does nothing.
     pub fn close(&mut self) {
-        self.failed = Some(Error::closed(format!("the {} is closed", self.name())));
+        self.failed = Some(Error::closed(format!("the {} is closed; make a new one", self.name())));
         self.common.pending.clear();
         self.common.intake.close();
         self.common.ready.clear();

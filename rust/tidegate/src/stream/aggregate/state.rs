@@ -116,7 +116,7 @@ impl AggregateTactic {
         let bounds = Bounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
         let mut windows = self.no_windows()?;
         if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
-            return Err(damaged("its states are not those of its slices or sessions"));
+            return Err(damaged("its states do not fit its slices or sessions"));
         }
         // 2. It is taken.
         self.charge = Some(admit(reader, state_bytes(&*windows, &groups, &ordered, &rows))?);
@@ -130,7 +130,7 @@ fn learn(groups: &mut Groups, reader: &mut Reader<'_>, driver: &Driver) -> Resul
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
     if numbers != groups.order().keys {
-        return Err(damaged("keys or values are out of order, or there twice"));
+        return Err(damaged("keys or values are out of order, or doubled"));
     }
     Ok(numbers)
 }
@@ -139,7 +139,7 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
     const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
-        number.copied().ok_or_else(|| damaged("a slice or a session has a key that is none"))
+        number.copied().ok_or_else(|| damaged("a slice or a session has a number that is no key's"))
     };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;

@@ -235,8 +235,8 @@ impl Drop for MergeStreams {
 #[cold]
 fn within_itself() -> Error {
     Error::argument(
-        "a stream of this merge asks the merge for its next batch, which comes after the stream's own; read it outside of \
-         the stream",
+        "a stream of this merge asks the merge for its next batch, which comes after the stream's \
+         own; read it outside of the stream",
     )
 }
 

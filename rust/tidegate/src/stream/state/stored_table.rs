@@ -110,13 +110,13 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     if !is_length(rows.length(), 0)
         || !nodes.iter().all(|node| is_length(node.length(), node.null_count()))
     {
-        return Err("a column has no such length".to_owned());
+        return Err("a column has a wrong length".to_owned());
     }
     let views = rows.variadicBufferCounts();
     if !views
         .is_none_or(|views| views.iter().all(|count| (0..=buffers.len() as i64).contains(&count)))
     {
-        return Err("a column of views has no such number of buffers".to_owned());
+        return Err("a column of views has a wrong number of buffers".to_owned());
     }
     let mut parts = Parts {
         nodes: nodes.iter(),
