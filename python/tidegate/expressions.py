@@ -287,7 +287,7 @@ def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Ex
 
 def _matched(value: Expr, word: str, pattern: str) -> Expr:
     if not isinstance(pattern, str):
-        message = f"a pattern is text, got {pattern!r}"
+        message = f"expected text as a pattern, got {pattern!r}"
         raise TypeError(message)
     return Expr(
         f"{_at_least(value, _Level.SUM)} {word} {_literal(pattern)._text}", _Level.PREDICATE

@@ -102,7 +102,7 @@ class _ArrowFollower:
         if head != STREAM_HEAD:
             # Read on, other bytes would be taken for the length of what is to come.
             message = (
-                f"{self._name}: expected an Arrow stream, found bytes that begin none: {head!r}"
+                f"{self._name}: expected an Arrow stream, found a file that begins with {head!r}"
             )
             raise TidegateError(message)
         self._file.unread(head)

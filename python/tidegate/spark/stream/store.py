@@ -168,7 +168,7 @@ class Processor(StatefulProcessor):
         header = Header(*stored)
         if header.format != _FORMAT or header.query != self._work.query:
             message = "the checkpoint has the state of another query: its columns, arguments, or "
-            message += "number of partitions were others, or another version of tidegate wrote it; "
+            message += "number of partitions differ, or another version of tidegate wrote it; "
             message += "start this query with a checkpoint location of its own"
             raise tidegate.StateError(message)
         return header
