@@ -265,7 +265,7 @@ def test_a_reading_goes_on_where_it_ended(folder, name):
 
 def test_what_is_no_table_is_named(folder):
     (folder / "rows.arrows").write_bytes(b"no arrow")
-    with pytest.raises(TidegateError, match=r"^rows.arrows: expected an Arrow stream, found a file"):
+    with pytest.raises(TidegateError, match=r"^rows.arrows: expected an Arrow stream, found a"):
         follow("rows.arrows", Format.ARROW, threading.Event())
     with pytest.raises(TidegateError, match=r"^none.csv: cannot be read as csv: No such file"):
         follow("none.csv", Format.CSV, threading.Event())

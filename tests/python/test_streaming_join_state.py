@@ -1,4 +1,4 @@
-"""Snapshots of the online join: going on from any cut gives what would have come anyway."""
+"""Snapshots of the streaming join: going on from any cut gives what would have come anyway."""
 
 import os
 import random
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import campaign
 import oracle
-from online import Source
-from test_online_join import streams
+from streaming_oracle import Source
+from test_streaming_join import streams
 from tidegate import IntervalJoin, StateError
 
 PATIENCE = 60

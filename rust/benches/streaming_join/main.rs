@@ -5,7 +5,7 @@
 //! W1s, without payload.
 //!
 //! ```text
-//! cargo bench -p tidegate-benches --bench online_join
+//! cargo bench -p tidegate-benches --bench streaming_join
 //! ```
 
 mod rivals;
