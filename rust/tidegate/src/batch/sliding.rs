@@ -34,7 +34,7 @@ impl WindowJoin {
         driver: &Driver,
     ) -> Result<Matches> {
         let Tables { left, right, keys, .. } = *tables;
-        let (mut terms, rest) = match &plan.join.predicate {
+        let (mut terms, residual) = match &plan.join.predicate {
             Some(predicate) => split(predicate, left, right),
             None => (Vec::new(), None),
         };
@@ -46,7 +46,7 @@ impl WindowJoin {
             ordered: false,
             terms: terms.iter().map(Term::without_rows).collect(),
         };
-        let filter = rest.map(|predicate| Filter::new(predicate, left, right));
+        let filter = residual.map(|predicate| Filter::new(predicate, left, right));
         let find = Find {
             tables,
             terms: &terms,
