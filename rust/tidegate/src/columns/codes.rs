@@ -15,7 +15,7 @@ use tidegate_operators::rows::{NO_KEY, Side};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::distance::{Distance, Step, Within};
+use super::distance::{CodeStep, Distance, Within};
 use super::keys::common_type;
 use super::table::{Table, column};
 use super::time::{Int64s, Unit, as_int64, common_unit};
@@ -259,13 +259,13 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
 }
 
 /// What a step of a type's codes is; `None` for floating-point numbers.
-fn step(common: &DataType) -> Option<Step> {
+fn step(common: &DataType) -> Option<CodeStep> {
     match common {
         DataType::Float64 => None,
-        DataType::Decimal128(_, scale) => Some(Step::Power(i32::from(*scale))),
-        DataType::Int64 | DataType::UInt64 => Some(Step::Power(0)),
+        DataType::Decimal128(_, scale) => Some(CodeStep::Power(i32::from(*scale))),
+        DataType::Int64 | DataType::UInt64 => Some(CodeStep::Power(0)),
         time => {
-            Some(Step::Time(Unit::of("", &Field::new("", time.clone(), true)).expect("a time")))
+            Some(CodeStep::Time(Unit::of("", &Field::new("", time.clone(), true)).expect("a time")))
         }
     }
 }

@@ -45,7 +45,7 @@ use crate::columns::time::{self, Bound, Int64s};
 use crate::query::aggregate::plan::{Plan, Span, design};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::{Error, Result};
-use chosen::Rows;
+use chosen::ChosenRows;
 use groups::{GROUP_BYTES, Groups};
 use ordered::OrderedColumns;
 use state::describe;
@@ -88,7 +88,7 @@ struct AggregateTactic {
     by: Vec<usize>,
     sources: usize,
     groups: Groups,
-    rows: Rows,
+    rows: ChosenRows,
     /// For each aggregate that chooses a row, its column among those of `rows`.
     chosen: Vec<Option<usize>>,
     /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
@@ -198,7 +198,7 @@ pub fn aggregate(
         groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
         algorithm,
         sources: options.sources,
-        rows: Rows::new(rows),
+        rows: ChosenRows::new(rows),
         chosen,
         ordered,
         windows,
@@ -435,7 +435,7 @@ pub(super) fn state_bytes(
     windows: &dyn StreamingWindows,
     groups: &Groups,
     ordered: &OrderedColumns,
-    rows: &Rows,
+    rows: &ChosenRows,
 ) -> usize {
     windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
 }

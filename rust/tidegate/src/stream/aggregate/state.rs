@@ -11,7 +11,7 @@ use arrow_schema::Schema;
 use tidegate_operators::aggregate::{Bounds, Saved};
 use tidegate_operators::driver::Driver;
 
-use super::chosen::Rows;
+use super::chosen::ChosenRows;
 use super::groups::Groups;
 use super::ordered::OrderedColumns;
 use super::{AggregateOptions, AggregateTactic, state_bytes};
@@ -109,7 +109,7 @@ impl AggregateTactic {
         let mut ordered = OrderedColumns::new(&self.plan)?;
         ordered.restore(|values| learn(values, reader, &self.alone))?;
         let saved = read_saved(reader, &keys)?;
-        let mut rows = Rows::new(self.rows.schema().clone());
+        let mut rows = ChosenRows::new(self.rows.schema().clone());
         if !rows.is_needless() {
             rows.keep(reader.table(rows.schema())?);
         }
