@@ -1,5 +1,5 @@
-//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and what its
-//! paper compares with.
+//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and the rivals
+//! of its paper.
 //!
 //! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload
 //! W1s, without payload.

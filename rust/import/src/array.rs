@@ -1,8 +1,8 @@
-//! Arrays: a copy of the structures is made as they are checked, and arrow-rs reads the copy.
+//! Arrays: the check makes a copy of the structures, and arrow-rs reads the copy.
 //!
-//! The copy has the lengths that are needed and no more, counts no nulls by itself, and has memory
-//! of its own for what arrow-rs reads before it aligns it. It keeps what was exported, and with it
-//! the producer's memory.
+//! The copy has the needed lengths and no more, and leaves the nulls to be counted. Memory that
+//! arrow-rs reads before it aligns is the copy's own. The copy keeps the exported array, and with
+//! it the producer's memory.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};

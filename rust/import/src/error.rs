@@ -1,4 +1,4 @@
-//! Why data cannot be taken over.
+//! Errors: the reason why data cannot be taken over.
 
 use std::fmt;
 

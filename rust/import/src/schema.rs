@@ -1,4 +1,4 @@
-//! Schemas: the structure is checked, then read by arrow-rs, then what it says is checked.
+//! Schemas: the structure is checked, then arrow-rs reads it, then the types are checked.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;

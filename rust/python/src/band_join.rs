@@ -1,4 +1,4 @@
-//! `band_join` and the forms of it, and the class `BandJoin`.
+//! `band_join` and its other forms, and the class `BandJoin`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

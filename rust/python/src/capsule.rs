@@ -1,6 +1,6 @@
-//! Arrow's capsules: the one place where a pointer from Python is believed.
+//! Arrow's capsules. Only this file believes a pointer from Python.
 //!
-//! What it points to is checked by `tidegate-import`, as far as it can be.
+//! `tidegate-import` checks the structure behind the pointer, as far as this is possible.
 
 #![allow(unsafe_code, reason = "a capsule is a pointer")]
 

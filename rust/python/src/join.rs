@@ -1,5 +1,5 @@
-//! What the functions that join tables and the classes that join sources share: the options of all
-//! joins, which are in this file only.
+//! The options of all joins, declared in this file only. The functions that join tables and the
+//! classes that join sources share them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The class `Operator`, which has all of an operator but how it is made; and its sources.
+//! The class `Operator`, which has everything of an operator except its constructor; and sources.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The class `JoinPlan`: what a join reads and gives.
+//! The class `JoinPlan`: the columns that a join reads, and the columns of its result.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `window_join` and the forms of it, and the class `WindowJoin`.
+//! `window_join` and its other forms, and the class `WindowJoin`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

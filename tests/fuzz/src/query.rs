@@ -1,5 +1,4 @@
-//! Joins as they are drawn: as tidegate is asked for them, and as a loop over all pairs decides
-//! them.
+//! Drawn joins: as a query to tidegate, and as a loop over all pairs.
 
 use arrow_array::ArrayRef;
 use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};

@@ -1,4 +1,4 @@
-//! The buffers of one array: how many there are, how long each has to be, and whether it is there.
+//! The buffers of one array: their number, the length that each must have, and whether it is there.
 
 use std::ffi::c_void;
 

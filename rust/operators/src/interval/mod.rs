@@ -16,7 +16,7 @@
 //!
 //!    Where both sides come in time order, one pass does both ([`merge`]).
 //!
-//! What becomes of the matches is the same for all joins, see [`matches`](crate::matches).
+//! [`matches`](crate::matches) does the rest of the work for all joins.
 //!
 //! The work is O(n + results) once each key's rows are in time order, however many rows a key has.
 //!

@@ -27,9 +27,8 @@
 //!
 //! # When to use something else
 //!
-//! Tables that are there as a whole are sorted or merged faster than any stream. Sources whose
-//! order does not matter need a channel. Rows that arrive out of order are sorted before they get
-//! here.
+//! Sort or merge complete tables: no stream is as fast. Use a channel for sources whose order does
+//! not matter. Sort rows that arrive out of order before they get here.
 #![doc = include_str!("README.md")]
 
 mod block;

@@ -1,4 +1,4 @@
-//! How far values may be apart, as the caller gave it and as the columns need it.
+//! Distances: how far apart values may be, as the caller gave it and in the steps of the columns.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A table as it came in: record batches of one schema, checked.
+//! An input table: record batches of one schema, checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;

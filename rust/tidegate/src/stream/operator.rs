@@ -1,8 +1,8 @@
-//! The operator: what sources feed, and what is polled. Its work is done in steps, and it can rest
+//! The operator: sources feed it, and a caller polls it. Its work is done in steps, and it can rest
 //! between any two of them.
 //!
-//! All operators have one loop, which is here. A [`Tactic`] makes results of the rows that are
-//! ready, and says what of its state belongs in a snapshot.
+//! All operators have one loop, which is here. A [`Tactic`] makes results of the ready rows, and
+//! says which part of its state belongs in a snapshot.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Rows of tables enter indexes in merged order, as if they came.
+//! Rows of tables enter indexes in merged order, as in a stream.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The rows that functions have chosen, and those that they may choose next.
+//! The rows that functions have chosen, and the rows that they may choose next.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What a snapshot holds of an aggregation: the states of slices that windows still need, their
-//! keys, and the rows that functions have chosen.
+//! The snapshot of an aggregation: the states of slices that windows still need, their keys, and
+//! the rows that functions have chosen.
 //!
-//! Keys and rows are numbered anew in an order that follows from the data, so that nothing in it
-//! depends on threads or polls.
+//! Keys and rows are numbered again, in an order that follows from the data. So nothing in a
+//! snapshot depends on threads or polls.
 
 use std::collections::HashMap;
 use std::fmt::Write;

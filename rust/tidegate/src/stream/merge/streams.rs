@@ -1,4 +1,4 @@
-//! The merge of streams that are read as far as it needs them.
+//! Merges streams that are read, as far as it needs them.
 
 use std::any::Any;
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! The bytes of a snapshot: what they are of, then the state, then a checksum.
+//! The bytes of a snapshot: the text of the query, then the state, then a checksum.
 //!
 //! ```text
 //! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before

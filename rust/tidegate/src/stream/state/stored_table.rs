@@ -1,8 +1,8 @@
 //! Tables in snapshots: an Arrow IPC stream of a schema and one record batch, without dictionaries.
 //!
-//! Whoever reads one knows its schema. So the schema in the stream is passed over, and columns may
-//! be nested as deep as they are; what is read is checked against the schema that is known. Nothing
-//! is taken for what a length says before the bytes are seen to be there.
+//! The reader of a table knows its schema. So the schema in the stream is passed over, and columns
+//! may be nested to any depth; the content is checked against the known schema. No memory is taken
+//! for a length before its bytes are seen.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
