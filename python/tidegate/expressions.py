@@ -1,4 +1,4 @@
-"""What `where` takes: conditions over the columns of a left row and a right row, or of one row.
+"""Conditions for `where`, over the columns of a left row and a right row, or of one row.
 
 An expression is built with Python's operators from `left` and `right`, and is the same as its SQL
 text, which `where` takes as well:

@@ -1,8 +1,8 @@
 """`--state`: runs that were stopped or killed go on, and their output is that of one run.
 
-What a kill leaves is made here at each step of a checkpoint; `test_cli_killed.py` kills runs at
-random times. A loss of power is modelled as the loss of all bytes that were not synced; what a disk
-does that lies about syncs cannot be seen.
+These tests make the situation after a kill at each step of a checkpoint; `test_cli_killed.py` kills
+runs at random times. A loss of power is modelled as the loss of all bytes that were not synced. A
+disk that lies about syncs is not modelled.
 """
 
 import errno

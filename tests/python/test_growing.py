@@ -1,7 +1,7 @@
 """Followed files that are renamed, cut, written over, removed or replaced.
 
-That happens while they are read, and between two runs. Bytes that are changed far from a file's
-beginning, and from where the reading is, are not seen.
+Files change while they are read, and between two runs. A change of bytes far from a file's
+beginning, and from the place of the reader, is not seen.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The bytes of a file that grows: what is given, how it is known again, and what is said of it."""
+"""The bytes of a file that grows: what is read, how the file is recognised, and the messages."""
 
 import os
 import re

@@ -1,7 +1,7 @@
 """Ten times as much takes about ten times as long: streams, columns, sources, pushes, and texts.
 
-Each case is measured in processor time, for a size and for ten times that. Work that is linear has
-a ratio of 10, the square of it one of 100; the limit is between them, and small times do not count.
+Each case is measured in processor time, for a size and for ten times this size. Linear work has a
+ratio of 10, quadratic work a ratio of 100. The limit is between them, and small times do not count.
 """
 
 import time

@@ -1,8 +1,8 @@
 """Structures of Arrow's C interfaces that contradict themselves are refused; nothing crashes.
 
 `malformed_cases.py` has the cases. It runs in a child, so that the death of the process counts as
-the failure of one case. What no number in the structures shows, such as a pointer to foreign
-memory, is not tested, for nobody can tell it.
+the failure of one case. A pointer to foreign memory is not tested: no number in the structures
+shows it.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""A merge and its sources: what they refuse, what they hold, threads, signals and forks."""
+"""A merge and its sources: refusals, memory, threads, signals and forks."""
 
 import datetime as dt
 import os

@@ -1,4 +1,4 @@
-"""Windows of rows as they come: the rows, bits and order of whole tables, however they come."""
+"""Streaming windows: the rows, bits and order of whole tables, for any timing."""
 
 import itertools
 import math

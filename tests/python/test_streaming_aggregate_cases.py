@@ -1,4 +1,4 @@
-"""Windows of rows as they come: what is refused, what is held, what is said."""
+"""Streaming windows: refused arguments, memory, and messages."""
 
 import datetime as dt
 import decimal

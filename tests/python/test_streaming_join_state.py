@@ -1,4 +1,4 @@
-"""Snapshots of the streaming join: going on from any cut gives what would have come anyway."""
+"""Snapshots of the streaming join: a join that goes on from any cut gives the same rest."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What `tidegate aggregate` does with its options: read, aggregate, write, count."""
+"""The work of `tidegate aggregate`: read, aggregate, write, count."""
 
 import re
 import time

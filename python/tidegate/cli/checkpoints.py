@@ -1,4 +1,4 @@
-"""Checkpoints of work on growing files; `saved` has the steps of one, and why they are enough."""
+"""Checkpoints of work on growing files; `saved` has their steps, and why they are enough."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Event tables that are read as they are written.
+"""Event tables that are read while they are written.
 
-A file goes on for as long as nobody stops the reading; an Arrow stream ends with its end mark, a
-pipe and standard input where they are closed.
+A file has no end until the reading is stopped. An Arrow stream ends with its end mark. A pipe and
+standard input end when they are closed.
 """
 
 import threading

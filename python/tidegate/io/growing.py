@@ -1,9 +1,9 @@
 """The bytes of files that grow, through renames, and from one run of a reader to the next.
 
-A file is known again by its device and inode, where there are such, and by its first and last
-bytes before a position. One that was renamed is read to its end; then the file that has its name
-now is read from its beginning. A file that was cut, written over, removed or replaced is an error,
-because rows would be lost or come twice.
+A file is recognised by its device and inode, if the system has them, and by its first and last
+bytes before a position. A renamed file is read to its end; then the file that has its name now is
+read from its beginning. A file that was cut, overwritten, removed or replaced is an error, because
+rows would be lost or come twice.
 """
 
 import hashlib

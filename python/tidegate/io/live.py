@@ -1,14 +1,15 @@
 """Event tables that others can read while they are written, and that outlast a killed writer.
 
-Without a state, a CSV file or an Arrow stream is written batch by batch. With one, an output also
-tells what of it lasts, for the state to say, and is cut to that when a run goes on:
+Without a state, a CSV file or an Arrow stream is written batch by batch. With a state, an output
+also tells which part of it lasts. The state keeps this, and the output is cut to it when a run goes
+on:
 
 - `LiveFile`: CSV or an Arrow stream, known by its length and its first and last bytes.
 - `LiveParts`: a folder of Parquet files, known by their number and sizes. A part gets its name
   once a state counts it.
 
-`prepare` makes all that was written last and describes it; then the state is written; then
-`publish` shows what has no name yet.
+`prepare` syncs the output and describes it; then the state is written; then `publish` gives a new
+part its name.
 """
 
 import hashlib

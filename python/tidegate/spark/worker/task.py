@@ -1,4 +1,4 @@
-"""What runs in a Python worker: one native join for the rows of a partition."""
+"""A join in a Python worker: one native join for the rows of a partition."""
 
 from __future__ import annotations
 
