@@ -1,4 +1,4 @@
-"""A job of a bench in a process of its own: how long its calls take, and what they return."""
+"""A job of a bench in a process of its own: the times of its calls, and their results."""
 
 from __future__ import annotations
 

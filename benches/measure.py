@@ -1,6 +1,6 @@
 """Time and peak memory of one form of the join on one case, in a process of its own.
 
-Run as `python measure.py JOB.json`; writes what it found beside it. A process of its own gives
+Run as `python measure.py JOB.json`; writes its findings beside it. A process of its own gives
 every system its own thread count, its own allocator and a peak that no other system raised:
 
 1. read the inputs into memory (not mapped), hand them to the system, run a small join once, so

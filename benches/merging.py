@@ -1,6 +1,6 @@
 """One system's merge of W5's tables, timed in a process of its own.
 
-Run as `python merging.py JOB.json`; prints what it found as JSON. Each system is one function: it
+Run as `python merging.py JOB.json`; prints its findings as JSON. Each system is one function: it
 gets the tables in order of source and hands back a `Merge`, its inputs in the system's own format.
 """
 

@@ -1,4 +1,4 @@
-"""What queries cost on Spark: the time of all its processes on processors, and by the clock.
+"""Costs of queries on Spark: the processor time of all its processes, and the time by the clock.
 
 Linux only.
 """

@@ -1,4 +1,4 @@
-"""Workload W1: the keyed interval join, tidegate against what else one could use.
+"""Workload W1: the keyed interval join, tidegate against other systems.
 
 Prints two Markdown tables and writes them, with every figure as JSON, into benches/results/:
 tidegate's lead over the fastest rival of each sort, then all forms one by one.

@@ -1,4 +1,4 @@
-"""Draw what `w1s.py` has measured: rates by keys, skew and interval, latencies, balance.
+"""Draw the measurements of `w1s.py`: rates by keys, skew and interval, latencies, balance.
 
     python benches/w1s_plot.py benches/results/w1s-throughput.json benches/results/w1s-skew.json \
         benches/results/w1s-stock.json benches/results/w1s-latency.json \

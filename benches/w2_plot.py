@@ -1,4 +1,4 @@
-"""Draw what Figures 8 to 13 of the paper on PIM-Trees show, as the benches have measured it.
+"""Draw Figures 8 to 13 of the paper on PIM-Trees from the measurements of the benches.
 
 Points come as JSON, one a line, from `cargo bench -p tidegate-benches --bench w2_figures -- ...`:
 a panel for each figure there is.

@@ -1,4 +1,4 @@
-"""Draw what `w3.py streams` has measured, beside what the papers report of their machines.
+"""Draw the measurements of `w3.py streams`, beside the figures of the papers' machines.
 
 python benches/w3_plot.py benches/results/w3_streams.json benches/plots/w3.svg
 """

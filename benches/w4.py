@@ -1,7 +1,7 @@
 """Workload W4: aggregates of many streams over sliding windows, tidegate against DuckDB and Polars.
 
-The forms `online` and those named for the designs of the multiway aggregation paper are tidegate's
-streaming operator, fed in turns with batches of 8,192 rows and polled after each turn.
+The form `streaming`, and the forms named for the designs of the multiway aggregation paper, are
+tidegate's streaming operator, fed in turns with batches of 8,192 rows and polled after each turn.
 
 20 sorted streams, in all N rows over 10 000 s; windows of 30 s that begin every 3 s, so a row is in
 ten of them (`--windows 1000`: of 3 000 s, in a thousand); count, mean and first value of each
@@ -120,7 +120,7 @@ def fed(windows: Aggregate, batches: list[list[pa.RecordBatch]]) -> list[pa.Reco
     return [*found, *windows]
 
 
-def tidegate_online(algorithm: Algorithm) -> Form:
+def tidegate_streaming(algorithm: Algorithm) -> Form:
     """Batches of all sources in turns, and a poll after each turn."""
 
     def form(
@@ -269,8 +269,8 @@ def flink_hop(
 ALGORITHMS: tuple[Algorithm, ...] = ("mq", "mq-lf", "tumlsc", "tumlmc", "wiml")
 FORMS: dict[str, Form] = {
     "tidegate": tidegate_slices,
-    "tidegate online": tidegate_online("slices"),
-    **{f"tidegate {algorithm}": tidegate_online(algorithm) for algorithm in ALGORITHMS},
+    "tidegate streaming": tidegate_streaming("slices"),
+    **{f"tidegate {algorithm}": tidegate_streaming(algorithm) for algorithm in ALGORITHMS},
     "duckdb panes": duckdb_panes,
     "duckdb windows": duckdb_windows,
     "polars panes": polars_panes,

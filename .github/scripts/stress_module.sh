@@ -48,6 +48,6 @@ python -m pip install --quiet --no-deps --upgrade --target "$target/module" "$ta
 sanitized python -c 'import tidegate._tidegate as module; assert "address/module" in module.__file__, module.__file__'
 
 tests=(bad_arrow bad_input payload_types keys interval_join band_join window_join aggregate merge merge_sources)
-tests+=(online_join online_join_sources online_join_state online_band_join online_window_join online_aggregate)
+tests+=(streaming_join streaming_join_sources streaming_join_state streaming_band_join streaming_window_join streaming_aggregate)
 files=("${tests[@]/#/tests/python/test_}")
 sanitized python -m pytest --quiet --numprocesses 0 "$@" "${files[@]/%/.py}"

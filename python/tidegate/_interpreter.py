@@ -17,7 +17,7 @@ def in_subinterpreter() -> bool:
 
 if in_subinterpreter():
     message = (
-        "tidegate cannot be used in a subinterpreter, for pyarrow and NumPy cannot; import it in "
+        "tidegate cannot be used in a subinterpreter, nor can pyarrow and NumPy; import it in "
         "the main interpreter, or start a process instead"
     )
     raise ImportError(message)

@@ -11,8 +11,8 @@
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'open': 3.0, 'large': 1}
 
-Nulls are left out, but for `first` and `last`, which take a row whatever it holds. Where no row is
-left, a count is 0 and all else null.
+Nulls are left out, except by `first` and `last`, which take rows with nulls, too. If no row is
+left, a count is 0, and every other function is null.
 """
 
 # ruff: noqa: A001 - the functions have the names that everyone knows, inside this module.

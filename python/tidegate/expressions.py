@@ -1,4 +1,4 @@
-"""What `where` takes: conditions over the columns of a left row and a right row, or of one row.
+"""Conditions for `where`, over the columns of a left row and a right row, or of one row.
 
 An expression is built with Python's operators from `left` and `right`, and is the same as its SQL
 text, which `where` takes as well:
@@ -287,7 +287,7 @@ def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Ex
 
 def _matched(value: Expr, word: str, pattern: str) -> Expr:
     if not isinstance(pattern, str):
-        message = f"a pattern is text, got {pattern!r}"
+        message = f"expected text as a pattern, got {pattern!r}"
         raise TypeError(message)
     return Expr(
         f"{_at_least(value, _Level.SUM)} {word} {_literal(pattern)._text}", _Level.PREDICATE

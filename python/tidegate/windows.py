@@ -1,4 +1,4 @@
-"""Windows of so many rows, for `window_join`."""
+"""Windows that count rows, for `window_join`."""
 
 from __future__ import annotations
 

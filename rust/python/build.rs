@@ -1,4 +1,4 @@
-//! Makes the docstrings of the stub those of the module.
+//! Copies the docstrings of the stub into the module.
 //!
 //! People and editors read the stub `_tidegate.pyi`, so the manual is written there, once. This
 //! script copies each docstring into a macro, `manual!(interval_join)` or `manual!(Source.push)`,

@@ -341,7 +341,7 @@ def test_functions_are_values():
         ({"size": -1}, TidegateError, "size must be greater than 0"),
         ({"advance": 0}, TidegateError, "advance must be greater than 0, got 0"),
         ({"size": "1s"}, SchemaError, "size is a duration, but the time columns are integers"),
-        ({"size": "1 lightyear"}, TidegateError, "size: `1 lightyear` is no duration"),
+        ({"size": "1 lightyear"}, TidegateError, "size: `1 lightyear` is not a duration"),
         ({"size": None}, TypeError, "size: expected a duration, got None"),
         ({"size": 1.5}, TypeError, "size: expected a timedelta"),
         ({"on": "time"}, SchemaError, "stream: there is no column `time`, which `on` names"),
@@ -360,7 +360,7 @@ def test_functions_are_values():
         ({"aggs": [agg.count()]}, TypeError, "aggs: expected a mapping from names to functions"),
         ({"where": "size"}, SchemaError, "where: expected a condition that is true or false"),
         ({"where": "qty > 1"}, SchemaError, "where: the table has no column `qty`; it has `ts`"),
-        ({"where": "left.size > 1"}, TidegateError, "there are no sides here; write row.size"),
+        ({"where": "left.size > 1"}, TidegateError, "have no sides; write row.size"),
         ({"where": 3}, TypeError, "expected an expression of tidegate.row columns"),
         ({"aggs": {"n": agg.count(where="size >")}}, TidegateError, "where `size >`"),
         (

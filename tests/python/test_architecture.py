@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -25,6 +26,86 @@ BENCHES = "benches"
 REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/window/algorithm.rs"}
 # Algorithms of papers beside what they are compared with. This list only gets shorter.
 NOT_IN_PAPERS_YET = {"operators": {"aggregate/streaming/designs.rs", "band/index/tasks"}}
+# Types that share a name with another type of their crate. A reader of such a name has to look up
+# which of them is meant. This list only gets shorter: give a new type a name of its own.
+DECLARED_TWICE = {
+    "operators": {
+        "Algorithm",
+        "Bands",
+        "Bounds",
+        "Column",
+        "Kept",
+        "Numbers",
+        "Order",
+        "Output",
+        "Reach",
+    },
+    "tidegate": {"Codes", "Columns", "Groups", "Plan", "Reader", "Source", "Stats"},
+}
+# What a caller of a crate begins with: joins, aggregations and merges.
+ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
+# Entrances without an example. This list only gets shorter.
+WITHOUT_EXAMPLE = {
+    "operators": {
+        "aggregate/mod.rs: aggregate",
+        "aggregate/mod.rs: aggregate_by",
+        "aggregate/sessions.rs: aggregate_sessions",
+        "aggregate/streaming/mod.rs: StreamingAggregate",
+        "aggregate/streaming/sessions.rs: StreamingSessions",
+        "band/index/mod.rs: IndexJoin",
+        "band/index/tasks/mod.rs: TaskJoin",
+        "interval/streaming/mod.rs: StreamingJoin",
+        "papers/handshake/join.rs: HandshakeJoin",
+        "window/counts.rs: count_window_join",
+        "window/scale/mod.rs: ScaleJoin",
+    },
+    "tidegate": {
+        "query/aggregate/mod.rs: Aggregation",
+        "query/band/mod.rs: BandJoin",
+        "query/interval.rs: IntervalJoin",
+        "query/window/mod.rs: WindowJoin",
+        "stream/join/band.rs: band_join",
+        "stream/join/interval.rs: interval_join",
+        "stream/join/window.rs: window_join",
+    },
+}
+# Files of `query/` that name what runs a query. This list only gets shorter.
+QUERIES_THAT_RUN = {"query/output.rs"}
+# Files of Python outside `spark/driver` and `spark/query` that read a duration or a condition. This
+# list only gets shorter. The command reads `--checkpoint`, which no native call knows.
+READERS_OF_TEXTS = {"cli/app.py"}
+JOINS = "rust/tidegate/src/stream/join/mod.rs"
+PAGES = "rust/structures/src/memory/pages.rs"
+SOURCES = "rust/tidegate/src/stream/intake/source.rs"
+ROW_GATE = "rust/structures/src/papers/row_gate"
+SENT_WHOLE = "python/tidegate/spark/driver/whole.py"
+COMMAND = "python/tidegate/cli/app.py"
+# Numbers in prose: the document, its words, the file and the name of the constant that they quote,
+# and the unit.
+QUOTED = [
+    ("ARCHITECTURE.md", "about {} rows at most (`EPOCH_ROWS`)", JOINS, "EPOCH_ROWS", 1),
+    ("DESIGN.md", "about {} at a time", JOINS, "EPOCH_ROWS", 1),
+    ("ARCHITECTURE.md", "Fresh {} KiB pages", PAGES, "PAGE", 1 << 10),
+    ("ARCHITECTURE.md", "asks for {} MiB pages", PAGES, "HUGE_PAGE", 1 << 20),
+    ("ARCHITECTURE.md", "keeps up to {} MiB of them", PAGES, "POOL_BYTES", 1 << 20),
+    ("ARCHITECTURE.md", "keeps up to {} GiB more", PAGES, "LENT_BYTES", 1 << 30),
+    ("DESIGN.md", "With {} KiB pages", PAGES, "PAGE", 1 << 10),
+    ("DESIGN.md", "keeps up to {} MiB", PAGES, "POOL_BYTES", 1 << 20),
+    ("DESIGN.md", "keeps up to {} GiB more", PAGES, "LENT_BYTES", 1 << 30),
+    ("ARCHITECTURE.md", "signals every {} ms", "rust/python/src/interrupt.rs", "PATIENCE", 1),
+    (f"{ROW_GATE}/README.md", "({} nodes", f"{ROW_GATE}/reclaim.rs", "NODES_BETWEEN", 1),
+    (
+        "python/tidegate/_tidegate.pyi",
+        "a row takes {} bytes beside itself.",
+        SOURCES,
+        "ROW_BYTES",
+        1,
+    ),
+    ("python/tidegate/_tidegate.pyi", "Each row takes {} bytes more", SOURCES, "ROW_BYTES", 1),
+    ("README.md", "one side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
+    ("python/tidegate/spark/__init__.py", "has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
+    ("python/tidegate/cli/options.py", 'show_default="{}s"', COMMAND, "CHECKPOINT_S", 1),
+]
 
 
 def sources(crate: str) -> dict[Path, str]:
@@ -232,6 +313,96 @@ def test_every_room_is_on_the_map():
     for crate, table in tables.items():
         told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
         assert sorted(told) == sorted({f"{room}/" for room in rooms(crate)} | beside(crate))
+
+
+def types(crate: str) -> Counter[str]:
+    """How often a crate declares a public or crate-visible type of a name."""
+    declaring = re.compile(
+        r"^ *pub(?:\(crate\))? (?:unsafe )?(?:struct|enum|union|trait|type) (\w+)", re.MULTILINE
+    )
+    texts = without_tests(crate).values()
+    return Counter(name for text in texts for name in declaring.findall(text))
+
+
+@pytest.mark.parametrize(
+    ("crate", "known"),
+    [
+        ("sync", "Stop"),
+        ("structures", "BlockGate"),
+        ("operators", "Matches"),
+        ("tidegate", "Table"),
+        ("import", "Unopened"),
+        ("python", "JoinPlan"),
+    ],
+)
+def test_a_type_name_is_declared_once_a_crate(crate, known):
+    found = types(crate)
+    assert found[known] == 1
+    twice = {name for name, times in found.items() if times > 1}
+    assert twice == DECLARED_TWICE.get(crate, set())
+
+
+def constant(file: str, name: str) -> int:
+    """The value of a constant, outside tests; of several, the first, which is Linux's."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    declared = rf"^(?:pub(?:\(crate\))? )?(?:const )?{name}(?:: \w+)? = (.+)"
+    found = re.search(declared, text, re.MULTILINE)
+    assert found, f"{file} has no {name}"
+    value = re.sub(r"if cfg!.* else \{ (.*) \}|\w+::from_millis\((.*)\)", r"\1\2", found[1])
+    number, _, shift = value.rstrip(";").partition(" << ")
+    return int(float(number.replace("_", ""))) << int(shift or 0)
+
+
+@pytest.mark.parametrize(("document", "words", "file", "name", "unit"), QUOTED)
+def test_a_number_in_prose_is_that_of_the_code(document, words, file, name, unit):
+    text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
+    before, _, after = words.partition("{}")
+    numbers = re.findall(rf"{re.escape(before)}([\d,]+){re.escape(after)}", text)
+    assert numbers, f"{document} does not say `{words}`"
+    assert {*numbers} == {f"{constant(file, name) // unit:,}"}
+
+
+@pytest.mark.parametrize("crate", ["operators", "tidegate"])
+def test_an_entrance_to_a_crate_has_an_example(crate):
+    declaring = re.compile(r"((?:^///.*\n)*)(?:^#\[.*\n)*^pub (?:fn|struct) (\w+)\b", re.MULTILINE)
+    src = RUST / crate / "src"
+    docs = {
+        f"{path.relative_to(src).as_posix()}: {name}": text
+        for path in src.rglob("*.rs")
+        for text, name in declaring.findall(path.read_text(encoding="utf-8"))
+        if ENTRANCES.fullmatch(name)
+    }
+    # Every other fence opens; one with a word, such as `text`, is not run.
+    fences = {name: re.findall(r"^/// ```(.*)$", text, re.MULTILINE) for name, text in docs.items()}
+    shown = {name for name, found in fences.items() if "" in found[::2]}
+    assert any("join" in name for name in shown)
+    assert docs.keys() - shown == WITHOUT_EXAMPLE[crate]
+
+
+def test_a_query_runs_nothing():
+    running = re.compile(r"\b(driver|gather|Driver)\b|\bmatches::")
+    files = without_tests("tidegate")
+    found = {path for path, text in files.items() if running.search(text)}
+    assert "query/plan.rs" in files
+    assert {"batch/join.rs", "stream/operator.rs"} <= found
+    assert {path for path in found if path.startswith("query/")} == QUERIES_THAT_RUN
+
+
+def test_two_rooms_of_spark_read_durations_and_conditions():
+    """All others hand them on, so that one place knows what they mean."""
+    package = ROOT / "python" / "tidegate"
+    duration = r"total_seconds\(|/ ?(dt\.)?timedelta\(|timedelta64\[|[\"'](ms|us)[\"']: [\dF]"
+    condition = r"\._text\b|\bwhere\.(split|find|replace)\(| in where\b"
+    reading = re.compile(f"{duration}|{condition}")
+    files = {
+        path.relative_to(package).as_posix(): path.read_text(encoding="utf-8")
+        for path in package.rglob("*.py")
+    }
+    found = {path for path, text in files.items() if reading.search(text)}
+    # `expressions.py` makes the texts of conditions.
+    assert {"spark/query/bounds.py", "expressions.py"} <= found
+    outside = {path for path in found if not path.startswith(("spark/driver/", "spark/query/"))}
+    assert outside - {"expressions.py"} == READERS_OF_TEXTS
 
 
 def test_only_the_spark_part_imports_pyspark():

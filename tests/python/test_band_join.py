@@ -252,7 +252,7 @@ def test_equal_values_cost_no_more_than_their_pairs():
         (
             {"on": "k"},
             tg.SchemaError,
-            "no band of these types: left `k` is Utf8, right `k` is Utf8",
+            "columns of these types have no band: left `k` is Utf8, right `k` is Utf8",
         ),
         ({"on": "ts"}, tg.SchemaError, "within for `ts` is 1.5, but the column is a time"),
         ({"on": "y"}, tg.SchemaError, "left: there is no column `y`, which `on` names"),
@@ -275,15 +275,15 @@ def test_equal_values_cost_no_more_than_their_pairs():
         ({"within": True}, TypeError, "within: expected a number or a duration"),
         ({"within": (1, 2, 3)}, TypeError, "within: expected a number or a duration"),
         ({"within": [1, 2]}, tg.TidegateError, "within has 2 entries, but on names 1 column"),
-        ({"within": {"y": 1}}, tg.TidegateError, "within names 'y', which is no left column of on"),
-        ({"within": {}}, tg.TidegateError, "within says nothing of `x`, which on names"),
+        ({"within": {"y": 1}}, tg.TidegateError, "within names 'y', but on has no such left"),
+        ({"within": {}}, tg.TidegateError, "within has no distance for `x`, which on names"),
         (
             {"within": "5s"},
             tg.SchemaError,
             "within for `x` is a duration, but the column is a number",
         ),
         ({"within": "5 parsecs"}, tg.TidegateError, "within: "),
-        ({"on": [("x", "ts")]}, tg.SchemaError, "no band of these types: left `x` is Int64"),
+        ({"on": [("x", "ts")]}, tg.SchemaError, "have no band: left `x` is Int64"),
         ({"how": "cross"}, tg.TidegateError, "how must be one of inner"),
     ],
 )

@@ -319,7 +319,7 @@ def test_every_help_lists_examples_and_exit_codes(command: list[str]) -> None:
     text = run(*command, "--help").stdout
 
     assert "Examples:\n    " in text
-    assert "\n    130  stopped by Ctrl-C" in text
+    assert "\n    130  Ctrl-C stopped" in text
 
 
 # Errors

@@ -107,7 +107,7 @@ def test_functions_are_read(text: str, wanted: agg.Aggregate) -> None:
         ([*AGGREGATE, "--agg", "count()"], "expected NAME=FUNCTION"),
         ([*AGGREGATE, "--agg", "m=mode(price)"], "of count, sum, mean"),
         ([*AGGREGATE, "trades.data"], "--in-format"),
-        ([*AGGREGATE, "-", "-"], "only one of them can be -"),
+        ([*AGGREGATE, "-", "-"], "only one of the files can be -"),
     ],
 )
 def test_wrong_usage_is_2(arguments: list[str], reason: str) -> None:

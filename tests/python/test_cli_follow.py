@@ -126,10 +126,13 @@ def test_a_value_of_another_type_ends_it(folder):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["trades.arrows", "quotes.arrows", "--lateness", "1s"], "is for --follow"),
-        (["trades.arrows", "quotes.arrows", "--state", "file"], "is for --follow"),
-        (["trades.arrows", "quotes.arrows", "--follow", "--max-rows", "5"], "is not for --follow"),
-        (["trades.arrows", "quotes.arrows", "--follow", "--format", "parquet"], "at its end only"),
+        (["trades.arrows", "quotes.arrows", "--lateness", "1s"], "needs --follow"),
+        (["trades.arrows", "quotes.arrows", "--state", "file"], "needs --follow"),
+        (
+            ["trades.arrows", "quotes.arrows", "--follow", "--max-rows", "5"],
+            "combined with --follow",
+        ),
+        (["trades.arrows", "quotes.arrows", "--follow", "--format", "parquet"], "before its end"),
     ],
 )
 def test_wrong_usage_is_2(folder, options, reason):
@@ -262,7 +265,7 @@ def test_a_reading_goes_on_where_it_ended(folder, name):
 
 def test_what_is_no_table_is_named(folder):
     (folder / "rows.arrows").write_bytes(b"no arrow")
-    with pytest.raises(TidegateError, match=r"^rows.arrows: expected an Arrow stream, found bytes"):
+    with pytest.raises(TidegateError, match=r"^rows.arrows: expected an Arrow stream, found a"):
         follow("rows.arrows", Format.ARROW, threading.Event())
     with pytest.raises(TidegateError, match=r"^none.csv: cannot be read as csv: No such file"):
         follow("none.csv", Format.CSV, threading.Event())

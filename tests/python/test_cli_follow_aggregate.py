@@ -169,11 +169,11 @@ def test_as_much_is_held_of_a_file_as_may_be(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--lateness", "1s"], "is for --follow"),
-        (["--lateness", "1s", "--explain"], "is for --follow"),
-        (["--state", "file"], "is for --follow"),
-        (["--follow", "--max-rows", "5"], "is not for --follow"),
-        (["--follow", "--format", "parquet"], "at its end only"),
+        (["--lateness", "1s"], "needs --follow"),
+        (["--lateness", "1s", "--explain"], "needs --follow"),
+        (["--state", "file"], "needs --follow"),
+        (["--follow", "--max-rows", "5"], "combined with --follow"),
+        (["--follow", "--format", "parquet"], "before its end"),
     ],
 )
 def test_wrong_usage_is_2(folder, options, reason):

@@ -1,8 +1,8 @@
 """`--state`: runs that were stopped or killed go on, and their output is that of one run.
 
-What a kill leaves is made here at each step of a checkpoint; `test_cli_killed.py` kills runs at
-random times. A loss of power is modelled as the loss of all bytes that were not synced; what a disk
-does that lies about syncs cannot be seen.
+These tests make the situation after a kill at each step of a checkpoint; `test_cli_killed.py` kills
+runs at random times. A loss of power is modelled as the loss of all bytes that were not synced. A
+disk that lies about syncs is not modelled.
 """
 
 import errno
@@ -255,19 +255,19 @@ def test_a_state_of_another_version_is_refused(interrupted):
         *command("join", "out.csv")
     )
     state.write_bytes(b"PK\x03\x04 as states were before")
-    assert "is no state of tidegate" in refused(*command("join", "out.csv"))
+    assert "is not a state of tidegate" in refused(*command("join", "out.csv"))
 
 
 def test_a_state_of_other_work_is_refused(interrupted):
     rows = (interrupted / "out.csv").read_bytes()
     join = command("join", "out.csv")
-    assert "is of a join of left.arrows and right.arrows; give these" in refused(
+    assert "belongs to a join of left.arrows and right.arrows; give these" in refused(
         *command("aggregate", "out.csv")
     )
-    assert "is of a join of left.arrows and right" in refused("join", *INPUTS[::-1], *join[3:])
-    assert "is of a join" in refused(*join, "--csv-null", "NA")
-    assert "is of an output as csv with ts (int64)" in refused(*join, "--columns", "ts")
-    assert "is of an output as csv" in refused(*command("join", "out.arrows"))
+    assert "belongs to a join of left.arrows and right" in refused("join", *INPUTS[::-1], *join[3:])
+    assert "belongs to a join" in refused(*join, "--csv-null", "NA")
+    assert "belongs to an output as csv with ts (int64)" in refused(*join, "--columns", "ts")
+    assert "belongs to an output as csv" in refused(*command("join", "out.arrows"))
     assert "another query" in refused(*join, "--lower", "-41")
     assert "another query" in refused(*join, "--lateness", "5")
     assert "which --force would replace" in refused(*join, "--force")
@@ -295,9 +295,9 @@ def copy_and_add(out: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (Path.unlink, "the state is of this output, and it is gone"),
-        (change_first, "but others stand there: it was replaced"),
-        (change_last, "but others stand there: it was replaced"),
+        (Path.unlink, "the state belongs to this output, but the output is gone"),
+        (change_first, "but these bytes have changed: it was replaced"),
+        (change_last, "but these bytes have changed: it was replaced"),
         (cut, "it was cut or replaced"),
         (copy_and_add, "it is a copy or another file and has "),
     ],
@@ -317,9 +317,9 @@ def test_parts_that_are_not_as_they_were_are_refused(folder):
     first = folder / "out" / "part-000000001.parquet"
     content = first.read_bytes()
     first.unlink()
-    assert "out: the state is of" in refused(*command("join", "out/"))
+    assert "out: the state counts" in refused(*command("join", "out/"))
     first.write_bytes(content + b"more")
-    assert "they are not all there as they were written" in refused(*command("join", "out/"))
+    assert "some of them are missing or have changed" in refused(*command("join", "out/"))
     first.write_bytes(content)
     assert run(*command("join", "out/")).exit_code == 0
     assert rows_of(folder, "out/") == wanted(folder, "join", "out/")
@@ -337,8 +337,8 @@ def test_a_replaced_input_is_refused(interrupted, name):
         writer.write_table(other, max_chunksize=40)
         writer.write_table(other, max_chunksize=40)
     said = refused(*command("join", "out.csv"))
-    assert said.startswith(f"{name}: the state is of its first ")
-    assert "but others stand there: it was replaced" in said
+    assert said.startswith(f"{name}: the state counts its first ")
+    assert "but these bytes have changed: it was replaced" in said
 
 
 def test_two_runs_with_one_state_are_refused(folder, started):
@@ -364,7 +364,7 @@ def test_a_state_that_cannot_be_written_is_an_error_at_the_start(folder):
     Growing(folder).end()
     arguments = command("join", "out.csv")
     (folder / "state").mkdir()
-    assert "state: is no file" in refused(*arguments)
+    assert "state: is not a file" in refused(*arguments)
     (folder / "state").rmdir()
     nowhere = [("nowhere/state" if one == "state" else one) for one in arguments]
     assert "nowhere/state: cannot be kept: No such file or directory" in refused(*nowhere)
@@ -395,7 +395,7 @@ def test_a_pipe_cannot_be_read_again(folder):
     for name in ("-", "in.pipe"):
         arguments = command("join", "out.csv", "--left-format", "arrow")
         arguments[1] = name
-        assert "--state needs files, as a pipe cannot be read again" in refused(*arguments)
+        assert "--state needs files; write the pipe" in refused(*arguments)
 
 
 def test_an_output_that_is_there_is_replaced_only_by_force(folder):
@@ -417,11 +417,11 @@ def test_an_output_that_is_there_is_replaced_only_by_force(folder):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--checkpoint", "10s"], "is for --state only"),
+        (["--checkpoint", "10s"], "needs --state"),
         (["--state", "s", "--checkpoint", "soon"], "expected a duration above 0"),
         (["--state", "s", "--checkpoint", "0s"], "expected a duration above 0"),
-        (["-o", "out/"], "is for parquet with --follow and --state"),
-        (["-o", "out/", "--state", "s", "--format", "csv"], "is for parquet with --follow"),
+        (["-o", "out/"], "a folder is written as parquet, with --follow and --state"),
+        (["-o", "out/", "--state", "s", "--format", "csv"], "a folder is written as parquet"),
     ],
 )
 def test_wrong_usage_is_2(folder, options, reason):

@@ -275,7 +275,7 @@ def test_join_without_matches_keeps_what_its_how_keeps() -> None:
     ("where", "error", "message"),
     [
         ("left.price <", ValueError, "where `left.price <`: .*Expected: an expression"),
-        ("price > 1", ValueError, "name the side: left.price or right.price"),
+        ("price > 1", ValueError, "has no side; write left.price or right.price"),
         (left.prise > 1, tidegate.SchemaError, "the left table has no column `prise`; it has `ts`"),
         (left.venue > 1, tidegate.SchemaError, "cannot compare `left.venue`"),
         (left.price + 1, tidegate.SchemaError, "expected a condition that is true or false"),

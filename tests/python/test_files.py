@@ -232,7 +232,7 @@ def test_binary_formats_are_not_sent_to_a_terminal() -> None:
         os.close(process_side)
 
     assert result.returncode == 2
-    assert b"arrow is not for a terminal" in result.stderr
+    assert b"arrow cannot be shown on a terminal" in result.stderr
 
 
 # Whole or not at all

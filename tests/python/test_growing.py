@@ -1,7 +1,7 @@
 """Followed files that are renamed, cut, written over, removed or replaced.
 
-That happens while they are read, and between two runs. Bytes that are changed far from a file's
-beginning, and from where the reading is, are not seen.
+Files change while they are read, and between two runs. A change of bytes far from a file's
+beginning, and from the place of the reader, is not seen.
 """
 
 import os
@@ -132,7 +132,7 @@ def test_a_file_that_was_between_is_an_error(folder, name, number):
     Path(name).rename(f"{name}.{number}")
     between.add(4)
     Table(name, 5)
-    reason = rf"^{name}: had another file between, which is {name}.{number} now, while it was"
+    reason = rf"^{name}: was renamed twice, and the file between is now {name}.{number}, while"
     for reading in (pieces, following(name, end)):
         assert times(reading, 1) == [2]
         with pytest.raises(TidegateError, match=reason):
@@ -188,7 +188,7 @@ def test_between_two_runs_likewise(folder, name, change):
     if change is replace:
         # With the same bytes it would be the same table.
         write_over(folder / name)
-    with pytest.raises(StateError, match=rf"^{name}: the state is of its first .*begin anew$"):
+    with pytest.raises(StateError, match=rf"^{name}: the state counts its first .*begin anew$"):
         following(name, piece.end)
     assert table is not None
 

@@ -1,4 +1,4 @@
-"""The bytes of a file that grows: what is given, how it is known again, and what is said of it."""
+"""The bytes of a file that grows: what is read, how the file is recognised, and the messages."""
 
 import os
 import re
@@ -221,7 +221,7 @@ def test_files_that_were_read_are_closed(folder):
         (lambda path: os.truncate(path, 1_233), "was cut from 1,234 bytes to 1,233"),
         (
             lambda path: path.write_bytes(b"x" * 1_235),
-            "was written over: its first 1,234 bytes are others",
+            "was written over: its first 1,234 bytes have changed",
         ),
         (Path.unlink, "was removed"),
         (lambda path: Path("other").replace(path), "was replaced by another file"),
@@ -300,11 +300,11 @@ def test_an_empty_file_or_a_folder_of_the_name_is_no_successor(folder):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (Path.unlink, "and it is gone"),
+        (Path.unlink, "but the file is gone"),
         (lambda path: os.truncate(path, 1_233), "but it has 1,233: it was cut or replaced"),
         (
             lambda path: path.write_bytes(b"x" * 1_234),
-            "but others stand there: it was replaced",
+            "but these bytes have changed: it was replaced",
         ),
     ],
 )
@@ -316,7 +316,7 @@ def test_a_mark_whose_file_is_not_there_is_told(folder, change, fault):
     mark = file.mark()
     file.close()
     change(path)
-    told = re.escape(f"file: the state is of its first 1,234 bytes, {fault}; {growing.ANEW}")
+    told = re.escape(f"file: the state counts its first 1,234 bytes, {fault}; {growing.ANEW}")
     with pytest.raises(StateError, match=f"^{told}$"):
         GrowingFile("file", threading.Event(), mark)
 

@@ -1,9 +1,9 @@
 """Ctrl-C while an operator or a function works on one piece: the call ends, and nothing is lost.
 
 Each call runs in a process of its own, with work that would take minutes. A second thread sends
-SIGINT again and again until the call has ended; what is measured is how long the call went on after
-the first one. With less work, polls are interrupted all the time; what comes out in the end has to
-be what comes out of an operator that nobody interrupts.
+SIGINT again and again until the call has ended. The test measures how long the call went on after
+the first signal. With less work, polls are interrupted all the time, and the result has to be that
+of an operator that nobody interrupts.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Structures of Arrow's C interfaces that contradict themselves are refused; nothing crashes.
 
 `malformed_cases.py` has the cases. It runs in a child, so that the death of the process counts as
-the failure of one case. What no number in the structures shows, such as a pointer to foreign
-memory, is not tested, for nobody can tell it.
+the failure of one case. A pointer to foreign memory is not tested: no number in the structures
+shows it.
 """
 
 import subprocess
@@ -133,7 +133,7 @@ def test_nulls_where_none_are_declared():
     c_schema, _ = c_data.exported(pa.record_batch([[0], [1]], schema=schema))
     _, array = c_data.exported(pa.record_batch({"ts": [0], "v": pa.nulls(1, pa.int64())}))
     with pytest.raises(
-        SchemaError, match=r"column `v` .* null values and is declared to have none"
+        SchemaError, match=r"column `v` .* null values, but its schema declares it to have none"
     ):
         interval_join(AsArray(c_schema, array), GOOD, on="ts", lower=0, upper=0)
 

@@ -1,7 +1,7 @@
 """Merging: the rows and their order are those of sorting, whoever pushes what when.
 
-What is expected is made row by row in plain Python: a row is late if it is below the watermark of
-its source, and the others are sorted by (time, source, position).
+The expected result is made row by row in plain Python: a row is late if it is below the watermark
+of its source, and the others are sorted by (time, source, position).
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A merge and its sources: what they refuse, what they hold, threads, signals and forks."""
+"""A merge and its sources: refusals, memory, threads, signals and forks."""
 
 import datetime as dt
 import os
@@ -642,5 +642,5 @@ def test_a_merge_refuses_the_snapshot_of_another(other: dict[str, object]):
         Merge(TABLE.schema, **({"sources": 2} | other)).restore(snapshot)
     used = Merge(TABLE.schema, sources=2)
     used.sources[0].push(TABLE)
-    with pytest.raises(StateError, match="a merge that was not used"):
+    with pytest.raises(StateError, match="an unused merge"):
         used.restore(snapshot)

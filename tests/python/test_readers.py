@@ -1,4 +1,4 @@
-"""What streams may do while they are read: need the GIL, sleep, fail, and use what reads them.
+"""Streams that, while they are read, need the GIL, sleep, fail, or use their own reader.
 
 `reader_cases.py` has the functions and the readers. Whatever could hang runs in a child, for a
 thread that waits with the GIL held lets no timeout of Python's end it.

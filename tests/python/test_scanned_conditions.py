@@ -1,7 +1,7 @@
 """Comparisons between the sides of a join, which are scanned for, against the same ones evaluated.
 
-A condition in a disjunction is evaluated pair by pair, so that `(...) OR FALSE` is the condition's
-own oracle: what is evaluated has tests of its own, in `test_expressions.py`.
+A condition in a disjunction is evaluated pair by pair, so `(...) OR FALSE` is the condition's own
+oracle. Evaluation has tests of its own, in `test_expressions.py`.
 """
 
 import math

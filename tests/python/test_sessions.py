@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 
 import tidegate
-from online import Source, sort_out
-from test_online_aggregate import Feed, happen, rest, shuffled
+from streaming_oracle import Source, sort_out
+from test_streaming_aggregate import Feed, happen, rest, shuffled
 from tidegate import agg
 
 AGGS = {
@@ -108,13 +108,13 @@ def feeds(draw: st.DrawFn) -> tuple[int, list[Feed]]:
     return lateness, found
 
 
-ONLINE = AGGS | {"least": agg.min("t"), "most": agg.max("t")}
+STREAMING = AGGS | {"least": agg.min("t"), "most": agg.max("t")}
 
 
 @given(feeds(), st.integers(1, 30), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_sessions_of_rows_as_they_come(given, gap, threads, rng):
     lateness, found = given
-    arguments = {"on": "ts", "session": gap, "by": "k", "aggs": ONLINE}
+    arguments = {"on": "ts", "session": gap, "by": "k", "aggs": STREAMING}
     more = {"sources": len(found), "lateness": lateness}
     whole = tidegate.Aggregate(SCHEMA, **arguments, **more)
     cut = tidegate.Aggregate(SCHEMA, **arguments, **more, threads=threads)

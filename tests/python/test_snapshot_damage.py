@@ -1,7 +1,7 @@
 """Snapshots that are damaged although their checksum fits: refused, or restored into what works.
 
-What a damaged snapshot does is seen in a process of its own, which may take a gigabyte at most: it
-must not end, nor run out of memory.
+Each damaged snapshot is restored in a process of its own, which may take a gigabyte at most. The
+process must neither end nor run out of memory.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Who gets which row: the halo argument of `tidegate.spark.layout`, checked against brute force.
+"""The partitions of each row: the halo argument of `tidegate.spark.layout`, against brute force.
 
 No Spark here: the layouts are drawn at random and every pair of rows is tried.
 """

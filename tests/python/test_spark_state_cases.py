@@ -1,4 +1,4 @@
-"""What a bucket of a stream gives to the state store, and which stores it refuses. No Spark."""
+"""The writes of a stream's bucket to the state store, and the stores that it refuses. No Spark."""
 
 import dataclasses
 

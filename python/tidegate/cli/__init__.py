@@ -1,13 +1,13 @@
-"""The command `tidegate`; its libraries are those of the extra `tidegate[cli]`.
+"""The command `tidegate`. The extra `tidegate[cli]` installs its libraries.
 
 - `app.py`: the subcommands and their options; `options.py`: options of several subcommands;
   `texts.py`: the help.
-- `joining.py`, `aggregating.py`, `merging.py`: what the subcommands do; `tables.py`: the files that
-  they do it with; `doctor.py`: the report.
+- `joining.py`, `aggregating.py`, `merging.py`: the work of the subcommands; `tables.py`: the files
+  that they read and write; `doctor.py`: the report.
 - `following.py`: joins and aggregates files as they grow; `feeding.py`: the threads that push their
   rows.
-- `checkpoints.py`: when the state is written; `saved.py`: what a state is, and why no row is lost
-  or doubled.
+- `checkpoints.py`: when the state is written; `saved.py`: the content of a state, and why no row is
+  lost or doubled.
 """
 
 import os

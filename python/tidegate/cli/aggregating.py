@@ -1,4 +1,4 @@
-"""What `tidegate aggregate` does with its options: read, aggregate, write, count."""
+"""The work of `tidegate aggregate`: read, aggregate, write, count."""
 
 import re
 import time
@@ -72,7 +72,9 @@ def function(text: str) -> Aggregate:
     found = FUNCTION.fullmatch(text)
     if found is None or found[1].lower() not in known:
         names = ", ".join(known)
-        message = f"expected such as sum(size) or count() where size > 10, of {names}; got {text!r}"
+        message = (
+            f"expected one of {names}, as in sum(size) or count() where size > 10; got {text!r:.80}"
+        )
         raise ValueError(message)
     name = cast("Function", found[1].lower())
     return Aggregate(name, found[2] or None, found[3])

@@ -45,8 +45,11 @@ from tidegate.cli.texts import AGGREGATE_HELP, BAND_HELP, DOCTOR_HELP, HELP, JOI
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import Closed, Within
 
-# How often a state is written, unless said otherwise.
+# How often a state is written by default.
 CHECKPOINT_S = 10.0
+
+NEEDS_FOLLOW = "needs --follow; add it, or leave this option out"
+FOLDER = "a folder is written as parquet, with --follow and --state only; give a file name"
 
 app = typer.Typer(
     help=HELP,
@@ -87,10 +90,10 @@ def join(  # noqa: PLR0913 - a parameter for each option
         str, typer.Option(metavar="COLUMN|LEFT=RIGHT", help="The time column of both sides.")
     ],
     lower: Annotated[
-        str, typer.Option(metavar="DURATION", help="Earliest right time, from the left row's on.")
+        str, typer.Option(metavar="DURATION", help="Earliest right time, minus the left one.")
     ],
     upper: Annotated[
-        str, typer.Option(metavar="DURATION", help="Latest right time, from the left row's on.")
+        str, typer.Option(metavar="DURATION", help="Latest right time, minus the left one.")
     ],
     by: By = None,
     where: Where = None,
@@ -169,7 +172,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
         list[str],
         typer.Option(
             metavar="DISTANCE|BELOW,ABOVE",
-            help="How far apart its values may be; once for all columns, or once for each.",
+            help="The largest distance of its values; once for all columns, or once for each.",
         ),
     ],
     by: By = None,
@@ -228,7 +231,7 @@ def _inputs(
     csv_null: list[str] | None,
 ) -> tuple[Input, Input]:
     if left == right == STANDARD_STREAM:
-        _misused("RIGHT", "only one of LEFT and RIGHT can be -")
+        _misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
     nulls = tuple(csv_null) if csv_null else ("",)
     return (
         Input(left, _format(left, left_format, "--left-format"), nulls),
@@ -242,10 +245,10 @@ def _within_following(
     """Check the options of --follow, and read --lateness."""
     if not follow:
         if lateness is not None or state is not None:
-            _misused("--lateness" if state is None else "--state", "is for --follow only")
+            _misused("--lateness" if state is None else "--state", NEEDS_FOLLOW)
         return None
     if max_rows is not None:
-        _misused("--max-rows", "is not for --follow, whose result has no end")
+        _misused("--max-rows", "cannot be combined with --follow, whose result has no end")
     return None if lateness is None else _bound(lateness)
 
 
@@ -253,7 +256,7 @@ def _keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
     """Read --state and --checkpoint."""
     if state is None:
         if checkpoint is not None:
-            _misused("--checkpoint", "is for --state only")
+            _misused("--checkpoint", "needs --state; add --state FILE, or leave --checkpoint out")
         return None
     return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
 
@@ -264,7 +267,9 @@ def _seconds(text: str) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     seconds = sum(float(number) * units[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
-        _misused("--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r}")
+        _misused(
+            "--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}"
+        )
     return seconds
 
 
@@ -296,7 +301,7 @@ def merge(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Parse the options into a job and run it."""
     if files.count(STANDARD_STREAM) > 1:
-        _misused("FILE", "only one of the files can be -")
+        _misused("FILE", "only one of the files can be -; give file names for the others")
     nulls = tuple(csv_null) if csv_null else ("",)
     job = merging.Job(
         inputs=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in files],
@@ -324,25 +329,27 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     ],
     size: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long a window is.", show_default=False),
+        typer.Option(metavar="DURATION", help="The length of a window.", show_default=False),
     ] = None,
     advance: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="How much later the next begins.", show_default="the size"
+            metavar="DURATION",
+            help="The time from the start of a window to the next.",
+            show_default="the size",
         ),
     ] = None,
     offset: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="Where windows begin, from the epoch on.", show_default="0"
+            metavar="DURATION", help="The time from the epoch to a start.", show_default="0"
         ),
     ] = None,
     session: Annotated[
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Instead of a size: windows that end so much after their last row.",
+            help="Instead of a size: how long after its last row a window ends.",
             show_default=False,
         ),
     ] = None,
@@ -374,9 +381,9 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Parse the options into a job and run it."""
     if streams.count(STANDARD_STREAM) > 1:
-        _misused("STREAMS", "only one of them can be -")
+        _misused("STREAMS", "only one of the files can be -; give file names for the others")
     if (size is None) == (session is None):
-        _misused("--size", "expected either it or --session")
+        _misused("--size", "expected --size or --session, and not both")
     nulls = tuple(csv_null) if csv_null else ("",)
     job = aggregating.Job(
         streams=[Input(name, _format(name, in_format, "--in-format"), nulls) for name in streams],
@@ -421,7 +428,7 @@ def _doctor() -> None:
 def _format(name: str, given: Format | None, option: str) -> Format:
     layout = given or format_of(name)
     if layout is None:
-        _misused(option, f"the ending of {name} tells no format; give parquet, csv or arrow")
+        _misused(option, f"the ending of {name} names no format; give parquet, csv or arrow")
     return layout
 
 
@@ -432,15 +439,15 @@ def _out_layout(
     is_folder = out.endswith(("/", os.sep))
     layout = Format.PARQUET if is_folder and given is None else _format(out, given, "--format")
     if is_folder and (layout is not Format.PARQUET or state is None):
-        _misused("OUT", "a folder, with / at its end, is for parquet with --follow and --state")
+        _misused("OUT", FOLDER)
     if follow and layout is Format.PARQUET and not is_folder:
         _misused(
             "--format",
-            "--follow writes csv or arrow, as parquet can be read at its end only; with --state "
-            "also parts of parquet in a folder, as in -o DIR/",
+            "--follow writes csv or arrow, because nobody can read a parquet file before its end; "
+            "with --state it also writes parquet files to a folder, as in -o DIR/",
         )
     if out == STANDARD_STREAM and layout is not Format.CSV and sys.stdout.isatty():
-        _misused("OUT", f"{layout} is not for a terminal; give a file, or --format csv")
+        _misused("OUT", f"{layout} cannot be shown on a terminal; give a file, or --format csv")
     return layout
 
 
@@ -448,7 +455,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     """Read `column` or `left=right`."""
     names = text.split("=")
     if text.count("=") > 1 or not all(names):
-        _misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r}")
+        _misused(option, f"expected COLUMN or LEFT=RIGHT, found {text!r:.80}")
     return names[0], names[-1]
 
 
@@ -456,7 +463,7 @@ def _keys(given: list[str]) -> dict[str, str]:
     keys: dict[str, str] = {}
     for left, right in (_pair(text, "--by") for text in given):
         if left in keys:
-            _misused("--by", f"column {left!r} is given twice")
+            _misused("--by", f"column {left!r} is given twice; give it once")
         keys[left] = right
     return keys
 
@@ -466,9 +473,9 @@ def _aggregates(given: list[str]) -> dict[str, Aggregate]:
     for text in given:
         name, equals, function = text.partition("=")
         if not (name and equals):
-            _misused("--agg", f"expected NAME=FUNCTION, found {text!r}")
+            _misused("--agg", f"expected NAME=FUNCTION, found {text!r:.80}")
         if name in found:
-            _misused("--agg", f"column {name!r} is given twice")
+            _misused("--agg", f"column {name!r} is given twice; give it once")
         try:
             found[name] = aggregating.function(function)
         except ValueError as error:
@@ -496,7 +503,7 @@ def _within(text: str) -> Within:
         return _distance(below), _distance(above)
     distance = _distance(text)
     if distance is None:
-        _misused("--within", f"expected DISTANCE or BELOW,ABOVE, found {text!r}")
+        _misused("--within", f"expected DISTANCE or BELOW,ABOVE, found {text!r:.80}")
     return distance
 
 

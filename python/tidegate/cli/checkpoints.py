@@ -1,4 +1,4 @@
-"""Checkpoints of work on growing files; `saved` has the steps of one, and why they are enough."""
+"""Checkpoints of work on growing files; `saved` has their steps, and why they are enough."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -159,7 +159,9 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
             if given.name != STANDARD_STREAM and not Path(given.name).exists():
                 continue
             label = "standard input" if given.name == STANDARD_STREAM else given.name
-            message = f"{label}: --state needs files, as a pipe cannot be read again"
+            message = (
+                f"{label}: --state needs files; write the pipe, which cannot be read again, to one"
+            )
             raise TidegateError(message)
     if output.layout is Format.PARQUET:
         return
@@ -169,8 +171,8 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
     if writes_in_place(output.name):
         label = "standard output" if output.name == STANDARD_STREAM else output.name
         message = (
-            f"{label}: --state needs a file as OUT, as what was written to a pipe cannot be "
-            "taken back; give -o FILE"
+            f"{label}: --state needs a file as OUT, because rows cannot be taken back from a pipe; "
+            "give -o FILE"
         )
         raise TidegateError(message)
 
@@ -178,13 +180,13 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
 def _check_state(path: Path, inputs: Sequence[Input], output: Output) -> None:
     output.check_place(inputs)
     if path.exists() and not path.is_file():
-        message = f"{path}: is no file; give one to --state"
+        message = f"{path}: is not a file; give a file to --state"
         raise TidegateError(message)
     for name in [*(given.name for given in inputs), output.name]:
         if path.resolve() == Path(name).resolve() or (
             path.exists() and Path(name).exists() and path.samefile(name)
         ):
-            message = f"{path}: is {name}, too; give another file to --state"
+            message = f"{path}: is also {name}; give another file to --state"
             raise TidegateError(message)
 
 

@@ -1,4 +1,4 @@
-"""What `tidegate doctor` reports."""
+"""The report of `tidegate doctor`."""
 
 import os
 import platform

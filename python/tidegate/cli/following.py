@@ -1,4 +1,4 @@
-"""What `--follow` does: read files as they grow, join or aggregate them, write what is final."""
+"""The work of `--follow`: read files while they grow, join or aggregate them, write final rows."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""What `tidegate join` and `tidegate band` do with their options: read, join, write, count."""
+"""The work of `tidegate join` and `tidegate band`: read, join, write, count."""
 
 import time
 from dataclasses import dataclass

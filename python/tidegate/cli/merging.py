@@ -1,4 +1,4 @@
-"""What `tidegate merge` does with its options: read as far as needed, merge, write, count."""
+"""The work of `tidegate merge`: read as far as needed, merge, write, count."""
 
 import re
 import signal

@@ -73,14 +73,14 @@ State: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="With --follow: keep in FILE how far this is, and go on from there.",
+        help="With --follow: save the progress in FILE, and go on from there.",
     ),
 ]
 Checkpoint: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="With --state: how often it is written.",
+        help="With --state: how often the state is written.",
         show_default="10s",
     ),
 ]

@@ -89,7 +89,7 @@ class Saved:
         first, _, rest = content.partition(b"\n")
         magic, version, digest = [*first.split(b" "), b"", b""][:3]
         if magic != MAGIC:
-            message = f"{state}: is no state of tidegate; give its own file to --state"
+            message = f"{state}: is not a state of tidegate; give --state a file of its own"
             raise StateError(message)
         if version != VERSION:
             message = (
@@ -99,7 +99,7 @@ class Saved:
             )
             raise StateError(message)
         if digest.decode(errors="replace") != _digest(rest):
-            message = f"{state}: is damaged: its digest is not that of its bytes; {ANEW}"
+            message = f"{state}: is damaged: its digest does not fit its bytes; {ANEW}"
             raise StateError(message)
         about, _, snapshot = rest.partition(b"\n")
         try:
@@ -116,7 +116,7 @@ class Saved:
             )
         # Arrow tells of a schema that is damaged by an `OSError`.
         except (ValueError, OSError, RecursionError, pa.ArrowException) as error:
-            message = f"{state}: is no state as this version writes them ({error}); {ANEW}"
+            message = f"{state}: is not a state that this version can read ({error}); {ANEW}"
             raise StateError(message) from error
 
     def check_inputs(self, state: str, what: str, inputs: Sequence[Input]) -> None:
@@ -127,7 +127,7 @@ class Saved:
         """
         if self.what != what or self.inputs != tuple(inputs):
             names = " and ".join(_named(one) for one in self.inputs)
-            message = f"{state}: is of {_a(self.what)} of {names}; give these, or {ANEW}"
+            message = f"{state}: belongs to {_a(self.what)} of {names}; give these files, or {ANEW}"
             raise StateError(message)
 
     def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
@@ -138,8 +138,9 @@ class Saved:
         """
         if (self.layout, self.columns) != (layout, columns):
             message = (
-                f"{state}: is of an output as {self.layout} with {_columns(self.columns)}; found "
-                f"{layout} with {_columns(columns)}; give the same options as before, or {ANEW}"
+                f"{state}: belongs to an output as {self.layout} with {_columns(self.columns)}; "
+                f"found {layout} with {_columns(columns)}; give the same options as before, "
+                f"or {ANEW}"
             )
             raise StateError(message)
 

@@ -3,11 +3,11 @@
 # "\b" keeps the lines of the paragraph that follows it as they are.
 EXIT_CODES = """\b
 Exit codes:
-  0    done, also when the reader of standard output closed it early, and when
-       Ctrl-C, SIGTERM or SIGHUP stopped --follow
-  1    an error in the data, the files or the names of columns; one line says what
-  2    wrong usage of the command line
-  130  stopped by Ctrl-C; no output file is left
+  0    the command is done; the reader of standard output may have closed it
+       early, and Ctrl-C, SIGTERM or SIGHUP may have stopped --follow
+  1    the data, the files or the names of columns have an error; one line tells it
+  2    the command line is wrong
+  130  Ctrl-C stopped the command; it leaves no output file
 """
 
 HELP = f"""Join, aggregate and merge event tables by time: Parquet, CSV and Arrow in and out.
@@ -26,35 +26,34 @@ Examples:
 
 {EXIT_CODES}"""
 
-JOIN_HELP = f"""Write every pair of rows of LEFT and RIGHT with equal keys and near in time.
+JOIN_HELP = f"""Write every pair of rows of LEFT and RIGHT with equal keys that are close in time.
 
 A pair is written when its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and
-WHERE, if given, is true. The order is that of LEFT's rows, then of RIGHT's. The result is written
-as it comes, so it may be larger than memory, and appears under its name only when it is whole.
+WHERE, if given, is true. Pairs are in the order of LEFT's rows, then of RIGHT's. The result is
+written in pieces, so it may be larger than memory. It gets its name when it is complete.
 
-LEFT, RIGHT and OUT are file names, or - for the standard streams, where the format is Arrow
-(stream layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv
-.csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream).
+LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
+stream is an Arrow stream, unless an option says otherwise.
 
-With --follow the files, CSV or Arrow streams, are read as they grow, and a row is written as soon
-as it is final: a pair when neither side can bring a row before its later one. A file has an end
-only if it is an Arrow stream with its end mark, or a pipe; Ctrl-C stops, with exit code 0. Rows
-come in time order, and those that are later than --lateness are left out and counted. A column of
-CSV has the type of its values in the lines that are there at first. A file that is renamed is read
-to its end, and then the one that gets its name; one that is cut, written over, removed or replaced
-ends the command with an error.
+With --follow the files, CSV or Arrow streams, are read while they grow. A pair is written as soon
+as neither side can bring a row before its later row. A file has an end only if it is an Arrow
+stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows come in time
+order; rows that are later than --lateness are left out and counted. The lines that a CSV file has
+at first decide the types of its columns. A renamed file is read to its end, and then the file that
+gets its name. A file that is cut, overwritten, removed or replaced ends the command with an error.
 
-With --state FILE, OUT gets each row once, whatever ends a run: Ctrl-C, an error, a kill, a loss of
-power, a full disk. Give the same command again, and it goes on from the last checkpoint, which is
---checkpoint old at most; a signal that stops the run makes one, too. FILE counts how far the inputs
-were read, and how much of OUT they gave. A run that goes on cuts off the rest of OUT and writes it
-again; the rows and their order are the same. OUT is CSV, an Arrow stream, or, with / at its end, a
-folder of Parquet parts, which others see once they count. Standard streams and pipes are refused:
-they cannot be read again or taken back. FILE is removed once all inputs have ended, and FILE.lock
-when a run ends.
+With --state FILE, OUT gets each row once, even if Ctrl-C, an error, a kill, a loss of power or a
+full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
+checkpoint is made every --checkpoint, and when a signal stops the run. FILE holds how far the
+inputs were read, and how much of OUT was written from them. A run that goes on cuts off the rest of
+OUT and writes it again; the rows and their order are the same. OUT is CSV, an Arrow stream, or,
+with / at its end, a folder of Parquet files. A Parquet file gets its name when a checkpoint counts
+it. Standard streams and pipes are refused, because they cannot be read again or taken back. FILE is
+removed when all inputs have ended, and FILE.lock when a run ends.
 
-A duration is a number with a unit, as in 1h30m, -5s or 250ms; a whole number, in the column's own
-unit; or none for no bound.
+A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
+column; or none, for no bound.
 
 \b
 Examples:
@@ -80,17 +79,17 @@ Examples:
       --format csv | head
 
 \b
-  # files that are still written to; rows may be a second late
+  # files that still grow; rows may be a second late
   tidegate join trades.arrows quotes.arrows --on ts --by symbol \\
       --lower -5s --upper 0s --follow --lateness 1s -o pairs.csv
 
 \b
-  # the same, once each, however often it is killed and started again
+  # the same, and a run that was killed can go on
   tidegate join trades.arrows quotes.arrows --on ts --by symbol \\
       --lower -5s --upper 0s --follow --state pairs.state --checkpoint 1m -o pairs.csv
 
 \b
-  # what would be done
+  # print the plan
   tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
       --how anti --explain
 
@@ -99,64 +98,80 @@ Examples:
 BAND_HELP = f"""Write every pair of rows of LEFT and RIGHT whose values are close.
 
 A pair is written when abs(left.x - right.x) <= within for every --on column, its keys are equal,
-and WHERE, if given, is true. The order is that of LEFT's rows, then of RIGHT's. The result is
-written as it comes, so it may be larger than memory, and appears under its name only when it is
-whole. Files and their formats are those of `tidegate join`.
+and WHERE, if given, is true. Pairs are in the order of LEFT's rows, then of RIGHT's. The result is
+written in pieces, so it may be larger than memory. It gets its name when it is complete.
 
-A distance is a number, or for dates and timestamps a duration as in 1h30m or 250ms. BELOW,ABOVE
+LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
+stream is an Arrow stream, unless an option says otherwise.
+
+A distance is a number, or for dates and timestamps a duration, as in 1h30m or 250ms. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above; none is no bound.
 
 \b
 Examples:
-  # quotes of about a trade's price, in the same minute
+  # quotes close to a trade's price, within a minute of it
   tidegate band trades.parquet quotes.parquet --on price=bid --within 0.5 \\
       --on ts --within 1m --by symbol -o pairs.parquet
 
 \b
-  # wind that is no less, and up to 5 more
+  # wind of the same speed, or up to 5 more
   tidegate band weather.csv weather.csv --on wind --within 0,5 \\
       --format csv | head
 
 \b
-  # what would be done
+  # print the plan
   tidegate band trades.parquet quotes.parquet --on price=bid --within 1 --explain
 
 {EXIT_CODES}"""
 
-AGGREGATE_HELP = f"""Write one row for each window of time and key that has rows in STREAMS.
+AGGREGATE_HELP = f"""Write one row for each window and key that have rows in STREAMS.
 
-A row is in every window [k * advance + offset, k * advance + offset + size) that holds its time,
-for whole numbers k from the epoch on. With --session instead of --size, a key's rows keep a window
-open: it ends so much after its last row. The result is in the order of windows, then keys.
+A row is in every window [k * advance + offset, k * advance + offset + size) that contains its time,
+for whole numbers k; times count from the epoch. With --session instead of --size, the rows of a key
+keep a window open, and it ends this duration after its last row. Rows of the result are in the
+order of windows, then keys.
 
-STREAMS are one or more files with the same columns, in any order of time; a file or OUT may be -
-for the standard streams. Formats and durations are those of `tidegate join`.
+STREAMS are one or more files with the same columns; their rows may be in any order. A file name or
+OUT may be - for the standard streams. The ending gives the format: .parquet .pq; .csv .csv.gz;
+.arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is an Arrow stream,
+unless an option says otherwise.
 
-With --follow the files, CSV or Arrow streams with the columns of the first, are read as they grow,
-as by `tidegate join --follow`, and a window is written as soon as no file can bring a row of it.
-Sessions are in the order of their ends then. --state is as for `tidegate join`, too: OUT has each
-window once.
+A duration is a number with a unit, as in 1h30m or 250ms, or a whole number in the unit of the
+column.
 
-FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN, and may
-say which rows count: "count() where price > 3".
+With --follow the files, CSV or Arrow streams, are read while they grow. A window is written as soon
+as no file can bring a row of it; sessions are in the order of their ends. A file has an end only if
+it is an Arrow stream with its end mark, or a pipe. Ctrl-C stops the command, with exit code 0. Rows
+that are later than --lateness are left out and counted. The lines that a CSV file has at first
+decide the types of its columns. A renamed file is read to its end, and then the file that gets its
+name. A file that is cut, overwritten, removed or replaced ends the command with an error.
+
+With --state FILE, OUT gets each window once, even if Ctrl-C, an error, a kill, a loss of power or a
+full disk ends a run. Give the same command again, and it goes on from the last checkpoint. A
+checkpoint is made every --checkpoint, and when a signal stops the run. OUT is CSV, an Arrow stream,
+or, with / at its end, a folder of Parquet files. FILE is removed when all inputs have ended.
+
+FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN. It may have
+a condition on its rows: "count() where price > 3".
 
 \b
 Examples:
-  # trades and last price of each minute
+  # the number of trades and the last price of each minute
   tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
       --agg "trades=count()" --agg "close=last(price)" -o minutes.parquet
 
 \b
-  # the rows of five minutes, every ten seconds, of two files together
+  # every ten seconds, the number of rows of two files in five minutes
   tidegate aggregate trades.parquet quotes.parquet --on ts --by symbol \\
       --size 5m --advance 10s --agg "rows=count()" -o busy.parquet
 
 \b
-  # bursts of trades, each over after a minute without one
+  # bursts of trades; a minute without a trade ends a burst
   tidegate aggregate trades.parquet --on ts --by symbol --session 1m --agg "n=count()"
 
 \b
-  # files that are still written to; rows may be a second late
+  # files that still grow; rows may be a second late
   tidegate aggregate trades.arrows --on ts --size 1m --agg "n=count()" \\
       --follow --lateness 1s -o minutes.csv
 
@@ -169,24 +184,24 @@ Examples:
 
 MERGE_HELP = f"""Write the rows of all FILEs in time order.
 
-Each FILE is in time order, or out of it by --lateness at most. Rows of one time are in the order
-of the files, then as they stood. The files have the same columns. They are read as far as needed
-and the result is written as it comes, so files may be larger than memory; it appears under its
-name only when it is whole.
+Each FILE is in time order, or out of it by --lateness at most. Rows of one time are in the order of
+the files, then in the order that they have in a file. The files have the same columns. They are
+read and written in pieces, so they may be larger than memory. OUT gets its name when it is
+complete.
 
-FILEs and OUT are file names, or - for the standard streams, where the format is Arrow (stream
-layout) unless said otherwise. The format comes from the ending: .parquet .pq; .csv .csv.gz;
-.arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A column of CSV has the type of its
-values in the file's first megabyte. Pipes and standard input are read whole first.
+FILEs and OUT are file names, or - for the standard streams. The ending gives the format: .parquet
+.pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard stream is
+an Arrow stream, unless an option says otherwise. The first megabyte of a CSV file decides the types
+of its columns. Pipes and standard input are read completely before the merge begins.
 
 \b
 Examples:
-  # three feeds as one
+  # three feeds merged into one
   tidegate merge monday.parquet tuesday.parquet wednesday.parquet --on ts \\
       -o week.parquet
 
 \b
-  # rows may be up to half a second out of order
+  # rows that are up to half a second out of order
   tidegate merge monday.parquet tuesday.parquet --on ts --lateness 500ms \\
       --format csv | head
 

@@ -1,7 +1,7 @@
-"""Event tables that are read as they are written.
+"""Event tables that are read while they are written.
 
-A file goes on for as long as nobody stops the reading; an Arrow stream ends with its end mark, a
-pipe and standard input where they are closed.
+A file has no end until the reading is stopped. An Arrow stream ends with its end mark. A pipe and
+standard input end when they are closed.
 """
 
 import threading
@@ -102,7 +102,7 @@ class _ArrowFollower:
         if head != STREAM_HEAD:
             # Read on, other bytes would be taken for the length of what is to come.
             message = (
-                f"{self._name}: expected an Arrow stream, found bytes that begin none: {head!r}"
+                f"{self._name}: expected an Arrow stream, found a file that begins with {head!r}"
             )
             raise TidegateError(message)
         self._file.unread(head)

@@ -1,9 +1,9 @@
 """The bytes of files that grow, through renames, and from one run of a reader to the next.
 
-A file is known again by its device and inode, where there are such, and by its first and last
-bytes before a position. One that was renamed is read to its end; then the file that has its name
-now is read from its beginning. A file that was cut, written over, removed or replaced is an error,
-because rows would be lost or come twice.
+A file is recognised by its device and inode, if the system has them, and by its first and last
+bytes before a position. A renamed file is read to its end; then the file that has its name now is
+read from its beginning. A file that was cut, overwritten, removed or replaced is an error, because
+rows would be lost or come twice.
 """
 
 import hashlib
@@ -205,12 +205,12 @@ class GrowingFile:
                 other, named = path.stat(), Path(self._name).stat()
                 is_own = os.path.samestat(other, own) or os.path.samestat(other, named)
                 if not is_own and other.st_mtime_ns > own.st_mtime_ns:
-                    self._raise(f"had another file between, which is {path} now,")
+                    self._raise(f"was renamed twice, and the file between is now {path},")
 
     def _check_edges(self) -> None:
         known = self.edges
         if Edges.of(self._descriptor, known.position).digest() != known.digest():
-            self._raise(f"was written over: its first {known.position:,} bytes are others")
+            self._raise(f"was written over: its first {known.position:,} bytes have changed")
 
     def _raise(self, fault: str) -> None:
         message = f"{self._name}: {fault} while it was followed; {ADVICE}"
@@ -280,13 +280,13 @@ def _marked(name: str, mark: Mark) -> int:
             if mark.is_in(descriptor):
                 return descriptor
             os.close(descriptor)
-    fault = f"the state is of its first {mark.position:,} bytes"
+    fault = f"the state counts its first {mark.position:,} bytes"
     if named is None:
-        message = f"{name}: {fault}, and it is gone; {ANEW}"
+        message = f"{name}: {fault}, but the file is gone; {ANEW}"
     elif (size := Path(name).stat().st_size) < mark.position:
         message = f"{name}: {fault}, but it has {size:,}: it was cut or replaced; {ANEW}"
     else:
-        message = f"{name}: {fault}, but others stand there: it was replaced; {ANEW}"
+        message = f"{name}: {fault}, but these bytes have changed: it was replaced; {ANEW}"
     raise StateError(message)
 
 

@@ -1,8 +1,8 @@
-"""Where the lines of CSV end that comes in pieces.
+"""The ends of the lines of CSV that comes in pieces.
 
-A quote opens a value only where the value begins, as pyarrow reads CSV: the one in `5" pipe` is
-text. A line break inside of an open quote ends no line. Each byte is looked at a fixed number of
-times, however the text is cut and whatever quotes it has.
+A quote opens a value only at the beginning of the value, as pyarrow reads CSV: the quote in `5"
+pipe` is text. A line break inside an open quote ends no line. Each byte is visited a fixed number
+of times, for any cuts and any quotes.
 """
 
 import re

@@ -1,14 +1,15 @@
 """Event tables that others can read while they are written, and that outlast a killed writer.
 
-Without a state, a CSV file or an Arrow stream is written batch by batch. With one, an output also
-tells what of it lasts, for the state to say, and is cut to that when a run goes on:
+Without a state, a CSV file or an Arrow stream is written batch by batch. With a state, an output
+also tells which part of it lasts. The state keeps this, and the output is cut to it when a run goes
+on:
 
 - `LiveFile`: CSV or an Arrow stream, known by its length and its first and last bytes.
 - `LiveParts`: a folder of Parquet files, known by their number and sizes. A part gets its name
   once a state counts it.
 
-`prepare` makes all that was written last and describes it; then the state is written; then
-`publish` shows what has no name yet.
+`prepare` syncs the output and describes it; then the state is written; then `publish` gives a new
+part its name.
 """
 
 import hashlib
@@ -143,7 +144,7 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
     """
     path, layout = target.path, target.layout
     if known is not None and isinstance(known, Parts) != (layout is Format.PARQUET):
-        message = f"{path}: the state is of an output of another kind; {ANEW}"
+        message = f"{path}: the state belongs to an output of another kind; {ANEW}"
         raise StateError(message)
     with naming(str(path), f"cannot be written as {layout}"):
         if layout is Format.PARQUET:
@@ -155,7 +156,10 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
                 raise
             return
         if known is not None and not path.is_file():
-            message = f"{path}: the state is of this output, and it is gone; put it back, or {ANEW}"
+            message = (
+                f"{path}: the state belongs to this output, but the output is gone; put it back, "
+                f"or {ANEW}"
+            )
             raise StateError(message)
         with path.open("r+b" if path.exists() else "x+b") as file:
             try:
@@ -227,7 +231,7 @@ class _Body(io.RawIOBase):
         more = bytes(given)
         passed = min(len(more), len(self._passed_over))
         if more[:passed] != self._passed_over[:passed]:
-            message = "a writer began otherwise than before; this is a bug of tidegate"
+            message = "the writer began with other bytes than before; this is a bug of tidegate"
             raise RuntimeError(message)
         self._passed_over = self._passed_over[passed:]
         self._file.write(more[passed:])
@@ -261,12 +265,12 @@ def _check_unused(target: Target, beginning: bytes) -> None:
 def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> None:
     """Check that a file has the bytes that the state counts, and no bytes of another writer."""
     found = os.fstat(descriptor)
-    counted = f"{path}: the state is of its first {mark.position:,} bytes"
+    counted = f"{path}: the state counts its first {mark.position:,} bytes"
     if found.st_size < mark.position:
         message = f"{counted}, but it has {found.st_size:,}: it was cut or replaced; {ANEW}"
         raise StateError(message)
     if not mark.is_in(descriptor):
-        message = f"{counted}, but others stand there: it was replaced; {ANEW}"
+        message = f"{counted}, but these bytes have changed: it was replaced; {ANEW}"
         raise StateError(message)
     with path.open("rb") as file:
         if file.read(len(beginning)) != beginning:
@@ -311,7 +315,9 @@ class LiveParts:
 
     def _go_on(self, known: Parts) -> None:
         if not self._folder.is_dir():
-            message = f"{self._folder}: the state is of this folder, and it is gone; {ANEW}"
+            message = (
+                f"{self._folder}: the state belongs to this folder, but the folder is gone; {ANEW}"
+            )
             raise StateError(message)
         if known.parts:
             # The last one, if the run was killed before it had its name.
@@ -321,8 +327,8 @@ class LiveParts:
         self._sizes += [(self._folder / name).stat().st_size for name in sorted(own)]
         if self._digest() != known.sizes:
             message = (
-                f"{self._folder}: the state is of {known.parts:,} parts, and they are not all "
-                f"there as they were written; put them back, or {ANEW}"
+                f"{self._folder}: the state counts {known.parts:,} parts, but some of them "
+                f"are missing or have changed; put them back, or {ANEW}"
             )
             raise StateError(message)
         found = self._folder.stat()

@@ -1,5 +1,5 @@
-//! What Figures 17, 18, 20 and 21 and Table 2 of the paper vary: the number of nodes, here all on
-//! two threads.
+//! Figures 17, 18, 20 and 21 and Table 2 of the paper: the number of nodes varies, and all nodes
+//! run on two threads.
 //!
 //! Each point is a line of JSON. Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB
 //! 2014), section 6.

@@ -1,4 +1,4 @@
-//! How long after its later row a pair comes out, while rows arrive at a steady rate.
+//! The time from a pair's later row until the pair comes out, while rows arrive at a steady rate.
 
 use std::sync::Arc;
 use std::time::Instant;

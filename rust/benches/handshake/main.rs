@@ -7,10 +7,10 @@
 //! cargo bench -p tidegate-benches --bench handshake -- figures > points.json    # both, by the number of nodes
 //! ```
 //!
-//! Rates are those of windows that are full. Latencies are from a pair's later row until the pair
-//! comes out, in a steady state: the windows are filled with rows of the past first. `--nodes`,
-//! `--rows`, `--rate` (rows a second and side), `--window` and `--seconds` change what is measured.
-//! All forms' pairs are compared before anything is timed.
+//! Rates are measured once the windows are full. Latencies are measured from a pair's later row
+//! until the pair comes out, in a steady state: past rows fill the windows first. `--nodes`,
+//! `--rows`, `--rate` (rows a second and side), `--window` and `--seconds` change the measurement.
+//! The pairs of all forms are compared before anything is timed.
 
 mod figures;
 mod latency;

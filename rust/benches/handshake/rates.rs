@@ -1,4 +1,4 @@
-//! How many rows a second each form takes.
+//! The rows per second of each form.
 
 use std::sync::Arc;
 use std::time::Instant;

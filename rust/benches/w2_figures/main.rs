@@ -1,9 +1,8 @@
-//! What Figures 8 to 13 of the paper vary, one after the other: band joins over sliding windows of
-//! `w` rows.
+//! Figures 8 to 13 of the paper, one after the other: band joins over sliding windows of `w` rows.
 //!
-//! The figures of one thread are of the indexes by themselves, as in `w2_index`; those of tasks are
-//! of the whole index-based window join, but for result rows. Each point is a line of JSON: the
-//! figure, the series, `x`, and what was measured.
+//! Figures of one thread measure the indexes alone, as in `w2_index`. Figures of tasks measure the
+//! whole index-based window join, except its result rows. Each point is a line of JSON: the figure,
+//! the series, `x`, and the measured value.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_figures -- chain depth > points.json

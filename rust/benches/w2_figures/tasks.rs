@@ -1,4 +1,4 @@
-//! The index-based window join by tasks, and by rows that enter ahead.
+//! The index-based window join: by tasks, and by rows that enter the indexes ahead.
 
 use std::convert::Infallible;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! W2 without its results: the indexes of both windows of a band join, by themselves.
+//! W2 without its results: the indexes of both windows of a band join, alone.
 //!
 //! Rows of R and S alternate. A row is looked for in the other side's window of `w` rows, where it
 //! matches two on average, and enters its own, from which the oldest leaves. Rows come 256 at a
@@ -10,7 +10,7 @@
 //! W2_ROWS=8388608 cargo bench -p tidegate-benches --bench w2_index -- 'w=2^23'
 //! ```
 //!
-//! What the paper's figures vary is varied by `w2_figures`.
+//! `w2_figures` varies the parameters of the paper's figures.
 
 mod rivals;
 mod workload;

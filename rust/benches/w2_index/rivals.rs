@@ -1,4 +1,4 @@
-//! Ordered sets of others in the place of an index.
+//! Ordered sets of other crates in place of an index.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Both gates, driven by one thread that feeds and one a reader.
+//! Both gates. One thread feeds, and each reader has a thread.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What else merges sorted sources: under a lock, in a concurrent ordered set, and on one thread.
+//! Other ways to merge sorted sources: under a lock, in a concurrent ordered set, and on one
+//! thread.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;

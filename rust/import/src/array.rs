@@ -1,8 +1,8 @@
-//! Arrays: a copy of the structures is made as they are checked, and arrow-rs reads the copy.
+//! Arrays: the check makes a copy of the structures, and arrow-rs reads the copy.
 //!
-//! The copy has the lengths that are needed and no more, counts no nulls by itself, and has memory
-//! of its own for what arrow-rs reads before it aligns it. It keeps what was exported, and with it
-//! the producer's memory.
+//! The copy has the needed lengths and no more, and leaves the nulls to be counted. Memory that
+//! arrow-rs reads before it aligns is the copy's own. The copy keeps the exported array, and with
+//! it the producer's memory.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -63,7 +63,10 @@ pub(crate) unsafe fn import(
     if rows > MAX_ROWS {
         return Err(Error::malformed(
             None,
-            format!("a batch has {rows} rows; it may have {MAX_ROWS}"),
+            format!(
+                "a batch has {rows} rows, more than the {MAX_ROWS} that it may have; send smaller \
+                 batches"
+            ),
         ));
     }
     let mut kept = Box::new(Kept { exported: array, ..Kept::default() });
@@ -83,7 +86,7 @@ pub(crate) unsafe fn import(
             if !field.is_nullable() && column.null_count() > 0 {
                 return Err(Error::malformed(
                     name(),
-                    "it has null values and is declared to have none",
+                    "it has null values, but its schema declares it to have none",
                 ));
             }
         }
@@ -247,7 +250,7 @@ fn checked_extent(
         || length + offset > MAX_LENGTH
     {
         return wrong(format!(
-            "the length is {length} and the offset {offset}; both are from 0 to {MAX_LENGTH}"
+            "the length is {length} and the offset is {offset}; both must be from 0 to {MAX_LENGTH}"
         ));
     }
     if !(-1..=length).contains(&null_count) {

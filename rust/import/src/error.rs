@@ -1,4 +1,4 @@
-//! Why data cannot be taken over.
+//! Errors: the reason why data cannot be taken over.
 
 use std::fmt;
 
@@ -53,7 +53,8 @@ impl fmt::Display for Error {
             Error::NoRows(found) => {
                 write!(
                     f,
-                    "expected rows (record batches, or an array of structs), got Arrow data of type {found}"
+                    "expected rows (record batches, or an array of structs), got Arrow data of \
+                     type {found}"
                 )
             }
             Error::Released => {

@@ -1,19 +1,52 @@
 //! Takes over Arrow data through Arrow's C interfaces, once its structures have been checked.
 //!
+//! A program that gets Arrow data from code it does not trust reads the data through this crate.
 //! arrow-rs believes the C structures: a negative length or a null pointer makes it panic or read
-//! foreign memory. So every structure is checked first, with integers alone, and arrow-rs reads a
-//! copy of the structures that holds only what was checked. The producer's memory itself cannot be
-//! checked: the C interfaces carry no lengths of buffers, so a pointer to a buffer, and the last
-//! offset of a string column, are taken at their word.
+//! foreign memory. So this crate checks every structure first, with integers alone, and arrow-rs
+//! reads a copy that holds only checked values. The producer's memory itself cannot be checked: the
+//! C interfaces carry no lengths of buffers. So a pointer to a buffer, and the last offset of a
+//! string column, are taken at their word.
+//!
+//! ```text
+//!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch
+//!               (stream, schema,    │
+//!                array)             └──▶ Error: the column, and what is wrong with it
+//! ```
+//!
+//! A stream is taken over from its producer, opened, and read batch by batch:
+//!
+//! ```
+//! use std::ptr::NonNull;
+//! use std::sync::Arc;
+//!
+//! use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
+//! use tidegate_import::{FFI_ArrowArrayStream, Unopened};
+//!
+//! let column = Arc::new(Int64Array::from(vec![10, 20, 30])) as _;
+//! let rows = RecordBatch::try_from_iter([("ts", column)])?;
+//! let batches = RecordBatchIterator::new([Ok(rows.clone())], rows.schema());
+//! let mut exported = FFI_ArrowArrayStream::new(Box::new(batches));
+//!
+//! // SAFETY: arrow-rs exported the stream, and nothing else uses it.
+//! let mut stream = unsafe { Unopened::take(NonNull::from(&mut exported)) }?.open()?;
+//! assert_eq!(stream.next_batch()?, Some(rows));
+//! assert_eq!(stream.next_batch()?, None);
+//!
+//! // The structure is empty now, and a second consumer is told so.
+//! // SAFETY: as above.
+//! let again = unsafe { Unopened::take(NonNull::from(&mut exported)) };
+//! assert!(again.unwrap_err().to_string().contains("consumed before"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `schema.rs` | checks a schema |
-//! | `array.rs` | checks an array, into a copy that arrow-rs reads; `array/buffers.rs` its buffers |
+//! | `array.rs` | checks an array, into a copy for arrow-rs; `array/buffers.rs` checks its buffers |
 //! | `stream.rs` | record batches one by one |
-//! | `node.rs` | where in nested data that is, for messages |
+//! | `node.rs` | the path of a column in nested data, for messages |
 
 mod array;
 mod error;
@@ -31,8 +64,8 @@ pub use crate::error::{Error, Result};
 pub use crate::schema::schema;
 pub use crate::stream::{Stream, Unopened};
 
-/// What `work` gives; a panic with a text becomes an error, for arrow-rs panics over data that it
-/// does not understand.
+/// Runs `work`. A panic with a text becomes an error: arrow-rs panics over data that it does not
+/// understand.
 fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();

@@ -1,4 +1,4 @@
-//! Where in nested data a structure is.
+//! The place of a structure in nested data, for messages.
 
 /// How deep data may be nested: as deep as Arrow's C++ library takes it, and no stack overflows.
 const MAX_DEPTH: usize = 64;

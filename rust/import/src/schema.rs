@@ -1,4 +1,4 @@
-//! Schemas: the structure is checked, then read by arrow-rs, then what it says is checked.
+//! Schemas: the structure is checked, then arrow-rs reads it, then the types are checked.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -75,7 +75,7 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     if *nodes > MAX_NODES {
         return Err(Error::at(
             node,
-            format!("the schema has more than {MAX_NODES} columns, those of columns counted"),
+            format!("the schema has more than {MAX_NODES} columns, nested columns included"),
         ));
     }
     if node.is_too_deep() {
@@ -91,11 +91,11 @@ unsafe fn check(schema: *const CSchema, node: &Node<'_>, nodes: &mut usize) -> R
     // SAFETY: text ends with a zero, unless it is null.
     let format = unsafe { text(schema.format) };
     let Some(Ok(format)) = format else {
-        return Err(Error::at(node, "the format is no text"));
+        return Err(Error::at(node, "the format is not UTF-8 text"));
     };
     // SAFETY: see above.
     if let Some(Err(())) = unsafe { text(schema.name) } {
-        return Err(Error::at(node, "the name is no text"));
+        return Err(Error::at(node, "the name is not UTF-8 text"));
     }
     // SAFETY: metadata is null, or lengths and texts as the interface says.
     unsafe { check_metadata(schema.metadata.cast(), node)? };
@@ -202,7 +202,7 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
             }
             _ => Err(Error::at(
                 node,
-                "the entries of a map are no struct of a key, which is never null, and a value",
+                "the entries of a map must be a struct of a key, which is never null, and a value",
             )),
         },
         DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {

@@ -1,4 +1,4 @@
-//! Threads: the only place of tidegate that starts one.
+//! Threads: tidegate starts them here only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -1,4 +1,4 @@
-//! How selective a condition on a column is, by a sample.
+//! The selectivity of a condition on a column, by a sample.
 
 /// Rows of a side in a sample: a column that is better by a few percent may be missed.
 const SAMPLE: usize = 1 << 11;

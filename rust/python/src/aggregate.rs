@@ -214,7 +214,8 @@ impl Arguments<'_, '_> {
                 let given = [("size", size), ("advance", self.advance), ("offset", self.offset)];
                 if let Some((name, _)) = given.into_iter().find(|(_, given)| given.is_some()) {
                     return Err(raise(Error::argument(format!(
-                        "{name} cannot be combined with session: a session ends where its rows do. Leave one out"
+                        "{name} cannot be combined with session: a session ends where its rows do. \
+                         Leave one out"
                     ))));
                 }
                 Ok(Windows::Session(duration("session", gap)?))

@@ -1,4 +1,4 @@
-//! `band_join` and the forms of it, and the class `BandJoin`.
+//! `band_join` and its other forms, and the class `BandJoin`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -39,8 +39,9 @@ fn read(
     let options = options.read()?;
     if on.is_instance_of::<PyTuple>() {
         return Err(PyTypeError::new_err(
-            "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give [\"x\", \"y\"] for two \
-             columns, or [(\"x\", \"y\")] for one that has another name on the right",
+            "on: expected a name, a list of names or pairs, or a mapping, got a tuple; give \
+             [\"x\", \"y\"] for two columns, or [(\"x\", \"y\")] for a column that has another \
+             name on the right",
         ));
     }
     let on = name_pairs("on", Some(on))?;
@@ -52,12 +53,12 @@ fn read(
         }
         (None, Some(_)) => {
             return Err(raise(Error::argument(
-                "window needs time, the column by which rows come; name it",
+                "window needs the time column by which rows come; give time",
             )));
         }
         (Some(_), None) => {
             return Err(raise(Error::argument(
-                "time is for windows; give a window, or leave time out",
+                "time is used with a window only; give a window, or leave time out",
             )));
         }
     };
@@ -113,15 +114,15 @@ fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<W
         mapping.keys().iter().find(|name| !name.extract::<String>().is_ok_and(|name| known(&name)))
     {
         return Err(raise(Error::argument(format!(
-            "within names {}, which is no left column of on",
+            "within names {}, but on has no such left column; add it to on, or leave it out",
             name.repr()?
         ))));
     }
     let of = |(left, _): &(String, String)| match mapping.get_item(left)? {
         Some(within) => one_within(&within),
-        None => {
-            Err(raise(Error::argument(format!("within says nothing of `{left}`, which on names"))))
-        }
+        None => Err(raise(Error::argument(format!(
+            "within has no distance for `{left}`, which on names; add one"
+        )))),
     };
     on.iter().map(of).collect()
 }
@@ -166,7 +167,7 @@ fn distance(given: &Bound<'_, PyAny>) -> PyResult<Option<Distance>> {
 fn wrong(within: &Bound<'_, PyAny>) -> PyErr {
     let kind = within.get_type();
     PyTypeError::new_err(format!(
-        "within: expected a number or a duration, a pair (below, above) of these of which one may be None, or a list with \
-         one for each column, got {kind}"
+        "within: expected a number, a duration, a pair (below, above) of them, either of which may \
+         be None, or a list with one for each column; got {kind}"
     ))
 }

@@ -1,6 +1,6 @@
-//! Arrow's capsules: the one place where a pointer from Python is believed.
+//! Arrow's capsules. Only this file believes a pointer from Python.
 //!
-//! What it points to is checked by `tidegate-import`, as far as it can be.
+//! `tidegate-import` checks the structure behind the pointer, as far as this is possible.
 
 #![allow(unsafe_code, reason = "a capsule is a pointer")]
 
@@ -66,7 +66,7 @@ fn call<'py>(name: &str, ob: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound
 
 fn no_capsule(name: &str, method: &str, got: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "{name}: {method}() returned no Arrow capsule, but {}",
+        "{name}: {method}() returned {}, not an Arrow capsule",
         got.get_type()
     ))
 }
@@ -80,7 +80,9 @@ fn pointer<T>(
     let capsule = ob.cast::<PyCapsule>().map_err(|_| no_capsule(name, method, ob))?;
     capsule.pointer_checked(Some(kind)).map(NonNull::cast).map_err(|_| {
         let kind = kind.to_string_lossy();
-        raise(Error::schema(format!("{name}: {method}() returned a capsule that is no `{kind}`")))
+        raise(Error::schema(format!(
+            "{name}: {method}() returned a capsule that is not a `{kind}`"
+        )))
     })
 }
 

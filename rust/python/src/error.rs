@@ -1,4 +1,4 @@
-//! The exceptions, and which of them an error becomes.
+//! The exceptions, and the exception that each kind of error becomes.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};

@@ -1,4 +1,4 @@
-//! `where` as Python gives it.
+//! The `where` that Python gives.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

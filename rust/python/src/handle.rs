@@ -1,10 +1,10 @@
-//! What Python holds of a streaming operator: who may use it when, and how Ctrl-C ends a call.
+//! A streaming operator as Python holds it: who may use it when, and how Ctrl-C ends a call.
 //!
-//! A call waits for its turn and then works on its own thread, if that is a matter of milliseconds,
-//! or lets one of the operator's threads work and looks for signals meanwhile. When a signal
-//! handler raises, the call asks the work to rest, and ends at once. The work goes on to the end of
-//! its step or to where it can rest, whichever comes first, and keeps what it has found: nothing is
-//! lost, and the next call goes on from there.
+//! A call waits for its turn. Work of milliseconds is then done on the caller's thread; otherwise
+//! one of the operator's threads works, and the call looks for signals. If a signal handler raises,
+//! the call asks the work to rest, and ends at once. The work goes on to the end of its step, or to
+//! the next place where it can rest. It keeps its results: nothing is lost, and the next call goes
+//! on from there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

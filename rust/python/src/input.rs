@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDeltaAccess, PyDict, PyInt, PyString, PyTuple};
-use tidegate::{Bound as Duration, Error, Stop, parse_duration};
+use tidegate::{Bound as Duration, Error, Stop, parse_duration, shown};
 use tidegate_import::{Stream, Unopened};
 
 use crate::error::{error, raise};
@@ -59,8 +59,9 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     let kind = ob.get_type().fully_qualified_name()?.to_string();
     let next = if kind.contains("LazyFrame") { "; call .collect() on it first" } else { "" };
     Err(PyTypeError::new_err(format!(
-        "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such as a pyarrow Table, a \
-         polars or pandas DataFrame, or a DuckDB relation), got {kind}{next}"
+        "{name}: expected Arrow data (an object with __arrow_c_stream__ or __arrow_c_array__, such \
+         as a pyarrow Table, a polars or pandas DataFrame, or a DuckDB relation), got \
+         {kind}{next}"
     )))
 }
 
@@ -196,7 +197,8 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
 pub(crate) fn check_distinct(left: &Bound<'_, PyAny>, right: &Bound<'_, PyAny>) -> PyResult<()> {
     if left.is(right) && (left.hasattr("__next__")? || left.hasattr("read_next_batch")?) {
         return Err(raise(Error::closed(
-            "left and right are the same stream, which can be read once only; read it into a table first",
+            "left and right are the same stream, which can be read once only; read it into a table \
+             first",
         )));
     }
     Ok(())
@@ -279,7 +281,8 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
     if ob.is_instance_of::<PyInt>() {
         let steps = ob.extract().map_err(|_| {
             raise(Error::argument(format!(
-                "{argument}: {ob} does not fit 64 bits; None means no bound"
+                "{argument}: {} does not fit 64 bits; give None for no bound",
+                shown(&ob.to_string())
             )))
         })?;
         return Ok(Some(Duration::Steps(steps)));
@@ -290,8 +293,8 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
 fn wrong_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
     let kind = ob.get_type();
     PyTypeError::new_err(format!(
-        "{argument}: expected a timedelta, a string such as \"-5s\", an integer in the time column's unit, or None for \
-         no bound; got {kind}"
+        "{argument}: expected a timedelta, a string such as \"-5s\", an integer in the time \
+         column's unit, or None for no bound; got {kind}"
     ))
 }
 
@@ -304,7 +307,7 @@ fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
             let numpy = ob.py().import("numpy")?;
             if numpy.call_method1("isnat", (ob,))?.is_truthy()? {
                 return Err(raise(Error::argument(format!(
-                    "{argument}: NaT is no duration; None means no bound"
+                    "{argument}: NaT is not a duration; give None for no bound"
                 ))));
             }
             let (unit, count): (String, i128) =
@@ -322,7 +325,8 @@ fn numpy_bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
                 "ns" => 1,
                 _ => {
                     return Err(raise(Error::argument(format!(
-                        "{argument}: timedelta64[{unit}] has no fixed length in nanoseconds; use W, D, h, m, s, ms, us or ns"
+                        "{argument}: timedelta64[{unit}] has no fixed length in nanoseconds; use \
+                         W, D, h, m, s, ms, us or ns"
                     ))));
                 }
             };
@@ -372,7 +376,11 @@ pub(crate) fn count(
             } else {
                 format!("from {least} to {most}")
             };
-            Err(raise(Error::argument(format!("{argument} must be {range}, got {ob}"))))
+            let given = ob.to_string();
+            Err(raise(Error::argument(format!(
+                "{argument} must be {range}, got {}",
+                shown(&given)
+            ))))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `interval_join` and the forms of it, and the class `IntervalJoin`.
+//! `interval_join` and its other forms, and the class `IntervalJoin`.
 
 use pyo3::prelude::*;
 use tidegate::stream::{self, Parallelism};

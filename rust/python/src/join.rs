@@ -1,5 +1,5 @@
-//! What the functions that join tables and the classes that join sources share: the options of all
-//! joins, which are in this file only.
+//! The options of all joins, declared in this file only. The functions that join tables and the
+//! classes that join sources share them.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use pyo3_arrow::PyTable;
 use tidegate::stream::StreamOptions;
 use tidegate::{
     Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, QueryPlan, Stop, Table,
+    shown,
 };
 
 use crate::error::raise;
@@ -70,8 +71,9 @@ pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) ->
     words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
         raise(Error::argument(format!(
-            "{argument} must be one of {}, got `{given}`",
-            known.join(", ")
+            "{argument} must be one of {}, got `{}`",
+            known.join(", "),
+            shown(given)
         )))
     })
 }

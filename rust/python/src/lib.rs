@@ -1,4 +1,23 @@
-//! The Python module `tidegate._tidegate`: registration only.
+//! The Python module `tidegate._tidegate`. The package `tidegate` re-exports it, and users import
+//! the package. A function here makes three moves: it takes the arguments, runs native work without
+//! the GIL, and wraps the result. Anything cleverer belongs in the crate `tidegate`.
+//!
+//! ```text
+//!  Python objects ──▶ input, expression ──▶ tidegate ──▶ reader, operator ──▶ Python objects
+//!  (Arrow, text)       capsule ─▶ import    (no GIL)      batches, late rows
+//!                          errors of all of these ──▶ error ──▶ exceptions
+//! ```
+//!
+//! From Python:
+//!
+//! ```text
+//! >>> import pyarrow as pa, tidegate as tg
+//! >>> trades = pa.table({"ts": [10, 20, 30]})
+//! >>> quotes = pa.table({"ts": [8, 19, 29]})
+//! >>> pairs = tg.interval_join(trades, quotes, on="ts", lower=-2, upper=0)
+//! >>> pa.table(pairs).to_pydict()
+//! {'ts': [10, 20, 30], 'ts_right': [8, 19, 29]}
+//! ```
 //!
 //! The docstrings of the module are written in its stub, `python/tidegate/_tidegate.pyi`, and only
 //! there. `build.rs` makes a macro of them: `manual!(interval_join)` is the text of that function.
@@ -8,16 +27,16 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
-//! | `input.rs`, `expression.rs` | arguments, and Arrow data as it is read, without the GIL; expressions |
-//! | `interval_join.rs`, `window_join.rs`, `band_join.rs` | their functions and their class |
-//! | `join.rs` | the options that all of these have, and the macros that declare them |
-//! | `stream_join.rs` | what else the classes share |
+//! | `input.rs`, `expression.rs` | arguments; Arrow data, read without the GIL; expressions |
+//! | `interval_join.rs`, `window_join.rs`, `band_join.rs` | the functions and the class of a join |
+//! | `join.rs` | the options that all joins have, and the macros that declare them |
+//! | `stream_join.rs` | the other things that the classes of joins share |
 //! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
-//! | `operator.rs` | what else the classes of operators share |
-//! | `plan.rs` | what a join reads and gives |
-//! | `reader.rs` | batches out |
+//! | `operator.rs` | the other things that all classes of operators share |
+//! | `plan.rs` | the columns that a join reads, and the columns of its result |
+//! | `reader.rs` | a result as record batches |
 //! | `interrupt.rs` | native work without the GIL, which Ctrl-C ends |
 //! | `error.rs` | errors as Python exceptions |
 
@@ -46,7 +65,7 @@ mod window_join;
 use pyo3::prelude::*;
 use tidegate::Allocator;
 
-/// Where the system refuses memory, a call fails, and not the process.
+/// If the system refuses memory, a call fails, and not the process.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 

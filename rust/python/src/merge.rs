@@ -128,8 +128,8 @@ pub(crate) fn check_distinct(streams: &[Bound<'_, PyAny>]) -> PyResult<()> {
         }
         if let Some(first) = seen.insert(stream.as_ptr(), number) {
             return Err(raise(Error::closed(format!(
-                "streams[{first}] and streams[{number}] are the same stream, which can be read once only; read it into \
-                 a table first"
+                "streams[{first}] and streams[{number}] are the same stream, which can be read \
+                 once only; read it into a table first"
             ))));
         }
     }

@@ -1,4 +1,4 @@
-//! The class `Operator`, which has all of an operator but how it is made; and its sources.
+//! The class `Operator`, which has everything of an operator except its constructor; and sources.
 
 use std::sync::Arc;
 
@@ -113,7 +113,8 @@ fn time(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     let wrong = |why: &str| {
         let (name, data_type) = (field.name(), field.data_type());
         Error::argument(format!(
-            "ts: expected a time of column `{name}`, which is {data_type}, or an integer in its unit, got {ob:?}{why}"
+            "ts: expected a time of column `{name}`, which is {data_type}, or an integer in its \
+             unit, got {ob:?}{why}"
         ))
     };
     if ob.hasattr("__index__")? && !ob.is_instance_of::<PyBool>() {

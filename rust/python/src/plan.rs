@@ -1,4 +1,5 @@
-//! The classes `JoinPlan` and `AggregationPlan`: what a query reads and gives.
+//! The classes `JoinPlan` and `AggregationPlan`: the columns that a query reads, and those of its
+//! result.
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! `window_join` and the forms of it, and the class `WindowJoin`.
+//! `window_join` and its other forms, and the class `WindowJoin`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -80,8 +80,8 @@ fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
     }
     let wrong = || {
         PyTypeError::new_err(format!(
-            "window: expected a timedelta, a string such as \"15m\", an integer in the time column's unit, or \
-             tidegate.rows(n); got {}",
+            "window: expected a timedelta, a string such as \"15m\", an integer in the time \
+             column's unit, or tidegate.rows(n); got {}",
             ob.get_type()
         ))
     };

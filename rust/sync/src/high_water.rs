@@ -1,4 +1,4 @@
-//! A number that rises, and with it what was done before it did.
+//! A number that rises. A thread that reads it also sees all work done before the rise.
 
 use crate::CachePadded;
 use crate::atomic::{AtomicI64, Ordering};

@@ -1,4 +1,34 @@
-//! The atomics of tidegate. Every other crate reaches them through the small types of this one.
+//! The atomics of tidegate, for the crates above this one. Each type here is a small protocol
+//! between threads: a ring, a stack, a lock, a count. Loom steps through most of them in models, so
+//! a structure that is built of them can be checked for every order of its steps.
+//!
+//! ```text
+//!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
+//!  std's atomics, ├─▶ Lock, TryLock, Prefix               turns at a value; the work that is done
+//!  or loom's      ├─▶ ring, Stack, OnceLink               values from one thread to another
+//!                 └─▶ Budget                              memory under one limit
+//! ```
+//!
+//! Two threads share eight pieces of work, and mark each piece when it is done:
+//!
+//! ```
+//! use tidegate_sync::{Prefix, Tickets};
+//!
+//! let (tickets, done) = (Tickets::new(8), Prefix::new(8));
+//! std::thread::scope(|scope| {
+//!     for _ in 0..2 {
+//!         scope.spawn(|| {
+//!             while let Some(piece) = tickets.take() {
+//!                 done.mark(piece);
+//!             }
+//!         });
+//!     }
+//! });
+//! assert_eq!(tickets.take(), None);
+//! // The edge may lag behind while threads mark at the same time, so ask again.
+//! done.mark_all([]);
+//! assert_eq!(done.edge(), 8);
+//! ```
 
 #![expect(clippy::disallowed_types, reason = "the one crate that names atomics")]
 
@@ -31,14 +61,14 @@ pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;
 pub use try_lock::TryLock;
 
-/// A request to stop, shared by whoever may ask and everybody who has to notice.
+/// A request to stop. Its clones share it: one thread asks, and the threads at work notice.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
     /// Asks the work to stop; cannot be taken back.
     pub fn request(&self) {
-        // Relaxed: the flag orders nothing; who sees it late does a little more work.
+        // Relaxed: the flag orders nothing; a thread that sees it late does a little more work.
         self.0.store(true, Ordering::Relaxed);
     }
 

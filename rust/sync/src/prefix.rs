@@ -1,4 +1,4 @@
-//! How many things from the first on are done, when they are done in any order by several threads.
+//! How many things, counted from the first, are done, while several threads do them in any order.
 
 use crate::atomic::{AtomicBool, Ordering};
 use crate::{HighWater, TryLock};

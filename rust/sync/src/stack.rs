@@ -1,4 +1,4 @@
-//! A heap of things handed in by any number of threads and taken away all at once.
+//! A stack of values: any number of threads push, and one takes all of them at once.
 
 use std::{fmt, ptr};
 

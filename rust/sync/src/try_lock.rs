@@ -1,4 +1,4 @@
-//! A value that one thread at a time may work on, and that nobody waits for.
+//! A value that one thread at a time may work on. No thread waits for it.
 
 use crate::atomic::{AtomicBool, Ordering, RaceCell};
 

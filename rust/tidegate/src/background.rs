@@ -31,6 +31,7 @@ pub(crate) fn lasting(threads: usize, pin: bool) -> Result<Driver> {
 
 fn no_thread(error: std::io::Error) -> Error {
     Error::memory(format!(
-        "the system has refused a thread ({error}); ask for fewer threads, or give the process more threads or memory"
+        "the system has refused a thread ({error}); ask for fewer threads, or give the process \
+         more threads or memory"
     ))
 }

@@ -2,6 +2,7 @@
 //! about it.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,8 +10,7 @@ use tidegate_operators::driver::Stopped;
 use tidegate_operators::rows::Failed;
 use tidegate_structures::memory::OutOfMemory;
 
-/// What went wrong, in one sentence that names the column, the row, what was given and what was
-/// expected.
+/// An error, told in one sentence: the column, the row, the given value and the expected one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
@@ -28,6 +28,20 @@ enum Kind {
     Data,
     Stopped,
     Bug,
+}
+
+/// A text of the caller as a message quotes it: the beginning, since nobody reads on for a thousand
+/// characters to find out what is wrong.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    shown_up_to(text, 80)
+}
+
+/// The first `most` characters of a text, and a mark if there are more.
+pub(crate) fn shown_up_to(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
 /// A result of this crate.
@@ -90,13 +104,13 @@ impl Error {
         ))
     }
 
-    /// What `work` gives, or the error that its panic becomes.
+    /// The result of `work`, or the error that its panic becomes.
     pub(crate) fn catch<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         Self::catch_unwound(work).unwrap_or_else(Err)
     }
 
-    /// What `work` gives, its errors included; or the error that its panic becomes, after which it
-    /// is half done.
+    /// The result of `work`, its errors included; or the error that its panic becomes. After a
+    /// panic the work is half done.
     pub(crate) fn catch_unwound<T>(work: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))
     }
@@ -106,7 +120,8 @@ impl Error {
         if !self.is_memory() {
             return self;
         }
-        let cannot = "the operator was in the middle of its rows and cannot go on: make it anew, from a snapshot of it";
+        let cannot = "the operator failed in the middle of its rows and cannot go on; make a new \
+                      one, and restore a snapshot into it";
         Error { message: format!("{}; {cannot}", self.message), ..self }
     }
 
@@ -153,7 +168,8 @@ impl From<Failed<Error>> for Error {
 impl From<OutOfMemory> for Error {
     fn from(refused: OutOfMemory) -> Self {
         Error::memory(format!(
-            "{refused}; give the process more memory, use fewer rows or columns, or take the result in batches"
+            "{refused}; give the process more memory, use fewer rows or columns, or take the \
+             result in batches"
         ))
     }
 }

@@ -65,7 +65,7 @@ pub use columns::distance::{Distance, Within};
 pub use columns::duration::parse_duration;
 pub use columns::table::Table;
 pub use columns::time::Bound;
-pub use error::{Error, Result};
+pub use error::{Error, Result, shown};
 pub use query::band::{BandAlgorithm, BandJoin, Sliding};
 pub use query::interval::IntervalJoin;
 pub use query::options::JoinOptions;

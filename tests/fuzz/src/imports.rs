@@ -1,4 +1,4 @@
-//! Arrow's C structures, with numbers and pointers that are wrong in every way that can be seen.
+//! Arrow's C structures, with numbers and pointers that are wrong in every visible way.
 //!
 //! A pointer that is not null points to memory of its own, and the offsets and lengths that the
 //! interface asks a consumer to believe are within it: nobody can check these. All else is drawn.

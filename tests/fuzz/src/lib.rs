@@ -1,8 +1,8 @@
 //! Fuzz targets: functions that take any bytes and panic where tidegate is wrong.
 //!
-//! `make fuzz` feeds them with libFuzzer, which changes the bytes such that more of tidegate's code
-//! is reached. The seeds in `seeds/` are inputs that reached something, or that once showed a
-//! fault; `cargo test -p tidegate-fuzz` feeds these.
+//! `make fuzz` feeds them with libFuzzer, which changes the bytes to reach more of tidegate's code.
+//! The seeds in `seeds/` are inputs that reached new code, or that once showed a fault. `cargo test
+//! -p tidegate-fuzz` feeds the seeds.
 
 #![deny(unsafe_code)]
 

@@ -1,5 +1,4 @@
-//! The results of joins, obviously right: all pairs are looked at, and sorted into the contract's
-//! orders.
+//! The results of joins, obviously right: a loop visits all pairs, and sorts them as documented.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use tidegate::{Closed, How, Result};

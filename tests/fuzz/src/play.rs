@@ -1,5 +1,5 @@
-//! Streams as they are drawn: what each source is fed and promises, and in which turns; and
-//! operators that are fed so.
+//! Drawn streams: the rows and promises of each source, and their turns; and operators that are fed
+//! with them.
 
 use std::ops::Range;
 use std::sync::Arc;

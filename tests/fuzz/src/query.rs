@@ -1,5 +1,4 @@
-//! Joins as they are drawn: as tidegate is asked for them, and as a loop over all pairs decides
-//! them.
+//! Drawn joins: as a query to tidegate, and as a loop over all pairs.
 
 use arrow_array::ArrayRef;
 use tidegate::columns::expression::{Expr, Origin, Predicate, parse_sql};
@@ -137,7 +136,7 @@ impl Query {
         }
     }
 
-    fn ask(&self, draw: &mut Draw<'_>, options: JoinOptions, online: bool) -> Asked {
+    fn ask(&self, draw: &mut Draw<'_>, options: JoinOptions, streaming: bool) -> Asked {
         let on = ("ts".to_owned(), "at".to_owned());
         match &self.relation {
             Relation::Interval { lower, upper, closed } => {
@@ -181,7 +180,7 @@ impl Query {
                     BandAlgorithm::Tasks { is_blocking: true },
                     BandAlgorithm::Sort,
                 ];
-                let all = if online { &all[..all.len() - 1] } else { &all };
+                let all = if streaming { &all[..all.len() - 1] } else { &all };
                 Asked::Band(BandJoin {
                     on: vec![("x".to_owned(), "x".to_owned())],
                     within: vec![Within { below, above }],

@@ -1,5 +1,5 @@
-//! Tables as they are drawn: Arrow columns, and beside them the same values in a form that an
-//! oracle can compare.
+//! Drawn tables: Arrow columns, and beside them the same values in a form that an oracle can
+//! compare.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Snapshots that were damaged, and whose checksum was made anew so that the damage reaches what
-//! reads them.
+//! Damaged snapshots with a fresh checksum, so that the damage reaches the code that reads them.
 
 use tidegate::stream::{Operator, Polled, StreamOptions, merge};
 use tidegate::{Error, Result, Stop};

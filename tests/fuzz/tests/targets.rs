@@ -1,4 +1,4 @@
-//! The seeds of all targets, and random bytes for those that draw what they do.
+//! The seeds of all targets, and random bytes for the targets that draw their actions.
 
 use std::fs;
 use std::path::Path;

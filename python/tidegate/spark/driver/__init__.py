@@ -1,9 +1,9 @@
-"""What the driver does when a join or an aggregation is called.
+"""The work of the driver when a join or an aggregation is called.
 
 - `join.py`, `aggregate.py`: the result as a DataFrame.
 - `route.py`: whether a side is sent whole, rows are shuffled, or streams are joined.
 - `whole.py`: a small side, collected once and sent whole to every task.
 - `division.py`: samples of rows, and the layout that suits them.
 - `explain.py`: the text that tells the route.
-- `jobs.py`: what Spark's own pages call our jobs.
+- `jobs.py`: the names of our jobs in Spark's user interface.
 """

@@ -1,4 +1,4 @@
-"""How the rows of tables are divided: the layout that a sample of them asks for."""
+"""The division of the rows of tables: the layout that suits a sample of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark's own pages call the jobs that a plan runs."""
+"""The names of a plan's jobs in Spark's user interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way the rows of a call go: one side sent whole, all in one shuffle, or as streams."""
+"""The route of a call's rows: one side sent whole, all rows in one shuffle, or streams."""
 
 from __future__ import annotations
 

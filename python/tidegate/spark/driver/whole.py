@@ -1,7 +1,7 @@
 """A small side, collected once and sent whole to every task: the other side stays where it is.
 
 The other side then needs neither a layout nor a shuffle, and no skew of its keys can make a task
-heavy. Collected rows are in time or value order, so that a task joins its rows with those within
+heavy. Collected rows are in time or value order, so that a task joins its rows with the rows within
 reach only.
 """
 

@@ -1,6 +1,6 @@
-"""Which partition a row belongs to: chosen on the driver, read by the tasks.
+"""The partition that a row belongs to: the driver chooses it, and the tasks look it up.
 
-- `layout.py`: buckets of keys and slices of time, and who gets which row.
+- `layout.py`: buckets of keys and slices of time, and the slices of a row.
 - `balance.py`: the layout that suits a sample of rows.
 - `cycle.py`: the layout of streams without a key.
 """

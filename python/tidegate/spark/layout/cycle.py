@@ -1,7 +1,7 @@
-"""Where rows of streams go that are divided by time or by value: slices dealt to buckets in turn.
+"""Streams that are divided by time or by value: their slices are dealt to the buckets in turn.
 
-Nothing is known beforehand of a stream, neither where it ends nor how its values are spread. So all
-slices have one width, and slice n of a key whose hash says bucket b is in bucket (b + n) modulo the
+The end of a stream and the spread of its values are unknown beforehand. So all slices have one
+width, and slice n of a key whose hash says bucket b is in bucket (b + n) modulo the
 number of buckets::
 
     slice    0   1   2   3   4   5   6   7

@@ -2,7 +2,7 @@
 
 - `join.py`: a join as one stateful operator of Spark.
 - `aggregate.py`: an aggregation as one.
-- `stateful.py`: what both share: the operator, its output, and late rows.
-- `operators.py`: what a worker does with the rows of a bucket.
-- `store.py`: what it keeps of them, in its memory and in Spark's state store.
+- `stateful.py`: the common part of both: the operator, its output, and late rows.
+- `operators.py`: the native work on the rows of a bucket.
+- `store.py`: the state of a bucket, in a worker's memory and in Spark's state store.
 """

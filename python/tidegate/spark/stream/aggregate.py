@@ -1,8 +1,8 @@
-"""Aggregations of streaming DataFrames: what is kept of rows, and what becomes of late ones.
+"""Aggregations of streaming DataFrames: the state that is kept, and the late rows.
 
 Rows travel as in an aggregation of tables, but never as aggregates of slices: among the rows of a
-slice there may be late ones. What is *kept* of them are aggregates of slices, where the order of
-rows shows in no result, and the rows themselves otherwise.
+slice there may be late rows. The *kept* state is aggregates of slices, if the order of rows shows
+in no result, and the rows themselves otherwise.
 """
 
 from __future__ import annotations

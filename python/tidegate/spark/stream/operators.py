@@ -1,4 +1,4 @@
-"""What a bucket of a stream does natively: the join or the aggregation of its rows."""
+"""The native work of a bucket of a stream: the join or the aggregation of its rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One stateful operator, whose state Spark keeps and restores: what joins and aggregations share.
+"""One stateful operator, whose state Spark keeps and restores, for joins and aggregations.
 
-What the operator does with the rows of a bucket is told in `store.py`.
+`store.py` has the work of the operator on the rows of a bucket.
 """
 
 from __future__ import annotations

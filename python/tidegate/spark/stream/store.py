@@ -1,7 +1,7 @@
-"""What a Python worker does with streams: native operators whose rows Spark's store keeps.
+"""Streams in a Python worker: native operators whose rows Spark's state store keeps.
 
-A bucket of keys has a native operator of its own. What a micro-batch brings for the bucket is
-appended to the store as one *entry*, once, and removed once no row of it can matter any more. An
+A bucket of keys has a native operator of its own. The rows that a micro-batch brings for the
+bucket are appended to the store as one *entry*, once, and removed once none of them can matter. An
 entry is never read in between: the operator stays in the worker's memory from batch to batch. The
 store is the truth, though. Every update of a bucket writes a new random number into its *header*,
 and an operator that is kept in memory under another number than the header's is not used: its batch
@@ -168,7 +168,7 @@ class Processor(StatefulProcessor):
         header = Header(*stored)
         if header.format != _FORMAT or header.query != self._work.query:
             message = "the checkpoint has the state of another query: its columns, arguments, or "
-            message += "number of partitions were others, or another version of tidegate wrote it; "
+            message += "number of partitions differ, or another version of tidegate wrote it; "
             message += "start this query with a checkpoint location of its own"
             raise tidegate.StateError(message)
         return header

@@ -1,4 +1,4 @@
-"""What runs in Python workers for an aggregation: partial aggregates, then windows."""
+"""An aggregation in Python workers: partial aggregates, then windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in a Python worker: one native join for the rows of a partition."""
+"""A join in a Python worker: one native join for the rows of a partition."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Output:
             return batch
         result = self.then(batch)
         if not isinstance(result, pa.RecordBatch | pa.Table):
-            message = "`then` must return a pyarrow.RecordBatch or pyarrow.Table, and returned "
+            message = "`then` must return a pyarrow.RecordBatch or pyarrow.Table, but it returned "
             message += f"{type(result)}"
             raise TypeError(message)
         if result.schema.names != self.schema.names:

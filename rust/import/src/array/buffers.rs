@@ -1,4 +1,4 @@
-//! The buffers of one array: how many there are, how long each has to be, and whether it is there.
+//! The buffers of one array: their number, the length that each must have, and whether it is there.
 
 use std::ffi::c_void;
 
@@ -93,7 +93,9 @@ impl Given<'_> {
     fn too_long<T>(&self, at: usize, elements: i64, bits: i64) -> Result<T> {
         Err(Error::at(
             self.node,
-            format!("buffer {at} holds {elements} elements of {bits} bits; no memory does"),
+            format!(
+                "buffer {at} holds {elements} elements of {bits} bits, more than any memory has"
+            ),
         ))
     }
 }
@@ -122,7 +124,10 @@ impl Kept {
         if has_nulls && nulls.is_null() && array.null_count > 0 {
             return Err(Error::at(
                 node,
-                format!("null_count is {}, and no buffer says where", array.null_count),
+                format!(
+                    "null_count is {}, but no buffer says which values are null",
+                    array.null_count
+                ),
             ));
         }
         let pointers = match layout {
@@ -191,7 +196,8 @@ impl Kept {
         };
         if first < 0 || last < first {
             let what = format!(
-                "the first offset is {first} and the last {last}; offsets rise from 0 or more"
+                "the first offset is {first} and the last is {last}; offsets must rise from 0 or \
+                 more"
             );
             return Err(Error::at(given.node, what));
         }

@@ -1,4 +1,4 @@
-//! Which values lie in a band around another.
+//! Bands: the values that are close to a value.
 
 use crate::rows::interval::Reach;
 

@@ -95,7 +95,20 @@ pub struct BandKeys<'a> {
     pub count: usize,
 }
 
-/// Finds the candidates of every left row.
+/// Finds the candidates of every left row. With one column, they are its matches.
+///
+/// ```
+/// use tidegate_operators::band::{Band, BandColumn, Bounds, band_join};
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let bounds = Bounds::Band(Band::Steps { below: Some(1), above: Some(2) });
+/// let prices = BandColumn { left: &[100, 200], right: &[99, 102, 103], bounds };
+/// let found = band_join(&[prices], None, &Driver::new(1, Stop::default()))?;
+/// assert_eq!(found.matches.pairs(), 2); // 100 with 99 and with 102
+/// assert!(found.checks.is_empty());
+/// # Ok::<(), Stopped>(())
+/// ```
 ///
 /// # Panics
 ///

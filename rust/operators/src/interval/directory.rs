@@ -1,9 +1,10 @@
-//! Finds places in a sorted column by computing about where they are.
+//! Finds places in a sorted column: it computes a place that is nearly right, and searches from
+//! there.
 //!
-//! Values are cut into stretches of one length, as many as there are values, and the first place of
-//! each stretch is noted. A value's place is then between that of its stretch and that of the next
-//! one. For rows in no order this is faster than sorting them: lookups of several rows wait for
-//! memory together.
+//! The range of values is cut into stretches of one length, as many as there are values. The first
+//! place of each stretch is noted. So a value's place lies between the place of its stretch and the
+//! place of the next. For rows in no order this is faster than sorting them: lookups of several
+//! rows wait for memory together.
 
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};

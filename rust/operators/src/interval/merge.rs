@@ -1,10 +1,10 @@
-//! Groups the right rows and finds the matches of the left ones in a single pass over both sides in
-//! time order ([`Writer::merge`]).
+//! Groups the right rows and finds the matches of the left rows, in a single pass over both sides
+//! in time order ([`Writer::merge`]).
 //!
 //! Several threads take consecutive parts of the left rows. Part `p` enters the right rows between
-//! the last matches of part `p - 1` and its own, which tile the right side; how many rows of each
-//! key come before each tile is counted first. From the counts of the nearest tile follow those of
-//! the rows that are too early for the part.
+//! the last matches of part `p - 1` and its own last matches; these tiles cover the right side. The
+//! rows of each key before each tile are counted first. The counts of the nearest tile then give
+//! the number of rows that are too early for the part.
 
 use std::ops::Range;
 

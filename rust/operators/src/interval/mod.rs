@@ -9,14 +9,14 @@
 //! ```
 //!
 //! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, stably, and put in time order
-//!    within a key where they are not. The matches of a left row are then one run of neighbours.
+//!    within a key unless they are so already. The matches of a left row are then a run of neighbours.
 //! 2. *Sweep* ([`sweep`]): for every left row the two ends of its run are found. Both only rise
 //!    while the left rows of a key come in time order, so the sweep follows them instead of
 //!    searching.
 //!
 //!    Where both sides come in time order, one pass does both ([`merge`]).
 //!
-//! What becomes of the matches is the same for all joins, see [`matches`](crate::matches).
+//! [`matches`](crate::matches) does the rest of the work for all joins.
 //!
 //! The work is O(n + results) once each key's rows are in time order, however many rows a key has.
 //!
@@ -52,6 +52,21 @@ pub(crate) use sweep::sweep;
 /// Finds the matches of every left row.
 ///
 /// `key_count` bounds the keys of both sides.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::interval::interval_join;
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::{Closed, Interval};
+/// use tidegate_sync::Stop;
+///
+/// let left = JoinColumns { ts: &[10, 20], keys: None };
+/// let right = JoinColumns { ts: &[8, 9, 30], keys: None };
+/// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
+/// let matches = interval_join(left, right, 1, &before, &Driver::new(1, Stop::default()))?;
+/// assert_eq!(matches.pairs(), 2); // 10 with 8 and with 9
+/// # Ok::<(), Stopped>(())
+/// ```
 ///
 /// # Panics
 ///

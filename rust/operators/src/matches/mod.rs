@@ -1,7 +1,7 @@
 //! The matches of a join, and the rows of its result.
 //!
-//! A join finds, for every left row, a *run* of neighbours in an array of right rows. What follows
-//! is the same for all:
+//! A join finds, for every left row, a *run* of neighbours in an array of right rows. The rest is
+//! the same for all joins:
 //!
 //! 1. *Narrow* ([`Matches::narrow`]), when a band join has further columns: the runs are replaced
 //!    by runs of what is left of them. *Filter* ([`Matches::scan`], [`Matches::filter`]), when

@@ -1,4 +1,4 @@
-//! Leaves of each run what lies in bands of further columns.
+//! Narrows each run to the rows that lie in the bands of further columns.
 
 use std::ops::Range;
 

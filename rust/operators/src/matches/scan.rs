@@ -1,4 +1,4 @@
-//! Leaves those matches that meet a condition of comparisons and bands.
+//! Keeps the matches that meet a condition of comparisons and bands.
 
 use std::ops::Range;
 

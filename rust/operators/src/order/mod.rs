@@ -1,4 +1,4 @@
-//! Rows by key, and in time order within a key: what joins begin with.
+//! Rows by key, and in time order within a key. All joins begin with this.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,4 +1,3 @@
-//! Operators as they were published, to compare with: none of them is on the path of a call without
-//! an `algorithm`.
+//! Operators as published, to compare with. No call enters them without an `algorithm`.
 
 pub mod handshake;

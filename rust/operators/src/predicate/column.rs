@@ -1,4 +1,4 @@
-//! The numbers of a window's rows, as they are searched for.
+//! The numbers of the rows of a window, in the form that a scan reads.
 
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::simd::scan::{Lane, Span};

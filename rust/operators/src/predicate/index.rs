@@ -1,17 +1,16 @@
-//! A window's rows by value, so that those in the range of a new row are looked up instead of
-//! compared with it.
+//! The rows of a window by value. Rows in the range of a new row are looked up instead of compared.
 //!
 //! ```text
 //!   places      0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
 //!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          each block is looked up, and places outside of the run dropped
 //! ```
 //!
-//! Runs of places are cut out of the order of time, ranges out of the order of values. So places
-//! are put into the order of their values block by block: a block of about the length of the runs
-//! has few candidates that are in no run, and a run touches few blocks. Candidates are neighbours:
-//! their places and their values in a second column are scanned. Where a row's range turns out to
-//! have too many of them, it is compared after all; and so are the places of a window that grows
-//! until they fill a block.
+//! Runs are cut out of the order of time, and ranges out of the order of values. So places are put
+//! into the order of their values block by block. A block is about as long as the runs: it has few
+//! candidates that are in no run, and a run touches few blocks. Candidates are neighbours: their
+//! places and their values in a second column are scanned. If a row's range has too many
+//! candidates, the row is compared after all. So are the places of a growing window until they fill
+//! a block.
 
 use std::ops::Range;
 

@@ -14,12 +14,12 @@
 //! first two columns are also kept as codes of 16 bits, or as bitmaps of fewer codes, which leave
 //! few pairs to test exactly.
 //!
-//! Where few pairs pass and windows are long, not even that: rows are looked up by value
+//! If few pairs pass and windows are long, rows are not even compared: they are looked up by value
 //! ([`Index`]).
 //!
-//! The pairs tested are those of Kang, Naughton and Viglas' three-step procedure; kernels that
-//! compare several new rows with each part of the window are how Teubner and Mueller's handshake
-//! join reaches its rates on vector units.
+//! The tested pairs are those of the three-step procedure of Kang, Naughton and Viglas. Teubner and
+//! Mueller's handshake join, too, compares several new rows with each part of the window; so it
+//! reaches its rates on vector units.
 //!
 //! # Files
 //!

@@ -1,4 +1,4 @@
-//! What new rows leave of a window's columns.
+//! The ranges of a window's columns that match new rows.
 
 use tidegate_structures::simd::scan::Span;
 

@@ -1,11 +1,11 @@
-//! What must hold between a number of the left row and one of the right row, and the range it
+//! A relation between a number of the left row and a number of the right row, and the range that it
 //! leaves for either.
 //!
 //! Every constraint is monotone: with one number fixed, it holds from some number on, or up to some
-//! number. The first one is found by the very arithmetic that the expression stands for, in the
-//! order of ranks, near where exact arithmetic would have it. So rounding is what it is in the
-//! expression: `right.y - 0.1 <= left.y` in floats leaves for `right.y` not what is at most `left.y
-//! + 0.1`, but what passes the test.
+//! number. The search for this number uses the arithmetic of the expression itself, in the order of
+//! ranks, and begins near the result of exact arithmetic. So rounding is the same as in the
+//! expression. In floats, `right.y - 0.1 <= left.y` leaves for `right.y` the numbers that pass the
+//! test, not the numbers up to `left.y + 0.1`.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;

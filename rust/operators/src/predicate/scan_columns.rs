@@ -1,4 +1,4 @@
-//! A window of rows, and the search for the rows of it that new rows match.
+//! The columns of a window, and the scan for the rows that match new rows.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Who is who in the merged order.
+//! The merged order: a row's time, source and position as one key.
 
 use std::cell::Cell;
 use std::cmp::Ordering;

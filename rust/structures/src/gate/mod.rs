@@ -27,9 +27,8 @@
 //!
 //! # When to use something else
 //!
-//! Tables that are there as a whole are sorted or merged faster than any stream. Sources whose
-//! order does not matter need a channel. Rows that arrive out of order are sorted before they get
-//! here.
+//! Sort or merge complete tables: no stream is as fast. Use a channel for sources whose order does
+//! not matter. Sort rows that arrive out of order before they get here.
 #![doc = include_str!("README.md")]
 
 mod block;
@@ -102,13 +101,14 @@ impl<R> fmt::Display for Rejected<R> {
             Rejected::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, which the source has promised not to go below"
+                    "ts {ts} is below {promised}, but the source has promised no earlier time"
                 )
             }
             Rejected::Full { exceeded: Exceeded { asked, used, limit }, .. } => {
                 write!(
                     f,
-                    "{asked} bytes asked for, {used} of at most {limit} held: read or drop the slowest reader"
+                    "{asked} more bytes do not fit, since {used} of at most {limit} are held; read \
+                     on, or drop the slowest reader"
                 )
             }
         }

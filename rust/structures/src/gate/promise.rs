@@ -1,4 +1,4 @@
-//! What sources promise, and how far the merged stream is ready because of it.
+//! The promises of sources, and how far they make the merged stream ready.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

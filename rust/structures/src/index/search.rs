@@ -1,4 +1,4 @@
-//! Search within a node: how many of its keys are below one that is looked for.
+//! Search within a node: how many of its keys are below a given key.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

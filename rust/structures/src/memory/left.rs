@@ -1,5 +1,5 @@
-//! What the machine and the control groups of this process have left before the kernel ends a
-//! process. Linux only.
+//! The memory that the machine and the control groups of this process have left, before the kernel
+//! ends a process. Linux only.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::left;

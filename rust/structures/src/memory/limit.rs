@@ -1,4 +1,4 @@
-//! What limits on the process, as `ulimit -v` sets them, leave of its addresses. Linux only.
+//! The addresses that the limits of the process leave, as `ulimit -v` sets them. Linux only.
 
 /// Bytes of addresses that the process may still take, if a limit says so.
 #[cfg(target_os = "linux")]

@@ -1,9 +1,8 @@
 //! Large arrays of plain values on huge pages, reused.
 //!
-//! A join writes its result into memory it has just been given, and with 4 KiB pages the kernel's
-//! work for the first touch of each page costs several times the join. [`Pages`] therefore asks for
-//! 2 MiB pages and hands its memory back to a bounded pool when it is dropped, from where the next
-//! array takes it warm.
+//! A join writes its result into fresh memory. With 4 KiB pages, the kernel's work for the first
+//! touch of each page costs several times the join. So [`Pages`] asks for 2 MiB pages. When it is
+//! dropped, it hands its memory to a bounded pool, and the next array takes it warm.
 //!
 //! # Trade-offs
 //!

@@ -1,4 +1,4 @@
-//! Places that can be written to and not read.
+//! Slots: places that can be written, and not yet read.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! Structures as they were published, to compare with: none of them is on the path of a call
-//! without an `algorithm`.
+//! Structures as published, to compare with. No call enters them without an `algorithm`.
 
 pub mod hive;
 pub mod row_gate;

@@ -43,7 +43,8 @@ impl Aggregation {
             match (rows.add(more) + more) as u64 > most {
                 false => Ok(()),
                 true => Err(Error::memory(format!(
-                    "the result has more rows than max_rows = {most}; raise it, or choose a larger advance"
+                    "the result has more rows than max_rows = {most}; raise it, or choose a larger \
+                     advance"
                 ))),
             }
         };

@@ -1,4 +1,4 @@
-//! The batches of a result, made ahead of whoever reads them.
+//! The batches of a result, made before the reader asks for them.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -12,39 +12,39 @@ use crate::columns::expression::{Columns, Origin, Predicate};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
-/// How many pairs a page of left rows should leave, and how many candidates the first one has; a
-/// single left row may have more.
+/// The number of pairs that a page of left rows should leave, and the number of candidates of the
+/// first page. A single left row may have more.
 const PAGE_PAIRS: u64 = 1 << 24;
 
-/// How many times as many candidates as the last page the next page may have.
+/// A page has at most this many times the candidates of the page before.
 const GROWTH: u64 = 16;
 
-/// A condition on candidate pairs. Comparisons between numbers of the two sides are scanned for,
-/// which is many times faster than evaluating them, or right rows are looked up by their numbers;
-/// the other conjuncts are evaluated on the pairs that this leaves.
+/// A condition on candidate pairs. Comparisons between numbers of the two sides are pushed down:
+/// right rows are scanned for them, or looked up by their numbers. Both are many times faster than
+/// evaluation. The residual conjuncts are evaluated on the surviving pairs.
 #[derive(Debug)]
 pub(crate) struct Condition {
-    search: Option<Search>,
-    rest: Option<Filter>,
-    /// How many candidates the next page has.
+    pushed: Option<PushedTerms>,
+    residual: Option<Filter>,
+    /// The number of candidates of the next page.
     candidates: u64,
 }
 
-/// What is looked for by number.
+/// The pushed comparisons, and what finds the rows that meet them.
 #[derive(Debug)]
-struct Search {
+struct PushedTerms {
     terms: Vec<Term>,
     window: ScanColumns,
-    /// Where looking rows up takes less time than comparing them.
+    /// Present where looking rows up takes less time than comparing them.
     index: Option<Index>,
 }
 
-impl Search {
+impl PushedTerms {
     fn new(terms: Vec<Term>, matches: &Matches, driver: &Driver) -> Result<Option<Self>> {
         let window = if terms.is_empty() { None } else { matches.window(&terms) };
         let Some(window) = window else { return Ok(None) };
         let index = matches.index(&terms, &window, driver)?;
-        Ok(Some(Search { terms, window, index }))
+        Ok(Some(PushedTerms { terms, window, index }))
     }
 }
 
@@ -56,41 +56,41 @@ impl Condition {
         matches: &Matches,
         driver: &Driver,
     ) -> Result<Self> {
-        let (terms, rest) = split(&predicate, left, right);
-        let search = Search::new(terms, matches, driver)?;
-        let rest = if search.is_some() { rest } else { Some(predicate) };
-        let rest = rest.map(|predicate| Filter::new(predicate, left, right));
+        let (terms, residual) = split(&predicate, left, right);
+        let pushed = PushedTerms::new(terms, matches, driver)?;
+        let residual = if pushed.is_some() { residual } else { Some(predicate) };
+        let residual = residual.map(|predicate| Filter::new(predicate, left, right));
         // An index is chosen where a small part of the candidates stays.
-        let is_indexed = search.as_ref().is_some_and(|search| search.index.is_some());
+        let is_indexed = pushed.as_ref().is_some_and(|pushed| pushed.index.is_some());
         let candidates = if is_indexed { PAGE_PAIRS * GROWTH } else { PAGE_PAIRS };
-        Ok(Condition { search, rest, candidates })
+        Ok(Condition { pushed, residual, candidates })
     }
 
-    /// How pairs are found that meet the condition, for people.
+    /// How the pairs that meet the condition are found, for `explain`.
     pub(crate) fn method(&self) -> &'static str {
-        match &self.search {
+        match &self.pushed {
             None => "evaluated on every pair",
-            Some(Search { index: None, .. }) => "every pair compared",
-            Some(Search { index: Some(_), .. }) => "looked up by value",
+            Some(PushedTerms { index: None, .. }) => "every pair compared",
+            Some(PushedTerms { index: Some(_), .. }) => "looked up by value",
         }
     }
 
     /// A condition that is evaluated on all pairs, for [`evaluate`](Self::evaluate).
     pub(crate) fn on_pairs(predicate: Predicate, left: &Table, right: &Table) -> Self {
         Condition {
-            search: None,
-            rest: Some(Filter::new(predicate, left, right)),
+            pushed: None,
+            residual: Some(Filter::new(predicate, left, right)),
             candidates: PAGE_PAIRS,
         }
     }
 
-    /// Those of all pairs that stay.
+    /// The pairs that meet the condition.
     pub(crate) fn evaluate(&self, matches: &Arc<Matches>, driver: &Driver) -> Result<Matches> {
-        let rest = self.rest.as_ref().expect("a condition without a scan is evaluated");
-        rest.filter(matches, 0..matches.left_rows(), driver)
+        let residual = self.residual.as_ref().expect("a condition without a scan is evaluated");
+        residual.filter(matches, 0..matches.left_rows(), driver)
     }
 
-    /// Left rows from `start` on, and those of their matches that stay.
+    /// Left rows from `start` on, and their matches that meet the condition.
     pub(crate) fn next_page(
         &mut self,
         matches: &Arc<Matches>,
@@ -98,28 +98,27 @@ impl Condition {
         driver: &Driver,
     ) -> Result<(Range<usize>, Matches)> {
         let page = matches.page(start, self.candidates);
-        let Some(Search { terms, window, index }) = &self.search else {
-            let rest = self.rest.as_ref().expect("a condition has a part");
-            return Ok((page.clone(), rest.filter(matches, page, driver)?));
+        let Some(PushedTerms { terms, window, index }) = &self.pushed else {
+            let residual = self.residual.as_ref().expect("a condition has a part");
+            return Ok((page.clone(), residual.filter(matches, page, driver)?));
         };
         let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;
         // As many candidates as would leave a page of pairs, were they like these.
         let each = self.candidates / (left.pairs() + 1);
         self.candidates =
             PAGE_PAIRS.saturating_mul(each.max(1)).min(self.candidates.saturating_mul(GROWTH));
-        let left = match &self.rest {
+        let left = match &self.residual {
             None => left,
-            Some(rest) => {
+            Some(residual) => {
                 let left = Arc::new(left);
-                rest.filter(&left, 0..left.left_rows(), driver)?
+                residual.filter(&left, 0..left.left_rows(), driver)?
             }
         };
         Ok((page, left))
     }
 }
 
-/// The comparisons between the columns of two tables, and what has to be evaluated on the pairs
-/// that they leave.
+/// The pushed comparisons between the columns of two tables, and the residual predicate.
 pub(crate) fn split(
     predicate: &Predicate,
     left: &Table,
@@ -132,7 +131,7 @@ pub(crate) fn split(
     predicate.split(&columns(left, Origin::Left), &columns(right, Origin::Right))
 }
 
-/// What is evaluated, and the columns it reads.
+/// A predicate to evaluate, and the columns that it reads.
 #[derive(Debug)]
 pub(crate) struct Filter {
     predicate: Predicate,
@@ -158,7 +157,7 @@ impl Filter {
         matches.filter(page, &|left, right| self.keep(left, right), driver)?
     }
 
-    /// Which of these pairs of rows stay.
+    /// For each pair of rows, whether it meets the predicate.
     pub(crate) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         let gather = |columns: &[Column], rows| {
             columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>()

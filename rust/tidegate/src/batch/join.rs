@@ -60,18 +60,51 @@ pub struct Stats {
     pub right_rows: usize,
     /// How keys were numbered.
     pub key_method: &'static str,
-    /// How the pairs were found that meet the condition.
+    /// How the pairs that meet the condition were found.
     pub condition_method: &'static str,
     /// The number of threads.
     pub threads: usize,
     /// Result rows handed out so far.
     pub rows: u64,
-    /// Left rows whose result rows have been made, about.
+    /// About the number of left rows whose result rows have been made.
     pub left_rows_done: usize,
 }
 
-/// A join whose pairs have been found, but for the predicate, and whose result rows have not been
-/// made.
+/// A join of tables that has been started. Its pairs have been found, but the predicate has not been
+/// evaluated on them, and no result row has been made.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use arrow_array::{Int64Array, RecordBatch};
+/// use tidegate::{Bound, Closed, Driver, How, IntervalJoin, JoinOptions, Stop, Table};
+///
+/// let column = Arc::new(Int64Array::from(vec![10, 20])) as _;
+/// let rows = RecordBatch::try_from_iter([("ts", column)])?;
+/// let driver = Driver::new(1, Stop::default());
+/// let table = Table::new("rows".to_owned(), rows.schema(), vec![rows], &driver)?;
+/// let query = IntervalJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     lower: Some(Bound::Steps(0)),
+///     upper: Some(Bound::Steps(10)),
+///     closed: Closed::Both,
+///     options: JoinOptions {
+///         by: Vec::new(),
+///         predicate: None,
+///         how: How::Inner,
+///         suffix: "_right".to_owned(),
+///         columns: None,
+///         threads: 1,
+///         max_rows: None,
+///         batch_rows: None,
+///     },
+/// };
+/// let join = query.start(&table, &table, Stop::default())?;
+/// assert_eq!(join.schema().field(1).name(), "ts_right");
+/// let batches = join.read_all()?;
+/// assert_eq!(batches[0].num_rows(), 3); // 10 with 10 and 20, 20 with itself
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Join {
     schema: SchemaRef,
@@ -292,8 +325,8 @@ impl Join {
 /// Why a result with so many rows or more is not made.
 pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     Error::memory(format!(
-        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or take the \
-         result in batches"
+        "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer \
+         pairs, or take the result in batches"
     ))
 }
 

@@ -34,7 +34,7 @@ impl WindowJoin {
         driver: &Driver,
     ) -> Result<Matches> {
         let Tables { left, right, keys, .. } = *tables;
-        let (mut terms, rest) = match &plan.join.predicate {
+        let (mut terms, residual) = match &plan.join.predicate {
             Some(predicate) => split(predicate, left, right),
             None => (Vec::new(), None),
         };
@@ -46,7 +46,7 @@ impl WindowJoin {
             ordered: false,
             terms: terms.iter().map(Term::without_rows).collect(),
         };
-        let filter = rest.map(|predicate| Filter::new(predicate, left, right));
+        let filter = residual.map(|predicate| Filter::new(predicate, left, right));
         let find = Find {
             tables,
             terms: &terms,
@@ -83,12 +83,12 @@ impl WithJoin for Find<'_> {
         let keep: Option<&Keep<'_, Error>> = if self.filter.is_some() { Some(&keep) } else { None };
         let check = |pairs: u64| match self.most {
             Some(most) if pairs > most => Err(Error::memory(format!(
-                "the result has at least {pairs} rows, more than max_rows = {most}; raise it, ask for fewer pairs, or \
-                 take the result in batches"
+                "the result has at least {pairs} rows, more than max_rows = {most}; raise it, ask \
+                 for fewer pairs, or take the result in batches"
             ))),
             _ if pairs >= MAX_ROWS as u64 => Err(Error::memory(format!(
-                "the tables have at least {pairs} pairs, more than this algorithm can hold; give algorithm=\"auto\", a \
-                 narrower window, or a further condition"
+                "the tables have at least {pairs} pairs, more than this algorithm can hold; give \
+                 algorithm=\"auto\", a narrower window, or a further condition"
             ))),
             _ => Ok(()),
         };

@@ -15,7 +15,7 @@ use tidegate_operators::rows::{NO_KEY, Side};
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::distance::{Distance, Step, Within};
+use super::distance::{CodeStep, Distance, Within};
 use super::keys::common_type;
 use super::table::{Table, column};
 use super::time::{Int64s, Unit, as_int64, common_unit};
@@ -249,7 +249,7 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
             false => "expected two numbers, or two dates or timestamps; cast one of them",
         };
         Error::schema(format!(
-            "no band of these types: left `{}` is {}, right `{}` is {}, {expected}",
+            "columns of these types have no band: left `{}` is {}, right `{}` is {}; {expected}",
             left.name(),
             left.data_type(),
             right.name(),
@@ -259,13 +259,13 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
 }
 
 /// What a step of a type's codes is; `None` for floating-point numbers.
-fn step(common: &DataType) -> Option<Step> {
+fn step(common: &DataType) -> Option<CodeStep> {
     match common {
         DataType::Float64 => None,
-        DataType::Decimal128(_, scale) => Some(Step::Power(i32::from(*scale))),
-        DataType::Int64 | DataType::UInt64 => Some(Step::Power(0)),
+        DataType::Decimal128(_, scale) => Some(CodeStep::Power(i32::from(*scale))),
+        DataType::Int64 | DataType::UInt64 => Some(CodeStep::Power(0)),
         time => {
-            Some(Step::Time(Unit::of("", &Field::new("", time.clone(), true)).expect("a time")))
+            Some(CodeStep::Time(Unit::of("", &Field::new("", time.clone(), true)).expect("a time")))
         }
     }
 }
@@ -315,7 +315,8 @@ fn encode(
                 out.set(value.map_err(|_| {
                     let value = values.value_as_string(row);
                     Error::data(format!(
-                        "{value} does not fit 64 bits with {scale} decimal places; cast the column to float64"
+                        "{value} does not fit 64 bits with {scale} decimal places; cast the column \
+                         to float64"
                     ))
                 })?);
             }
@@ -333,8 +334,9 @@ fn check_int64(values: &PrimitiveArray<UInt64Type>, first: u32) -> Result<()> {
         .find(|(_, value)| value.is_some_and(|value| i64::try_from(value).is_err()));
     let Some((row, Some(value))) = beyond else { return Ok(()) };
     Err(Error::data(format!(
-        "row {row}: {value} does not fit int64, as which unsigned integers are compared with signed ones; cast the other \
-         side's column to uint64 if it has no negative numbers, or to float64"
+        "row {row}: {value} does not fit int64, the type in which unsigned integers are compared \
+         with signed ones; cast the other side's column to uint64 if it has no negative numbers, \
+         or to float64"
     )))
 }
 

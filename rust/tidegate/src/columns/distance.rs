@@ -1,9 +1,9 @@
-//! How far values may be apart, as the caller gave it and as the columns need it.
+//! Distances: how far apart values may be, as the caller gave it and in the steps of the columns.
 
 use std::fmt;
 
 use super::time::Unit;
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 /// A distance between two values as the caller gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Within {
 
 /// What a step of a column's codes is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum CodeStep {
     /// This negative power of ten.
     Power(i32),
     /// A step of a time column.
@@ -56,7 +56,10 @@ impl Distance {
     /// A decimal number in scientific notation, such as `1.50e-2`.
     pub fn decimal(text: &str) -> Result<Self> {
         let (digits, scale) = scientific(text).ok_or_else(|| {
-            Error::argument(format!("within: {text} is no number of up to 38 digits"))
+            Error::argument(format!(
+                "within: `{}` is not a number of up to 38 digits; give fewer digits",
+                shown(text)
+            ))
         })?;
         Ok(Distance::Decimal { digits, scale })
     }
@@ -92,23 +95,26 @@ impl Distance {
 
     /// The most whole steps that are no farther; `None` when that is more than any two values can
     /// be apart.
-    pub(crate) fn as_steps(self, column: &str, step: Step) -> Result<Option<u64>> {
+    pub(crate) fn as_steps(self, column: &str, step: CodeStep) -> Result<Option<u64>> {
         let (digits, power) = match (self, step) {
-            (Distance::Whole(whole), Step::Power(power)) => (whole, power),
-            (Distance::Whole(whole), Step::Time(_)) => (whole, 0),
-            (Distance::Nanoseconds(nanoseconds), Step::Time(Unit::Nanoseconds(step))) => {
+            (Distance::Whole(whole), CodeStep::Power(power)) => (whole, power),
+            (Distance::Whole(whole), CodeStep::Time(_)) => (whole, 0),
+            (Distance::Nanoseconds(nanoseconds), CodeStep::Time(Unit::Nanoseconds(step))) => {
                 (nanoseconds / i128::from(step), 0)
             }
             (Distance::Nanoseconds(_), _) => return Err(not_a_time(column)),
-            (Distance::Float(float), Step::Power(_)) if float.is_infinite() => return Ok(None),
-            (Distance::Float(float), Step::Power(power)) => {
+            (Distance::Float(float), CodeStep::Power(_)) if float.is_infinite() => return Ok(None),
+            (Distance::Float(float), CodeStep::Power(power)) => {
                 let (digits, scale) = shortest(float);
                 (digits, power - scale)
             }
-            (Distance::Decimal { digits, scale }, Step::Power(power)) => (digits, power - scale),
-            (Distance::Float(_) | Distance::Decimal { .. }, Step::Time(_)) => {
+            (Distance::Decimal { digits, scale }, CodeStep::Power(power)) => {
+                (digits, power - scale)
+            }
+            (Distance::Float(_) | Distance::Decimal { .. }, CodeStep::Time(_)) => {
                 return Err(Error::schema(format!(
-                    "within for `{column}` is {self}, but the column is a time: give a duration, or an integer in its unit"
+                    "within for `{column}` is {self}, but the column is a time; give a duration, \
+                     or an integer in its unit"
                 )));
             }
         };
@@ -132,7 +138,7 @@ impl Distance {
 
 fn not_a_time(column: &str) -> Error {
     Error::schema(format!(
-        "within for `{column}` is a duration, but the column is a number: give a number"
+        "within for `{column}` is a duration, but the column is a number; give a number"
     ))
 }
 
@@ -157,7 +163,7 @@ mod tests {
     use super::*;
 
     fn steps(distance: Distance, power: i32) -> Option<u64> {
-        distance.as_steps("x", Step::Power(power)).unwrap()
+        distance.as_steps("x", CodeStep::Power(power)).unwrap()
     }
 
     #[test]
@@ -175,10 +181,10 @@ mod tests {
         assert_eq!(steps(Distance::Whole(u64::MAX.into()), 0), Some(u64::MAX));
         assert_eq!(steps(Distance::Whole(i128::from(u64::MAX) + 1), 0), None);
         assert_eq!(steps(Distance::Whole(0), 40), Some(0));
-        let ms = Step::Time(Unit::Nanoseconds(1_000_000));
+        let ms = CodeStep::Time(Unit::Nanoseconds(1_000_000));
         assert_eq!(Distance::Nanoseconds(2_999_999).as_steps("x", ms).unwrap(), Some(2));
         assert!(Distance::Float(1.0).as_steps("x", ms).is_err());
-        assert!(Distance::Nanoseconds(1).as_steps("x", Step::Power(0)).is_err());
+        assert!(Distance::Nanoseconds(1).as_steps("x", CodeStep::Power(0)).is_err());
     }
 
     #[test]

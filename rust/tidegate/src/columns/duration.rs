@@ -1,6 +1,6 @@
 //! Durations as people write them: `1h30m`, `-5s`, `250ms`.
 
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 const UNITS: [(&str, i128); 11] = [
     ("w", 604_800_000_000_000),
@@ -23,7 +23,8 @@ const UNITS: [(&str, i128); 11] = [
 pub fn parse_duration(text: &str) -> Result<i128> {
     let wrong = |why: &str| {
         Error::argument(format!(
-            "`{text}` is no duration: {why}; write for instance \"1h30m\", \"-5s\" or \"250ms\""
+            "`{}` is not a duration: {why}; write for instance \"1h30m\", \"-5s\" or \"250ms\"",
+            shown(text)
         ))
     };
     let trimmed = text.trim();
@@ -50,9 +51,13 @@ pub fn parse_duration(text: &str) -> Result<i128> {
             }
             _ => wrong("its units may be w, d, h, min, m, s, ms, us, ns"),
         })?;
-        total = amount(number, size)
-            .and_then(|amount| total.checked_add(amount))
-            .ok_or_else(|| wrong("its numbers must be decimal, no finer than a nanosecond and not beyond 128 bits"))?;
+        total =
+            amount(number, size).and_then(|amount| total.checked_add(amount)).ok_or_else(|| {
+                wrong(
+                    "its numbers must be decimal, no finer than a nanosecond and not beyond 128 \
+                     bits",
+                )
+            })?;
         rest = after.trim_start();
     }
     Ok(sign * total)
@@ -96,6 +101,13 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text).unwrap(), nanoseconds, "{text}");
         }
+    }
+
+    #[test]
+    fn a_message_quotes_the_beginning_of_a_long_text() {
+        let error = parse_duration(&".".repeat(1_000_000)).unwrap_err();
+        assert!(error.message().starts_with(&format!("`{}…` is not", ".".repeat(80))), "{error}");
+        assert!(error.message().ends_with("\"250ms\""), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A table as it came in: record batches of one schema, checked.
+//! An input table: record batches of one schema, checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use arrow_select::concat::concat;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::MAX_ROWS;
 
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 /// Record batches of one schema whose data has been validated.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Table {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         if rows >= MAX_ROWS {
             return Err(Error::memory(format!(
-                "{name}: {rows} rows are more than the {} a table may have; take it in parts",
+                "{name}: {rows} rows are more than the {} that a table may have; pass it in parts",
                 MAX_ROWS - 1
             )));
         }
@@ -149,18 +149,20 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
     match (found.next(), found.next()) {
         (Some(column), None) => Ok(column),
         (Some(_), Some(_)) => Err(Error::schema(format!(
-            "{table}: there is more than one column `{name}`; rename all but one"
+            "{table}: there is more than one column `{}`; rename all but one",
+            shown(name)
         ))),
         (None, _) => {
             let names: Vec<_> =
-                schema.fields().iter().map(|field| format!("`{}`", field.name())).collect();
+                schema.fields().iter().map(|field| format!("`{}`", shown(field.name()))).collect();
             let known = if names.is_empty() {
                 "it has no columns".into()
             } else {
                 format!("it has {}", list(&names))
             };
             Err(Error::schema(format!(
-                "{table}: there is no column `{name}`, which `{role}` names; {known}"
+                "{table}: there is no column `{}`, which `{role}` names; {known}",
+                shown(name)
             )))
         }
     }
@@ -198,7 +200,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The first names of a list, and how many more there are.
+/// The first names of a list, and the number of the others.
 fn list(names: &[String]) -> String {
     const SHOWN: usize = 20;
     match names.len() {

@@ -39,7 +39,8 @@ impl Unit {
             DataType::Date64 => Ok(Unit::Nanoseconds(1_000_000)),
             DataType::Timestamp(unit, _) => Ok(Unit::Nanoseconds(nanoseconds(*unit))),
             other => Err(Error::schema(format!(
-                "{table}: column `{}` is {other}, expected a time: int32, int64, uint32, uint64, date32, date64 or timestamp",
+                "{table}: column `{}` is {other}, expected a time: int32, int64, uint32, uint64, \
+                 date32, date64 or timestamp",
                 field.name()
             ))),
         }
@@ -93,9 +94,10 @@ pub(crate) fn common_unit(left: &Field, right: &Field) -> Result<Unit> {
     match units {
         (Unit::Integer, Unit::Integer) => Ok(Unit::Integer),
         (Unit::Nanoseconds(a), Unit::Nanoseconds(b)) => Ok(Unit::Nanoseconds(a.min(b))),
-        _ => {
-            Err(Error::schema(format!("an integer and a time cannot be compared: {}", describe())))
-        }
+        _ => Err(Error::schema(format!(
+            "an integer and a time cannot be compared: {}; cast one of them",
+            describe()
+        ))),
     }
 }
 
@@ -195,7 +197,8 @@ fn no_nulls(name: &str, field: &Field, chunk: &dyn Array, first: usize) -> Resul
         .and_then(|nulls| nulls.iter().position(|ok| !ok));
     null.map_or(Ok(()), |row| {
         Err(Error::data(format!(
-            "{name}: column `{}`, row {}: the time is null, expected a time in every row; filter such rows out first",
+            "{name}: column `{}`, row {}: the time is null, expected a time in every row; filter \
+             such rows out first",
             field.name(),
             first + row
         )))
@@ -314,7 +317,8 @@ pub(crate) fn interval(
     {
         let name = unit.name();
         return Err(Error::argument(format!(
-            "lower must not be greater than upper, but lower is {} and upper is {} ({name})",
+            "lower must not be greater than upper, but lower is {} and upper is {} ({name}); swap \
+             them",
             low.exact.show(),
             high.exact.show()
         )));
@@ -395,7 +399,8 @@ fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
         (Bound::Nanoseconds(amount), Unit::Nanoseconds(step)) => (amount, step),
         (Bound::Nanoseconds(_), Unit::Integer) => {
             return Err(Error::schema(format!(
-                "{name} is a duration, but the time columns are integers: give {name} as an integer in their unit"
+                "{name} is a duration, but the time columns are integers; give {name} as an \
+                 integer in their unit"
             )));
         }
     };
@@ -405,7 +410,7 @@ fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
         _ => floor,
     };
     let steps = i64::try_from(steps).map_err(|_| {
-        let next = if matches!(name, "lower" | "upper") { "; None means no bound" } else { "" };
+        let next = if matches!(name, "lower" | "upper") { "; give None for no bound" } else { "" };
         Error::argument(format!(
             "{name} is {steps} {}, which does not fit 64 bits{next}",
             unit.name()

@@ -1,6 +1,6 @@
 //! Gathers rows of many batches, given by batch and row number, into new columns.
 //!
-//! [`super::gather`] does so for tables, whose rows have one number; the rows of a streaming
+//! [`super::gather`] does this for tables, whose rows have one number. The rows of a streaming
 //! operator lie in batches that come and go.
 
 use arrow_array::{Array, ArrayRef, make_array, new_null_array};

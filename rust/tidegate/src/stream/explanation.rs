@@ -1,4 +1,4 @@
-//! What a streaming join does, for people.
+//! The text of `explain` for a streaming join.
 
 use super::intake::source::ROW_BYTES;
 use super::join::StreamOptions;

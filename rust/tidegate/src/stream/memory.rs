@@ -245,8 +245,9 @@ impl Refused {
         let Refused { asked, held, limit, left, most, enough } = self;
         if asked > most {
             return format!(
-                "{rows} need {asked} bytes at once, and a source has at most {most} of memory_limit = {limit}; push fewer \
-                 rows at a time, or set memory_limit to {enough} or more"
+                "{rows} need {asked} bytes at once, and a source has at most {most} of \
+                 memory_limit = {limit}; push fewer rows at a time, or set memory_limit to \
+                 {enough} or more"
             );
         }
         let shares = if *left == 0 {
@@ -255,8 +256,9 @@ impl Refused {
             format!(", of which {left} are left to others")
         };
         format!(
-            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close or advance the sources \
-             that hold rows back, fetch late rows, or raise the limit{shares}"
+            "{rows} need {asked} bytes, but {held} of memory_limit = {limit} are held; poll, close \
+             or advance the sources that hold rows back, fetch late rows, or raise the \
+             limit{shares}"
         )
     }
 }

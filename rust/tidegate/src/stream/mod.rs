@@ -1,4 +1,4 @@
-//! Operators that take rows as they come and hand out results as soon as they are final.
+//! Operators that sources push rows into. Results are handed out as soon as they are final.
 //!
 //! ```text
 //! source 0 ── push ──▶ reorder ──▶ ┌──────┐
@@ -6,9 +6,9 @@
 //! source 2 ── push ──▶ reorder ──▶ └──────┘
 //! ```
 //!
-//! Sources may be fed by threads of their own. All other work is done by whoever polls, with the
-//! operator's threads: a poll hands out what is final because of the pushes before it, whatever
-//! threads there are.
+//! Each source may be fed by a thread of its own. All other work is done by the thread that polls,
+//! with the operator's threads. A poll hands out the rows that the pushes before it have made
+//! final, for any number of threads.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,8 +1,8 @@
-//! The operator: what sources feed, and what is polled. Its work is done in steps, and it can rest
+//! The operator: sources feed it, and a caller polls it. Its work is done in steps, and it can rest
 //! between any two of them.
 //!
-//! All operators have one loop, which is here. A [`Tactic`] makes results of the rows that are
-//! ready, and says what of its state belongs in a snapshot.
+//! All operators have one loop, which is here. A [`Tactic`] makes results of the ready rows, and
+//! says which part of its state belongs in a snapshot.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -294,7 +294,7 @@ impl Operator {
         }
         if self.is_used() {
             return Err(Error::state(format!(
-                "a snapshot can only be restored into a {} that was not used; make a new one",
+                "a snapshot can only be restored into an unused {}; make a new one",
                 self.name()
             )));
         }
@@ -346,7 +346,7 @@ impl Operator {
 
     /// Drops what is held; sources and polls fail from now on. A second call does nothing.
     pub fn close(&mut self) {
-        self.failed = Some(Error::closed(format!("the {} is closed", self.name())));
+        self.failed = Some(Error::closed(format!("the {} is closed; make a new one", self.name())));
         self.common.pending.clear();
         self.common.intake.close();
         self.common.ready.clear();

@@ -1,4 +1,5 @@
-//! What tells one operator from another, and what all operators have.
+//! A tactic is the part of an operator that one kind has to itself; `Common` is the part of all
+//! kinds.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;

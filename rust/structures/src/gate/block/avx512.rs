@@ -1,4 +1,4 @@
-//! Passes of the merging with instructions of 512 bits.
+//! The passes of the merge, with instructions of 512 bits.
 
 use std::arch::is_x86_feature_detected;
 use std::arch::x86_64::{

@@ -1,4 +1,4 @@
-//! Blocks: planned by one reader, filled by whoever comes by, read by all.
+//! Blocks: one reader plans a block, any reader may help to fill it, and all readers read it.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! A reader's view of the sources: how far it has followed each log, and the rows not given out.
+//! A reader's view of the sources: how far it has followed each log, and the rows that it has not
+//! yet given out.
 
 use std::collections::VecDeque;
 use std::ops::Range;

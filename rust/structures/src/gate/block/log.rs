@@ -1,5 +1,5 @@
-//! What a source has done, in order, for every reader to follow: the block gate's only shared state
-//! between sources and readers.
+//! The log of a source: its actions in order, for every reader to follow. It is the only state that
+//! sources and readers of the block gate share.
 //!
 //! Runs, promises, forks and the end are entries of one list that only its source extends, by a
 //! [`OnceLink`]. So a reader that has followed a log up to an entry knows everything that the

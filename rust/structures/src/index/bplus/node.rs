@@ -1,4 +1,4 @@
-//! Nodes of a B+-tree, and the arenas they lie in.
+//! Nodes of a B+-tree, and their arenas.
 
 use crate::index::search::{count_below, count_upto};
 

@@ -1,10 +1,11 @@
-//! Computes where the blocks of many rows or probes are, and asks for them, a group at a time.
+//! Computes the places of the blocks of many rows or probes, and prefetches them, a group at a
+//! time.
 //!
-//! An instruction that asks for memory is done when it has found the memory's page, which where
-//! there are many pages is long after. Those of a group therefore follow each other closely, so
-//! that a core has several of them in hand; among other work it would stand still for each. And a
-//! group is small: a core waits for some twenty lines of memory at a time, so with many more in a
-//! row it would stand still until they come, and then memory until the core has done with them.
+//! A prefetch is done when the processor has found the page of the memory, which takes long if
+//! there are many pages. So the prefetches of a group follow each other closely: a core has several
+//! of them in hand, and would stand still for each among other work. A group is small, because a
+//! core waits for some twenty lines of memory at a time. With more, the core would wait for the
+//! memory, and then the memory for the core.
 
 #[cfg(target_arch = "x86_64")]
 use super::block::Avx512;

@@ -1,4 +1,4 @@
-//! Looks for what probes take, many at a time.
+//! Finds the rows of probes, many probes at a time.
 
 use super::BucketIndex;
 use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};

@@ -1,4 +1,4 @@
-//! Makes the directory anew, or one of its cells.
+//! Rebuilds the directory, or one of its cells.
 
 use super::block::{Kernel, MOST_LEFT, Portable, ROWS};
 use super::directory::{Directory, Leaf, Maker};

@@ -1,4 +1,4 @@
-//! The memory of blocks: runs of neighbouring ones that are taken and given back.
+//! The memory of blocks: runs of neighbouring blocks, taken and given back.
 
 use std::collections::BTreeMap;
 

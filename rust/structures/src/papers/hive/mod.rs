@@ -1,5 +1,5 @@
-//! The hive: windows of many keys that threads update at the same time, given out once nobody will
-//! update them.
+//! The hive: windows of many keys. Threads update them at the same time, and a window is given out
+//! once no thread can update it.
 //!
 //! ```text
 //! writer 0  ─ update(6, k) ─┐        ┌ start 3 ┐   ┌ start 6 ┐   ┌ start 9 ┐

@@ -1,4 +1,4 @@
-//! What becomes of rows that everybody has passed.
+//! Frees the rows that all readers and sources have passed.
 
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Budget, Counter, Stack, TryLock};

@@ -1,4 +1,4 @@
-//! Rows of tables enter indexes in merged order, as if they came.
+//! Rows of tables enter indexes in merged order, as in a stream.
 
 use std::ops::Range;
 
@@ -111,7 +111,8 @@ impl Tables<'_> {
                 }
                 if count > MOST_PAIRS {
                     return Err(Error::memory(
-                        "an index gives up to 2^32 - 1 pairs of tables, and there are more; ask for algorithm = \"sort\"",
+                        "the tables have more pairs than the 2^32 - 1 that an index can list; give \
+                         algorithm=\"sort\"",
                     ));
                 }
                 pairs.extend(found);

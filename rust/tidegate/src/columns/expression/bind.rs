@@ -12,7 +12,7 @@ use super::types::{
     literal_type_beside, operand_types,
 };
 use super::{Arithmetic, Binary, Expr, Origin, Unary};
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 /// An expression that was checked against the schemas of two tables and yields a boolean.
 #[derive(Clone, Debug)]
@@ -173,17 +173,22 @@ impl Binder<'_> {
             (Some(_), Some(_)) => {
                 let table = table(side);
                 Err(Error::schema(format!(
-                    "where: {table} has more than one column `{name}`; rename one"
+                    "where: {table} has more than one column `{}`; rename one",
+                    shown(name)
                 )))
             }
             (None, _) => {
-                let mut names: Vec<_> =
-                    fields.iter().take(20).map(|field| format!("`{}`", field.name())).collect();
+                let mut names: Vec<_> = fields
+                    .iter()
+                    .take(20)
+                    .map(|field| format!("`{}`", shown(field.name())))
+                    .collect();
                 if fields.len() > names.len() {
                     names.push("...".into());
                 }
                 let names = names.join(", ");
                 let table = table(side);
+                let name = shown(name);
                 Err(Error::schema(format!("where: {table} has no column `{name}`; it has {names}")))
             }
         }

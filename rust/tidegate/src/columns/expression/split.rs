@@ -1,10 +1,10 @@
-//! Separates a predicate into comparisons between the two sides, which the operators scan for, and
-//! the rest.
+//! Separates a predicate into comparisons that are pushed down into the operators' scan, and a
+//! residual predicate.
 //!
 //! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
 //! 5` relates a number of the left row to one of the right row. Each number is a column, or an
-//! expression over one side, which is computed once a row instead of once a pair. What each
-//! conjunct means stays what the evaluator computes, rounding included.
+//! expression over one side, which is computed once a row instead of once a pair. A pushed
+//! conjunct gives what the evaluator would compute, rounding included.
 //!
 //! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one
 //! that may fail, since that one would then fail for fewer pairs.
@@ -25,119 +25,120 @@ use super::{Arithmetic, Comparison, Origin};
 #[derive(Clone, Debug)]
 struct Conjunct {
     whole: Bound,
-    /// The comparisons that together are the conjunct, if there are such.
-    bands: Option<Vec<Band>>,
+    /// The comparisons that the conjunct is made of, if a scan can make all of them.
+    pushable: Option<Vec<Pushed>>,
 }
 
-/// A condition between a number of each side.
+/// A comparison between a number of each side, which is pushed down into a scan.
 #[derive(Clone, Debug)]
-struct Band {
+struct Pushed {
     left: Bound,
     right: Bound,
     relation: Relation,
 }
 
-impl Band {
-    /// What the numbers are, and in which types.
+impl Pushed {
+    /// The two numbers and their types.
     fn names(&self) -> [(&str, &DataType); 2] {
         [&self.left, &self.right].map(|bound| (&*bound.text, &bound.data_type))
     }
 }
 
-/// What a comparison computes in.
+/// The arithmetic that a comparison computes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Domain {
     Whole,
     Float,
 }
 
-/// How a predicate is tested: by scanning for its comparisons, and evaluating the rest on the pairs
-/// that they leave.
+/// How a predicate is tested: a scan makes the pushed comparisons, and the residual predicate is
+/// evaluated on the pairs that they leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
-    bands: Vec<Band>,
-    rest: Option<Predicate>,
+    pushed: Vec<Pushed>,
+    residual: Option<Predicate>,
 }
 
 impl Scan {
-    /// The comparisons, between rows of which there are none yet.
+    /// The pushed comparisons, between sides that have no rows yet.
     pub(crate) fn terms(&self) -> Vec<Term> {
         let none = |bound: &Bound| Operand::new(no_numbers(&bound.data_type), None);
         let term =
-            |band: &Band| Term::new(none(&band.left), none(&band.right), band.relation.clone());
-        self.bands.iter().map(|band| term(band).expect("a term without rows")).collect()
+            |one: &Pushed| Term::new(none(&one.left), none(&one.right), one.relation.clone());
+        self.pushed.iter().map(|one| term(one).expect("a term without rows")).collect()
     }
 
-    /// The numbers of rows, for each comparison. `None` if whether a pair matches is for the
-    /// evaluation of the whole predicate to say: computing a number fails, though its row may be in
-    /// no pair; or one is missing and the rest may fail, because a comparison with null is null and
-    /// `and` still evaluates the rest.
+    /// The numbers of rows, for each pushed comparison. `None` if the whole predicate has to be
+    /// evaluated on each pair. This is so in two cases: computing a number fails, though its row
+    /// may be in no pair; or a number is missing and the residual predicate may fail. A comparison
+    /// with null is null, and `and` then still evaluates the residual predicate.
     pub(crate) fn numbers(
         &self,
         left: &Columns,
         right: &Columns,
     ) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
-        let numbers = |band: &Band| {
-            Some((sides.numbers(&band.left, left)?, sides.numbers(&band.right, right)?))
+        let numbers = |one: &Pushed| {
+            Some((sides.numbers(&one.left, left)?, sides.numbers(&one.right, right)?))
         };
-        let all: Vec<(Operand, Operand)> = self.bands.iter().map(numbers).collect::<Option<_>>()?;
+        let all: Vec<(Operand, Operand)> =
+            self.pushed.iter().map(numbers).collect::<Option<_>>()?;
         let has_missing = all.iter().any(|(left, right)| left.has_missing() || right.has_missing());
-        let rest_can_fail = self.rest.as_ref().is_some_and(|rest| rest.root().can_fail);
-        (!has_missing || !rest_can_fail).then_some(all)
+        let residual_can_fail =
+            self.residual.as_ref().is_some_and(|residual| residual.root().can_fail);
+        (!has_missing || !residual_can_fail).then_some(all)
     }
 
     /// The numbers of right rows that are compared, for people.
     pub(crate) fn of_right(&self) -> Vec<&str> {
-        self.bands.iter().map(|band| &*band.right.text).collect()
+        self.pushed.iter().map(|one| &*one.right.text).collect()
     }
 
-    /// What is left to evaluate.
+    /// The residual predicate: the conjuncts that no scan can test.
     pub(crate) fn rest(&self) -> Option<&Predicate> {
-        self.rest.as_ref()
+        self.residual.as_ref()
     }
 }
 
 impl Predicate {
-    /// Separates the comparisons between the sides from the rest.
+    /// Separates the comparisons that a scan can make from the residual predicate.
     pub(crate) fn scan(&self) -> Scan {
-        let mut bands: Vec<Band> = Vec::new();
-        let mut rest: Vec<Bound> = Vec::new();
-        for Conjunct { whole, bands: found } in self.conjuncts() {
-            match found {
-                Some(found) if !rest.iter().any(|conjunct| conjunct.can_fail) => {
-                    for band in found {
-                        // Those between the same two numbers are one.
-                        let same = bands.iter_mut().find(|other| other.names() == band.names());
-                        if !same.is_some_and(|other| other.relation.extend(&band.relation)) {
-                            bands.push(band);
+        let mut pushed: Vec<Pushed> = Vec::new();
+        let mut residual: Vec<Bound> = Vec::new();
+        for Conjunct { whole, pushable } in self.conjuncts() {
+            match pushable {
+                Some(pushable) if !residual.iter().any(|conjunct| conjunct.can_fail) => {
+                    for one in pushable {
+                        // Comparisons between the same two numbers become one.
+                        let same = pushed.iter_mut().find(|other| other.names() == one.names());
+                        if !same.is_some_and(|other| other.relation.extend(&one.relation)) {
+                            pushed.push(one);
                         }
                     }
                 }
-                _ => rest.push(whole),
+                _ => residual.push(whole),
             }
         }
-        let rest = rest.into_iter().reduce(Bound::and).map(|rest| self.of_part(rest));
-        Scan { bands, rest }
+        let residual = residual.into_iter().reduce(Bound::and).map(|part| self.of_part(part));
+        Scan { pushed, residual }
     }
 
-    /// The comparisons between columns of two tables, and what has to be evaluated on the pairs
-    /// that they leave.
+    /// The pushed comparisons between the columns of two tables, and the residual predicate.
     pub(crate) fn split(&self, left: &Columns, right: &Columns) -> (Vec<Term>, Option<Predicate>) {
         let scan = self.scan();
         let term =
-            |(band, (left, right)): (&Band, _)| Term::new(left, right, band.relation.clone());
+            |(one, (left, right)): (&Pushed, _)| Term::new(left, right, one.relation.clone());
         let numbers = scan.numbers(left, right);
-        match numbers.and_then(|numbers| scan.bands.iter().zip(numbers).map(term).collect()) {
-            Some(terms) => (terms, scan.rest),
+        match numbers.and_then(|numbers| scan.pushed.iter().zip(numbers).map(term).collect()) {
+            Some(terms) => (terms, scan.residual),
             None => (Vec::new(), Some(self.clone())),
         }
     }
 
-    /// How many conjuncts are comparisons between the sides, and how many there are.
+    /// The number of conjuncts that a scan can test, and the number of all conjuncts.
     pub(crate) fn comparisons(&self) -> (usize, usize) {
         let conjuncts = self.conjuncts();
-        (conjuncts.iter().filter(|conjunct| conjunct.bands.is_some()).count(), conjuncts.len())
+        (conjuncts.iter().filter(|conjunct| conjunct.pushable.is_some()).count(), conjuncts.len())
     }
 
     fn conjuncts(&self) -> Vec<Conjunct> {
@@ -146,9 +147,10 @@ impl Predicate {
                 Operation::And(operands) => {
                     operands.iter().for_each(|operand| collect(operand, left_columns, into))
                 }
-                _ => {
-                    into.push(Conjunct { whole: bound.clone(), bands: bands(bound, left_columns) })
-                }
+                _ => into.push(Conjunct {
+                    whole: bound.clone(),
+                    pushable: pushable(bound, left_columns),
+                }),
             }
         }
         let mut conjuncts = Vec::new();
@@ -253,8 +255,8 @@ fn reads(bound: &Bound, left_columns: usize) -> (bool, bool) {
     }
 }
 
-/// The comparisons that a conjunct is made of; none where it is something else.
-fn bands(bound: &Bound, left_columns: usize) -> Option<Vec<Band>> {
+/// The comparisons that a conjunct is made of; `None` if a scan cannot test it.
+fn pushable(bound: &Bound, left_columns: usize) -> Option<Vec<Pushed>> {
     match &bound.operation {
         Operation::Compare(comparison, operands) => {
             compared(*comparison, &operands[0], &operands[1], left_columns)
@@ -274,7 +276,7 @@ fn compared(
     first: &Bound,
     second: &Bound,
     left_columns: usize,
-) -> Option<Vec<Band>> {
+) -> Option<Vec<Pushed>> {
     let domain = domain(&first.data_type)?;
     let orders = match comparison {
         Comparison::Equal => vec![Order::LessOrEqual, Order::GreaterOrEqual],
@@ -296,7 +298,7 @@ fn compared(
     }
 }
 
-/// What an order becomes when its sides, or their signs, change.
+/// The order that holds after its sides, or their signs, are exchanged.
 fn across(order: Order) -> Order {
     match order {
         Order::Less => Order::Greater,
@@ -307,7 +309,7 @@ fn across(order: Order) -> Order {
 }
 
 /// `left [+ constant] <order> right [+ constant]`
-fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Option<Vec<Band>> {
+fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Option<Vec<Pushed>> {
     let ((left, left_plus), (right, right_plus)) = (sum(left, domain)?, sum(right, domain)?);
     let relation = match domain {
         Domain::Whole => {
@@ -321,7 +323,7 @@ fn sums(left: &Bound, right: &Bound, orders: Vec<Order>, domain: Domain) -> Opti
             Relation::Float(orders.into_iter().map(one).collect())
         }
     };
-    Some(vec![Band { left: left.clone(), right: right.clone(), relation }])
+    Some(vec![Pushed { left: left.clone(), right: right.clone(), relation }])
 }
 
 /// `left - right <order> constant`, or its absolute value.
@@ -331,7 +333,7 @@ fn difference(
     orders: Vec<Order>,
     domain: Domain,
     left_columns: usize,
-) -> Option<Vec<Band>> {
+) -> Option<Vec<Pushed>> {
     let than = Constant::of(than)?;
     let (subtraction, is_absolute) = match &computed.operation {
         Operation::Abs(inner) => (&**inner, true),
@@ -373,7 +375,7 @@ fn difference(
                 .collect(),
         ),
     };
-    Some(vec![Band {
+    Some(vec![Pushed {
         left: column(left, domain)?.clone(),
         right: column(right, domain)?.clone(),
         relation,
@@ -442,8 +444,8 @@ fn sum(bound: &Bound, domain: Domain) -> Option<(&Bound, Constant)> {
     Some((column(bound, domain)?, Constant::ZERO))
 }
 
-/// What a number is read from, without the cast to the type it is compared in, which keeps the
-/// order.
+/// The expression that a number is read from. The cast to the type of the comparison is left out,
+/// because it keeps the order.
 fn column(bound: &Bound, domain: Domain) -> Option<&Bound> {
     let found = number_type(&bound.data_type)?;
     match &bound.operation {

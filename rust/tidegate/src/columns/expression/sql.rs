@@ -13,11 +13,15 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::{Arithmetic, Binary, Comparison, Expr, Language, Literal, Origin, Unary};
-use crate::{Error, Result};
+use crate::error::shown_up_to;
+use crate::{Error, Result, shown};
 
 /// More operators than anyone writes. The tree is as deep as its longest chain of them, and each
 /// level takes stack.
 const MAX_OPERATORS: usize = 200;
+
+/// A message repeats a `where` up to here, so that its reader finds the place of the error.
+const SHOWN: usize = 2000;
 
 /// How deep parentheses, calls and prefixes may nest, by the parser's own count.
 const MAX_NESTING: usize = 120;
@@ -35,7 +39,10 @@ const MAX_NESTING: usize = 120;
 /// An argument error that names what is not understood or not supported.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
-        Origin::Row => Err(format!("`{name}`: name the side: left.{name} or right.{name}")),
+        Origin::Row => {
+            let name = shown(name);
+            Err(format!("`{name}` has no side; write left.{name} or right.{name}"))
+        }
         Origin::Left | Origin::Right => Ok(()),
     })
 }
@@ -50,7 +57,10 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
     parse(text, "price > 10", |side, name| match side {
         Origin::Row => Ok(()),
         Origin::Left | Origin::Right => {
-            Err(format!("`{side}.{name}`: there are no sides here; write row.{name}"))
+            let name = shown(name);
+            Err(format!(
+                "`{side}.{name}`: the rows of an aggregation have no sides; write row.{name}"
+            ))
         }
     })
 }
@@ -61,7 +71,8 @@ fn parse(
     example: &str,
     allowed: impl Fn(Origin, &str) -> Result<(), String>,
 ) -> Result<Expr> {
-    let invalid = |reason: String| Error::argument(format!("where `{}`: {reason}", shown(text)));
+    let quoted = shown_up_to(text, SHOWN);
+    let invalid = |reason: String| Error::argument(format!("where `{quoted}`: {reason}"));
     let tokens = tokens(text).map_err(invalid)?;
     if tokens.is_empty() {
         return Err(invalid(format!(
@@ -72,7 +83,8 @@ fn parse(
     if operators > MAX_OPERATORS {
         // Without the text, which is as long as the problem.
         return Err(Error::argument(format!(
-            "where: {operators} operators are more than {MAX_OPERATORS}; use IN for a long list of values"
+            "where: {operators} operators are more than the {MAX_OPERATORS} that a condition may \
+             have; use IN for a long list of values"
         )));
     }
     let mut parser =
@@ -94,15 +106,6 @@ fn parse(
     });
     verdict.map_err(invalid)?;
     Ok(expr)
-}
-
-/// A text as far as a message shows it.
-fn shown(text: &str) -> String {
-    const SHOWN: usize = 2000;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{} ...", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 /// Plain SQL, with the parser's defaults.
@@ -130,8 +133,8 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
         if tokens[point].token == Token::Period {
             // The parser takes names of any length, in time that is the square of it.
             if point >= 3 && tokens[point - 2].token == Token::Period {
-                let [side, name] =
-                    [point - 3, point - 1].map(|at| shown(&tokens[at].token.to_string()));
+                let [side, name] = [point - 3, point - 1]
+                    .map(|at| shown(&tokens[at].token.to_string()).into_owned());
                 return Err(format!(
                     "`{side}.{name}.`: expected a side and a column, such as left.price"
                 ));
@@ -194,7 +197,11 @@ fn expression(tree: ast::Expr) -> Result<Expr, String> {
         ast::Expr::RLike { negated, expr, pattern, .. } => {
             Ok(not_if(negated, matched(*expr, Language::Regexp, *pattern)?))
         }
-        other => Err(format!("`{other}` is not supported")),
+        other => Err(format!(
+            "`{}` is not supported; write comparisons, arithmetic, AND, OR, NOT, IS NULL, BETWEEN, \
+             IN, LIKE, REGEXP or abs(x)",
+            shown(&other.to_string())
+        )),
     }
 }
 
@@ -203,7 +210,10 @@ fn matched(value: ast::Expr, language: Language, pattern: ast::Expr) -> Result<E
         Expr::Literal(Literal::Text(pattern)) => {
             Ok(Expr::Match { value: boxed(value)?, language, pattern })
         }
-        other => Err(format!("the pattern `{other}` is not supported; expected text in quotes")),
+        other => Err(format!(
+            "the pattern `{}` is not supported; expected text in quotes",
+            shown(&other.to_string())
+        )),
     }
 }
 
@@ -250,8 +260,9 @@ fn negated(operand: ast::Expr) -> Result<Expr, String> {
 }
 
 fn abs(function: Function) -> Result<Expr, String> {
-    let shown = function.to_string();
-    let unsupported = || format!("`{shown}` is not supported; the one function is abs(x)");
+    let text = function.to_string();
+    let unsupported =
+        || format!("`{}` is not supported; the only function is abs(x)", shown(&text));
     let FunctionArguments::List(mut list) = function.args else { return Err(unsupported()) };
     let plain = list.duplicate_treatment.is_none()
         && list.clauses.is_empty()
@@ -286,7 +297,11 @@ fn binary(operator: &BinaryOperator) -> Result<Binary, String> {
         BinaryOperator::LtEq => Binary::Compare(Comparison::LessOrEqual),
         BinaryOperator::Gt => Binary::Compare(Comparison::Greater),
         BinaryOperator::GtEq => Binary::Compare(Comparison::GreaterOrEqual),
-        other => return Err(format!("the operator `{other}` is not supported")),
+        other => {
+            return Err(format!(
+                "the operator `{other}` is not supported; write + - * / % = != < <= > >= AND or OR"
+            ));
+        }
     })
 }
 
@@ -297,7 +312,11 @@ fn literal(value: Value) -> Result<Literal, String> {
         Value::Number(digits, false) => number(&digits),
         Value::SingleQuotedString(text) => Ok(Literal::Text(text)),
         Value::HexStringLiteral(digits) => bytes(&digits).map(Literal::Binary),
-        other => Err(format!("the literal `{other}` is not supported")),
+        other => Err(format!(
+            "the literal `{}` is not supported; write a number, a text in single quotes, X'00ff', \
+             TRUE, FALSE or NULL",
+            shown(&other.to_string())
+        )),
     }
 }
 
@@ -305,21 +324,27 @@ fn number(digits: &str) -> Result<Literal, String> {
     if digits.contains(['.', 'e', 'E']) {
         return match digits.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(Literal::Float(value)),
-            _ => Err(format!("the number `{digits}` does not fit float64")),
+            _ => Err(format!(
+                "the number `{}` does not fit float64; write a smaller one",
+                shown(digits)
+            )),
         };
     }
     match digits.parse::<i128>() {
         Ok(value) if (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(&value) => {
             Ok(Literal::Integer(value))
         }
-        _ => Err(format!(
-            "the number `{digits}` fits neither int64 nor uint64; write DECIMAL '{digits}'"
-        )),
+        _ => {
+            let digits = shown(digits);
+            Err(format!(
+                "the number `{digits}` fits neither int64 nor uint64; write DECIMAL '{digits}'"
+            ))
+        }
     }
 }
 
 fn bytes(digits: &str) -> Result<Vec<u8>, String> {
-    let invalid = || format!("X'{digits}': expected an even number of hexadecimal digits");
+    let invalid = || format!("X'{}': expected an even number of hexadecimal digits", shown(digits));
     if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(invalid());
     }
@@ -330,19 +355,31 @@ fn bytes(digits: &str) -> Result<Vec<u8>, String> {
 }
 
 fn typed_literal(typed: ast::TypedString) -> Result<Literal, String> {
-    let shown = typed.to_string();
+    let written = typed.to_string();
+    let written = shown(&written);
     let Value::SingleQuotedString(text) = typed.value.value else {
-        return Err(format!("`{shown}` is not supported"));
+        return Err(format!("`{written}` is not supported; write the value in single quotes"));
     };
     match typed.data_type {
         DataType::Date => date(&text),
         DataType::Timestamp(None, _) | DataType::Datetime(None) => timestamp(&text),
-        DataType::Decimal(ExactNumberInfo::None) | DataType::Numeric(ExactNumberInfo::None) => decimal(&text),
-        DataType::Double(ExactNumberInfo::None) | DataType::DoublePrecision => text.parse().ok().map(Literal::Float),
-        _ => return Err(format!("`{shown}` is not supported; expected DATE, TIMESTAMP, DECIMAL or DOUBLE")),
+        DataType::Decimal(ExactNumberInfo::None) | DataType::Numeric(ExactNumberInfo::None) => {
+            decimal(&text)
+        }
+        DataType::Double(ExactNumberInfo::None) | DataType::DoublePrecision => {
+            text.parse().ok().map(Literal::Float)
+        }
+        _ => {
+            return Err(format!(
+                "`{written}` is not supported; expected DATE, TIMESTAMP, DECIMAL or DOUBLE"
+            ));
+        }
     }
     .ok_or_else(|| {
-        format!("`{shown}` is not valid; expected such as DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'")
+        format!(
+            "`{written}` is not valid; write for instance DATE '2024-01-31' or TIMESTAMP \
+             '2024-01-31 12:00:00'"
+        )
     })
 }
 
@@ -373,10 +410,12 @@ fn decimal(text: &str) -> Option<Literal> {
 }
 
 fn duration_literal(interval: ast::Interval) -> Result<Literal, String> {
-    let shown = interval.to_string();
+    let text = interval.to_string();
     let invalid = || {
         format!(
-            "`{shown}`: expected such as INTERVAL '1 hour 30 minutes', in units from nanoseconds to weeks"
+            "`{}` is not valid; write for instance INTERVAL '1 hour 30 minutes', in units from \
+             nanoseconds to weeks",
+            shown(&text)
         )
     };
     let amount = match *interval.value {

@@ -1,4 +1,4 @@
-//! Keys that are byte strings: of one column as they are, of any others encoded.
+//! Keys that are byte strings: a string column as it is, all other columns encoded.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -76,7 +76,8 @@ impl KeyColumn {
     ) -> Result<Self> {
         let common = common_type(left_field.data_type(), right_field.data_type()).ok_or_else(|| {
             Error::schema(format!(
-                "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; cast one of them",
+                "keys of these types cannot be compared: left `{}` is {}, right `{}` is {}; cast \
+                 one of them",
                 left_field.name(),
                 left_field.data_type(),
                 right_field.name(),

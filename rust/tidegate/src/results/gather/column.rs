@@ -1,4 +1,4 @@
-//! A column of a table, in one chunk or several.
+//! A column of a table, in one chunk or in several.
 
 use std::borrow::Cow;
 use std::ops::Range;

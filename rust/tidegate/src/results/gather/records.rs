@@ -1,5 +1,5 @@
-//! Columns row by row, for results whose rows lie far apart: each then costs one cache line, not
-//! one a column.
+//! Columns stored row by row, for results whose rows lie far apart: a row then costs one cache
+//! line, not one a column.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! How long the texts of some rows are together, before they are copied: a few long ones may come
-//! in many rows.
+//! The total length of the texts of some rows, before they are copied: a few long texts may come in
+//! many rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};

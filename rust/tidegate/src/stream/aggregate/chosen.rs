@@ -1,4 +1,4 @@
-//! The rows that functions have chosen, and those that they may choose next.
+//! The rows that functions have chosen, and the rows that they may choose next.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const SPARE_ROWS: usize = 1 << 16;
 /// Rows by number. Of epochs, all rows are kept as they came, until they are far more than are
 /// chosen.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub(crate) struct ChosenRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     /// What the batches have been charged.
@@ -26,9 +26,9 @@ pub(crate) struct Rows {
     gathered: usize,
 }
 
-impl Rows {
+impl ChosenRows {
     pub(crate) fn new(schema: SchemaRef) -> Self {
-        Rows { schema, batches: Vec::new(), charges: Vec::new(), rows: 0, gathered: 0 }
+        ChosenRows { schema, batches: Vec::new(), charges: Vec::new(), rows: 0, gathered: 0 }
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {

@@ -1,5 +1,4 @@
-//! The groups of an aggregation of rows as they come: numbers that are given again, and their
-//! order.
+//! The groups of a streaming aggregation: numbers that are reused, and their order.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_cast::cast;

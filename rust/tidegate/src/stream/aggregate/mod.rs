@@ -45,7 +45,7 @@ use crate::columns::time::{self, Bound, Int64s};
 use crate::query::aggregate::plan::{Plan, Span, design};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::{Error, Result};
-use chosen::Rows;
+use chosen::ChosenRows;
 use groups::{GROUP_BYTES, Groups};
 use ordered::OrderedColumns;
 
@@ -57,21 +57,21 @@ const EPOCH_ROWS: usize = 1 << 18;
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
-/// Bytes of a state that is not worth making anew.
+/// A state of fewer bytes is not worth making anew.
 const LEAST_COMPACTED: usize = 1 << 16;
 
-/// Pages of results that are made at a time: those of a long row of windows should not all be held
-/// at once.
+/// Pages of results that are made at a time. A long row of windows has more pages than should be
+/// held at once.
 const PAGES: usize = 8;
 
-/// What a streaming aggregation is asked for, beside the query.
+/// The options of a streaming aggregation, beside its query.
 #[derive(Clone, Debug)]
 pub struct AggregateOptions {
     /// The number of sources.
     pub sources: usize,
     /// How far the rows of a source may be out of order.
     pub lateness: Option<Bound>,
-    /// Bytes that may be held; no limit if none is said.
+    /// Bytes that may be held; `None` for no limit.
     pub memory_limit: Option<usize>,
 }
 
@@ -87,7 +87,7 @@ struct AggregateTactic {
     by: Vec<usize>,
     sources: usize,
     groups: Groups,
-    rows: Rows,
+    rows: ChosenRows,
     /// For each aggregate that chooses a row, its column among those of `rows`.
     chosen: Vec<Option<usize>>,
     /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
@@ -100,7 +100,7 @@ struct AggregateTactic {
     alone: Driver,
 }
 
-/// Windows without rows, of so many sources of this schema.
+/// The windows of sources of this schema, before any row has come.
 fn empty(
     plan: &Plan,
     schema: &Schema,
@@ -117,6 +117,44 @@ fn empty(
 }
 
 /// The operator that aggregates rows of this schema.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use arrow_array::{Int64Array, RecordBatch};
+/// use tidegate::query::aggregate::{Aggregate, Aggregation, Function, Windows};
+/// use tidegate::stream::{AggregateOptions, Polled, aggregate, lock};
+/// use tidegate::{Bound, Stop};
+///
+/// let column = Arc::new(Int64Array::from(vec![1, 4, 5, 12])) as _;
+/// let rows = RecordBatch::try_from_iter([("ts", column)])?;
+/// let query = Aggregation {
+///     on: "ts".to_owned(),
+///     windows: Windows::Sliding {
+///         size: Bound::Steps(10),
+///         advance: None,
+///         offset: Bound::Steps(0),
+///     },
+///     by: Vec::new(),
+///     aggregates: vec![Aggregate {
+///         name: "rows".to_owned(),
+///         function: Function::Count,
+///         column: None,
+///         predicate: None,
+///     }],
+///     predicate: None,
+///     algorithm: None,
+///     threads: 1,
+///     max_rows: None,
+/// };
+/// let options = AggregateOptions { sources: 1, lateness: None, memory_limit: None };
+/// let mut operator = aggregate(&query, rows.schema(), &options)?;
+/// lock(&operator.sources()[0]).push(&rows.schema(), vec![rows], &Stop::default())?;
+/// // The row at 12 ends the window that begins at 0.
+/// let Polled::Batch(windows) = operator.poll()? else { unreachable!() };
+/// assert_eq!(windows.num_rows(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn aggregate(
     query: &Aggregation,
     schema: SchemaRef,
@@ -159,7 +197,7 @@ pub fn aggregate(
         groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
         algorithm,
         sources: options.sources,
-        rows: Rows::new(rows),
+        rows: ChosenRows::new(rows),
         chosen,
         ordered,
         windows,
@@ -304,8 +342,9 @@ impl AggregateTactic {
         let memory = &common.intake.shared.memory;
         match memory.limit() {
             Some(limit) if memory.held() > limit => Err(Error::memory(format!(
-                "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; no row is lost: poll \
-                 again, close or advance sources so that windows end, or raise the limit",
+                "the state has grown to {} bytes, so that {} are held and memory_limit = {limit}; \
+                 no row is lost: poll again, close or advance sources so that windows end, or \
+                 raise the limit",
                 self.state_bytes(),
                 memory.held()
             ))),
@@ -395,7 +434,7 @@ pub(super) fn state_bytes(
     windows: &dyn StreamingWindows,
     groups: &Groups,
     ordered: &OrderedColumns,
-    rows: &Rows,
+    rows: &ChosenRows,
 ) -> usize {
     windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
 }

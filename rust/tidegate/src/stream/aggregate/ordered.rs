@@ -1,10 +1,10 @@
-//! Columns of values that have an order but are no numbers, such as text and decimals, for the
-//! smallest and the largest of rows as they come.
+//! Columns of ordered values that are not numbers, such as text and decimals, for the smallest and
+//! the largest value of a stream.
 //!
-//! Each value gets a code, a whole number, such that codes are in the order of the values; states
-//! are of codes. A value that comes between two others gets a code between theirs. Where there is
-//! none left, all values get new codes, evenly spaced, and the states follow. Values that no state
-//! has are forgotten once they are many.
+//! Each value gets a code, a whole number, in the order of the values; states hold codes. A new
+//! value between two others gets a code between theirs. If no code is left there, all values get
+//! new codes, evenly spaced, and the states follow. Values that no state has are forgotten once
+//! there are many of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The rows of an epoch of a streaming aggregation, and those of which functions choose.
+//! The rows of an epoch of a streaming aggregation, and the rows among which functions choose.
 
 use std::ops::Range;
 use std::sync::Arc;

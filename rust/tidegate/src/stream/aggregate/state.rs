@@ -1,15 +1,15 @@
-//! What a snapshot holds of an aggregation: the states of slices that windows still need, their
-//! keys, and the rows that functions have chosen.
+//! The snapshot of an aggregation: the states of slices that windows still need, their keys, and
+//! the rows that functions have chosen.
 //!
-//! Keys and rows are numbered anew in an order that follows from the data, so that nothing in it
-//! depends on threads or polls.
+//! Keys and rows are numbered again, in an order that follows from the data. So nothing in a
+//! snapshot depends on threads or polls.
 
 use std::collections::HashMap;
 
 use tidegate_operators::aggregate::{Bounds, Saved};
 use tidegate_operators::driver::Driver;
 
-use super::chosen::Rows;
+use super::chosen::ChosenRows;
 use super::groups::Groups;
 use super::ordered::OrderedColumns;
 use super::{AggregateTactic, state_bytes};
@@ -83,14 +83,14 @@ impl AggregateTactic {
         let mut ordered = OrderedColumns::new(&self.plan)?;
         ordered.restore(|values| learn(values, reader, &self.alone))?;
         let saved = read_saved(reader, &keys)?;
-        let mut rows = Rows::new(self.rows.schema().clone());
+        let mut rows = ChosenRows::new(self.rows.schema().clone());
         if !rows.is_needless() {
             rows.keep(reader.table(rows.schema())?);
         }
         let bounds = Bounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
         let mut windows = self.no_windows()?;
         if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
-            return Err(damaged("its states are not those of its slices or sessions"));
+            return Err(damaged("its states do not fit its slices or sessions"));
         }
         // 2. It is taken.
         self.charge = Some(admit(reader, state_bytes(&*windows, &groups, &ordered, &rows))?);
@@ -104,7 +104,7 @@ fn learn(groups: &mut Groups, reader: &mut Reader<'_>, driver: &Driver) -> Resul
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
     if numbers != groups.order().keys {
-        return Err(damaged("keys or values are out of order, or there twice"));
+        return Err(damaged("keys or values are out of order, or doubled"));
     }
     Ok(numbers)
 }
@@ -113,7 +113,7 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<Saved> {
     const NUMBER: usize = size_of::<u64>();
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
-        number.copied().ok_or_else(|| damaged("a slice or a session has a key that is none"))
+        number.copied().ok_or_else(|| damaged("a slice or a session has a number that is no key's"))
     };
     let slice = |reader: &mut Reader<'_>| {
         let slice = reader.time()?;

@@ -1,4 +1,4 @@
-//! Rows that came below their source's watermark, kept until they are asked for.
+//! Rows below the watermark of their source, kept until they are fetched.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

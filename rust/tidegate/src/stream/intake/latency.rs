@@ -1,4 +1,4 @@
-//! How long rows take from their push until their results are made.
+//! The time from a row's push until its results are made.
 
 use std::time::Instant;
 

@@ -113,7 +113,10 @@ impl Intake {
         // Held together, so that the sources are written as they were at one moment.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
         let mut unread = vec![Vec::new(); sources.len()];
-        let reader = self.reader.as_mut().ok_or_else(|| Error::closed("the operator is closed"))?;
+        let reader = self
+            .reader
+            .as_mut()
+            .ok_or_else(|| Error::closed("the operator is closed; make a new one"))?;
         for (pushed, Range { start, end }) in reader.unread() {
             unread[usize::from(pushed.first.source())]
                 .push(pushed.run.batch.slice(start, end - start));

@@ -32,7 +32,7 @@ const BATCH_ROWS: usize = 1 << 15;
 /// The most batches that a poll makes: enough that waking threads weighs little.
 const POLL_BATCHES: usize = 8;
 
-/// What a merge is asked for.
+/// The options of a merge.
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
     /// The time column.
@@ -41,7 +41,7 @@ pub struct MergeOptions {
     pub sources: usize,
     /// How far the rows of a source may be out of order.
     pub lateness: Option<Bound>,
-    /// Bytes that may be held; no limit if none is said.
+    /// Bytes that may be held; `None` for no limit.
     pub memory_limit: Option<usize>,
     /// The number of threads.
     pub threads: usize,
@@ -50,12 +50,40 @@ pub struct MergeOptions {
 /// The operator that merges sources of `schema` into one stream in merged order: by time, then
 /// source, then position.
 ///
-/// Each row comes out once no source can bring one that sorts before it.
+/// Each row comes out once no source can bring a row that sorts before it.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use arrow_array::{Int64Array, RecordBatch};
+/// use tidegate::Stop;
+/// use tidegate::stream::{MergeOptions, Polled, lock, merge};
+///
+/// let rows = |ts: Vec<i64>| {
+///     RecordBatch::try_from_iter([("ts", Arc::new(Int64Array::from(ts)) as _)])
+/// };
+/// let (first, second) = (rows(vec![3, 7, 9])?, rows(vec![4, 8])?);
+/// let options = MergeOptions {
+///     on: "ts".to_owned(),
+///     sources: 2,
+///     lateness: None,
+///     memory_limit: None,
+///     threads: 1,
+/// };
+/// let mut operator = merge(first.schema(), &options)?;
+/// for (source, rows) in operator.sources().iter().zip([first, second]) {
+///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
+/// }
+/// // 9 waits, because the second source may still bring another 8.
+/// let Polled::Batch(merged) = operator.poll()? else { unreachable!() };
+/// assert_eq!(merged, rows(vec![3, 4, 7, 8])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn merge(schema: SchemaRef, options: &MergeOptions) -> Result<Operator> {
     merge_of(schema, options, |number| format!("source {number}"))
 }
 
-/// A merge whose sources are called so in messages.
+/// A merge; `name` gives the name of a source in messages.
 fn merge_of(
     schema: SchemaRef,
     options: &MergeOptions,

@@ -1,4 +1,4 @@
-//! The merge of streams that are read as far as it needs them.
+//! Merges streams that are read, as far as it needs them.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -40,8 +40,32 @@ impl std::fmt::Debug for Reader {
     }
 }
 
-/// Merges sorted streams batch by batch, and holds no more of them than it needs to say what comes
-/// next.
+/// Merges sorted streams batch by batch. It holds no more of them than it needs to find the next
+/// row.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
+/// use tidegate::Next;
+/// use tidegate::stream::{MergeStreams, Reader};
+///
+/// let stream = |ts: Vec<i64>| {
+///     let column = Arc::new(Int64Array::from(ts)) as _;
+///     let rows = RecordBatch::try_from_iter([("ts", column)])?;
+///     let batches = RecordBatchIterator::new([Ok(rows.clone())], rows.schema());
+///     Ok::<_, tidegate::Error>(Reader { batches: Box::new(batches), waits: false })
+/// };
+/// let streams = vec![stream(vec![1, 3])?, stream(vec![2])?];
+/// let merge = MergeStreams::new(streams, "ts", None, 1)?;
+/// let mut rows = 0;
+/// while let Next::Batch(batch) = merge.next_within(Duration::from_secs(60))? {
+///     rows += batch.num_rows();
+/// }
+/// assert_eq!(rows, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// Threads may share it. No lock is held while a stream that may wait is asked for a batch, so that
 /// such a stream may ask for [`stats`](Self::stats) or [`close`](Self::close) this.
@@ -235,8 +259,8 @@ impl Drop for MergeStreams {
 #[cold]
 fn within_itself() -> Error {
     Error::argument(
-        "a stream of this merge asks the merge for its next batch, which comes after the stream's own; read it outside of \
-         the stream",
+        "a stream of this merge asks the merge for its next batch, which comes after the stream's \
+         own; read it outside of the stream",
     )
 }
 

@@ -1,4 +1,4 @@
-//! The keys of the rows that a join keeps, where no index is made of them.
+//! The keys of the rows that a join keeps, if it makes no index of them.
 
 use std::collections::VecDeque;
 

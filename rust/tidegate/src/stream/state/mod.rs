@@ -1,4 +1,4 @@
-//! What an operator keeps: rows, keys, and all of it as bytes.
+//! The state of an operator: rows and keys that it keeps, and all of it as bytes.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,9 +1,9 @@
 //! Columns whose bytes follow from their values alone, at any depth.
 //!
-//! How rows came decides which codes a dictionary gives to values, which buffers texts of views lie
-//! in, in which order lists of views lie, and where runs of equal values are cut. None of this is
-//! left here: a column has no dictionary, and values lie in the order of their rows, once each. Only
-//! what lies under a null stays as it came.
+//! The history of rows decides which codes a dictionary gives to values, which buffers hold texts
+//! of views, in which order lists of views lie, and where runs of equal values are cut. Nothing of
+//! this is left here: a column has no dictionary, and values lie in the order of their rows, once
+//! each. Only the values under a null stay as they came.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

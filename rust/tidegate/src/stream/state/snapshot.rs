@@ -1,4 +1,4 @@
-//! The bytes of a snapshot: what they are of, then the state, then a checksum.
+//! The bytes of a snapshot: the text of the query, then the state, then a checksum.
 //!
 //! ```text
 //! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before
@@ -78,12 +78,16 @@ impl Writer {
 /// Reads a snapshot.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
+/// What to do about a snapshot of another query.
+const SAME: &str = "restore it into an operator with the same columns and arguments";
+
 impl<'a> Reader<'a> {
     /// Checks that `snapshot` is whole, and of an operator that does what `query` says.
     pub(crate) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
         let Some(rest) = snapshot.strip_prefix(MAGIC) else {
             return Err(Error::state(
-                "these bytes are no snapshot of tidegate: they do not begin like one",
+                "these bytes are not a snapshot of tidegate: they do not begin like one; give the \
+                 bytes that snapshot() returned",
             ));
         };
         let Some((version, _)) = rest.split_first_chunk::<2>() else {
@@ -92,8 +96,8 @@ impl<'a> Reader<'a> {
         let version = u16::from_le_bytes(*version);
         if version != VERSION {
             return Err(Error::state(format!(
-                "the snapshot has version {version}, but this tidegate reads version {VERSION}; use the tidegate that \
-                 wrote it"
+                "the snapshot has version {version}, but this tidegate reads version {VERSION}; \
+                 use the tidegate that wrote it"
             )));
         }
         let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else {
@@ -108,9 +112,12 @@ impl<'a> Reader<'a> {
             written.lines().zip(query.lines()).find(|(written, wanted)| written != wanted);
         match differs {
             Some((written, wanted)) => Err(Error::state(format!(
-                "the snapshot is of another query: it has {written}, but this operator has {wanted}"
+                "the snapshot is of another query: it has {written}, but this operator has \
+                 {wanted}; {SAME}"
             ))),
-            None if written != query => Err(Error::state("the snapshot is of another query")),
+            None if written != query => {
+                Err(Error::state(format!("the snapshot is of another query; {SAME}")))
+            }
             None => Ok(reader),
         }
     }
@@ -127,7 +134,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn flag(&mut self) -> Result<bool> {
         match self.take(1)?[0] {
             flag @ 0..=1 => Ok(flag == 1),
-            _ => Err(damaged("yes or no is neither")),
+            _ => Err(damaged("a flag is neither 0 nor 1")),
         }
     }
 
@@ -138,7 +145,11 @@ impl<'a> Reader<'a> {
     /// A number of rows that have come or gone so far.
     pub(crate) fn rows(&mut self) -> Result<u64> {
         self.number().and_then(|rows| {
-            if rows <= MOST_ROWS { Ok(rows) } else { Err(damaged("no such many rows come")) }
+            if rows <= MOST_ROWS {
+                Ok(rows)
+            } else {
+                Err(damaged("it counts more rows than an operator can take"))
+            }
         })
     }
 
@@ -169,7 +180,7 @@ impl<'a> Reader<'a> {
             || settled > expected as u64
             || matched.iter().any(|&byte| byte > 1)
         {
-            return Err(damaged("it does not say of each row whether it has had a match"));
+            return Err(damaged("it does not say for each row whether the row has had a match"));
         }
         Ok((matched.iter().map(|&byte| byte == 1).collect(), settled as usize))
     }
@@ -182,7 +193,7 @@ impl<'a> Reader<'a> {
 
     /// Checks that all has been read.
     pub(crate) fn finish(&self) -> Result<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(damaged("it goes on behind its end")) }
+        if self.0.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
     }
 }
 
@@ -288,9 +299,9 @@ mod tests {
     #[test]
     fn parts_that_cannot_be_are_refused() {
         let flag = read(|to| to.0.push(2), |from| from.flag()).unwrap_err();
-        assert!(flag.contains("yes or no is neither"), "{flag}");
+        assert!(flag.contains("a flag is neither 0 nor 1"), "{flag}");
         let rows = read(|to| to.number(MOST_ROWS + 1), |from| from.rows()).unwrap_err();
-        assert!(rows.contains("no such many rows come"), "{rows}");
+        assert!(rows.contains("it counts more rows than an operator can take"), "{rows}");
         let count = |count, bytes| {
             let of_two =
                 |from: &mut Reader<'_>| from.count(2).and_then(|n| from.take(bytes).map(|_| n));
@@ -306,7 +317,7 @@ mod tests {
         let longer = read(|to| to.0.extend([0; 7]), |from| from.number()).unwrap_err();
         assert!(longer.contains("a part of it is longer than the whole"), "{longer}");
         let behind = read(|to| to.flag(true), |_| Ok(())).unwrap_err();
-        assert!(behind.contains("it goes on behind its end"), "{behind}");
+        assert!(behind.contains("bytes follow its end"), "{behind}");
     }
 
     #[test]
@@ -348,7 +359,8 @@ mod tests {
         for (written, wanted) in
             [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]
         {
-            assert!(why(&content(written), wanted).ends_with("the snapshot is of another query"));
+            let why = why(&content(written), wanted);
+            assert_eq!(why, format!("the snapshot is of another query; {SAME}"));
         }
     }
 }

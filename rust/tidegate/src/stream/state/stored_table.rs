@@ -1,8 +1,8 @@
 //! Tables in snapshots: an Arrow IPC stream of a schema and one record batch, without dictionaries.
 //!
-//! Whoever reads one knows its schema. So the schema in the stream is passed over, and columns may
-//! be nested as deep as they are; what is read is checked against the schema that is known. Nothing
-//! is taken for what a length says before the bytes are seen to be there.
+//! The reader of a table knows its schema. So the schema in the stream is passed over, and columns
+//! may be nested to any depth; the content is checked against the known schema. No memory is taken
+//! for a length before its bytes are seen.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -110,13 +110,13 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     if !is_length(rows.length(), 0)
         || !nodes.iter().all(|node| is_length(node.length(), node.null_count()))
     {
-        return Err("a column has no such length".to_owned());
+        return Err("a column has a wrong length".to_owned());
     }
     let views = rows.variadicBufferCounts();
     if !views
         .is_none_or(|views| views.iter().all(|count| (0..=buffers.len() as i64).contains(&count)))
     {
-        return Err("a column of views has no such number of buffers".to_owned());
+        return Err("a column of views has a wrong number of buffers".to_owned());
     }
     let mut parts = Parts {
         nodes: nodes.iter(),

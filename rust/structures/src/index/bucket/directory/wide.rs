@@ -1,4 +1,4 @@
-//! Eight keys at a time, with wide instructions.
+//! The blocks of eight keys at a time, with wide instructions.
 
 use std::arch::x86_64::*;
 

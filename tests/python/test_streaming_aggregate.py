@@ -1,4 +1,4 @@
-"""Windows of rows as they come: the rows, bits and order of whole tables, however they come."""
+"""Streaming windows: the rows, bits and order of whole tables, for any timing."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 import campaign
 import window_oracle
-from online import Source, sort_out
+from streaming_oracle import Source, sort_out
 from test_aggregate_properties import (
     ALGORITHMS,
     CONDITIONS,
@@ -114,7 +114,7 @@ def test_rows_as_they_come_and_rows_that_are_there(data, given, windows, functio
         "where": condition,
         "threads": threads,
     }
-    online = Aggregate(
+    operator = Aggregate(
         table([], []).schema,
         **arguments,
         sources=len(found),
@@ -123,21 +123,21 @@ def test_rows_as_they_come_and_rows_that_are_there(data, given, windows, functio
     )
     results = []
     for number, event in shuffled(found, rng):
-        happen(online, number, event)
+        happen(operator, number, event)
         if rng.random() < 0.5:
-            results.extend(rest(online))
-    results.extend(row for batch in online for row in batch.to_pylist())
+            results.extend(rest(operator))
+    results.extend(row for batch in operator for row in batch.to_pylist())
 
     used = [feed.used() for feed in found]
     assert text(results) == text(window_oracle.aggregate(used, windows, by, theirs, holds))
     whole = aggregate(chunked(data.draw, used), **arguments)
-    assert whole.schema == online.schema
+    assert whole.schema == operator.schema
     assert text(results) == text(whole.to_pylist())
 
     late = [(at, *one) for at, feed in enumerate(found) for one in sort_out(feed.source, "ts").late]
-    returned = online.late()
+    returned = operator.late()
     assert [tuple(one.values())[:3] for one in returned.to_pylist()] == late
-    stats = online.stats()
+    stats = operator.stats()
     assert stats["rows_in"] == sum(len(feed.rows) for feed in found)
     assert stats["rows_late"] == len(late)
     assert stats["rows_in"] == stats["rows_used"] + stats["rows_late"]
@@ -150,13 +150,13 @@ def test_a_window_comes_as_soon_as_it_is_complete(given, windows, rng):
     lateness, found = given
     arguments = {"on": "ts", "size": windows.size, "advance": windows.advance}
     arguments |= {"offset": windows.offset, "by": "k", "aggs": {"n": agg.count()}}
-    online = Aggregate(table([], []).schema, **arguments, sources=len(found), lateness=lateness)
+    operator = Aggregate(table([], []).schema, **arguments, sources=len(found), lateness=lateness)
     whole = aggregate([table(feed.used(), []) for feed in found], **arguments).to_pylist()
     results = []
     for number, event in shuffled(found, rng):
-        happen(online, number, event)
-        results.extend(rest(online))
-        marks = [one["watermark"] for one in online.stats()["sources"] if not one["closed"]]
+        happen(operator, number, event)
+        results.extend(rest(operator))
+        marks = [one["watermark"] for one in operator.stats()["sources"] if not one["closed"]]
         if None in marks:
             assert results == []
         else:
@@ -251,16 +251,16 @@ def test_many_rows(keys, threads):
         },
     }
     whole = aggregate(tables, **arguments)
-    online = Aggregate(schema, **arguments, sources=3, threads=threads)
+    operator = Aggregate(schema, **arguments, sources=3, threads=threads)
     batches = []
     for piece in range(40):
-        for source, one in zip(online.sources, tables, strict=True):
+        for source, one in zip(operator.sources, tables, strict=True):
             source.push(one.slice(piece * 1000, 1000))
         if piece % 3 == 0:
-            batches.extend(iter(online.poll, None))
-    for source in online.sources:
+            batches.extend(iter(operator.poll, None))
+    for source in operator.sources:
         source.close()
-    batches.extend(online)
+    batches.extend(operator)
     assert pa.Table.from_batches(batches, whole.schema).to_pylist() == whole.to_pylist()
 
 
@@ -303,20 +303,20 @@ def test_values_that_no_state_has_are_forgotten():
 
 def test_state_does_not_grow_with_keys_and_rows_that_are_gone():
     schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64()})
-    online = Aggregate(
+    operator = Aggregate(
         schema, on="ts", size=10, by="k", aggs={"first": agg.first("v"), "n": agg.count()}
     )
     largest = 0
     for turn in range(200):
         rows = range(turn * 1000, turn * 1000 + 1000)
         keys = [f"key {row}" for row in rows]
-        online.sources[0].push(pa.table({"ts": rows, "k": keys, "v": rows}, schema=schema))
-        found = rest(online)
+        operator.sources[0].push(pa.table({"ts": rows, "k": keys, "v": rows}, schema=schema))
+        found = rest(operator)
         assert len(found) == 1000 - (10 if turn == 0 else 0)
         assert all(row["first"] == int(row["k"].removeprefix("key ")) for row in found)
-        largest = max(largest, online.stats()["state_keys"])
+        largest = max(largest, operator.stats()["state_keys"])
     assert largest < 5000
-    assert online.stats()["memory"] < 10_000_000
+    assert operator.stats()["memory"] < 10_000_000
 
 
 def test_windows_of_every_shape_of_time():
@@ -333,7 +333,7 @@ def test_windows_of_every_shape_of_time():
         spelled = (
             (lambda steps: steps) if factor is None else (lambda steps, f=factor: f"{steps}{f}")
         )
-        online = Aggregate(
+        operator = Aggregate(
             pa.schema({"ts": type_}),
             on="ts",
             size=spelled(7),
@@ -341,6 +341,6 @@ def test_windows_of_every_shape_of_time():
             offset=spelled(1),
             aggs={"n": agg.count()},
         )
-        online.sources[0].push(pa.table({"ts": column}))
-        online.sources[0].close()
-        assert [row["n"] for row in rest(online)] == [row["n"] for row in wanted]
+        operator.sources[0].push(pa.table({"ts": column}))
+        operator.sources[0].close()
+        assert [row["n"] for row in rest(operator)] == [row["n"] for row in wanted]

@@ -418,8 +418,8 @@ def test_bad_arguments(arguments, text):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"window": 5}, "window needs time, the column by which rows come"),
-        ({"time": "ts"}, "time is for windows; give a window, or leave time out"),
+        ({"window": 5}, "window needs the time column by which rows come"),
+        ({"time": "ts"}, "time is used with a window only; give a window, or leave time out"),
     ],
 )
 def test_windows_of_tables_need_both_arguments(arguments, text):
@@ -444,8 +444,8 @@ def test_an_index_looks_at_the_rows_of_the_window_alone():
 
 def test_explain_says_why_an_index_is_used_or_not():
     schema = table([], []).schema
-    online = {"on": "x", "within": 1, "time": "ts", "window": (2, 3)}
-    text = tidegate.explain(BandJoin, schema, schema, **online)
+    streaming = {"on": "x", "within": 1, "time": "ts", "window": (2, 3)}
+    text = tidegate.explain(BandJoin, schema, schema, **streaming)
     assert text.splitlines()[:4] == [
         "band_join (inner)",
         "  band       left.x - 1 <= right.x <= left.x + 1, compared as Int64",
@@ -455,10 +455,10 @@ def test_explain_says_why_an_index_is_used_or_not():
     assert "  index      buckets a side, on right.x; the fastest for any window" in text
     # 40, and room for two rows of two columns that are in the result.
     assert "and 72 bytes each" in text
-    text = tidegate.explain(BandJoin, schema, schema, **online, algorithm="ibwj")
+    text = tidegate.explain(BandJoin, schema, schema, **streaming, algorithm="ibwj")
     assert "  index      PIM-Tree that threads share a side, on right.x\n" in text
     assert "(IBWJ): threads take tasks of a few rows; merged in two phases" in text
-    whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **online)
+    whole = tidegate.explain(band_join, schema.empty_table(), schema.empty_table(), **streaming)
     assert (
         "buckets instead, if a sample says that this leaves more than 1024 pairs a left row"
         in whole

@@ -1,4 +1,4 @@
-"""The online join among threads, signals and forks."""
+"""The streaming join among threads, signals and forks."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from test_online_join_sources import LEFT, QUERY, new
+from test_streaming_join_sources import LEFT, QUERY, new
 from tidegate import ClosedError, MemoryLimitError, interval_join
 
 # Far more than any of this takes.

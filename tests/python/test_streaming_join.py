@@ -1,7 +1,8 @@
-"""The online interval join gives the batch join's rows in the order of streams at any timing.
+"""The streaming interval join gives the batch join's rows in the order of streams at any timing.
 
-Random joins are fed in random cuts and interleavings; what Flink, Kafka Streams, Spark and Pathway
-test of theirs is in `test_online_join_cases.py`, life and errors in `test_online_join_sources.py`.
+Random joins are fed in random cuts and interleavings. `test_streaming_join_cases.py` has the cases
+that Flink, Kafka Streams, Spark and Pathway test; `test_streaming_join_sources.py` has the life of
+sources, and errors.
 """
 
 import itertools
@@ -12,10 +13,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-import online
 import oracle
+import streaming_oracle
 from drawing import calls, spelled
-from online import Source
+from streaming_oracle import Source
 from tidegate import IntervalJoin, interval_join, left, right
 
 PARALLELISM = ["auto", "key", "data", "hybrid"]
@@ -37,7 +38,7 @@ def histories(draw: st.DrawFn, table: pa.Table, count: int, lateness: int) -> li
         if draw(st.integers(0, 3)):
             times = oracle.times(table.column("ts"))
             rows.sort(key=lambda row: times[row])
-        own = online.rows(table, rows)
+        own = streaming_oracle.rows(table, rows)
         cuts = sorted({0, len(rows), *draw(st.lists(st.integers(0, len(rows)), max_size=3))})
         history: list[int | range] = []
         for start, end in itertools.pairwise(cuts):
@@ -108,7 +109,7 @@ def assert_same(found: pa.Table, wanted: pa.Table, arguments: dict[str, object])
 def test_rows_and_order_are_the_oracle_s(streams, rng):
     left_sources, right_sources, join, arguments = streams
     joining, found = play(left_sources, right_sources, arguments, rng)
-    assert_same(found, online.expected(left_sources, right_sources, join), arguments)
+    assert_same(found, streaming_oracle.expected(left_sources, right_sources, join), arguments)
     # Nothing goes by unseen, and nothing stays behind.
     stats, late = joining.stats(), joining.late()
     pushed = sum(source.table.num_rows for source in left_sources + right_sources)
@@ -127,7 +128,9 @@ def test_rows_are_those_of_the_batch_join(streams, rng):
         for name, value in arguments.items()
         if name not in ("sources", "lateness", "parallelism")
     }
-    tables = [online.used_rows(sources, "ts") for sources in (left_sources, right_sources)]
+    tables = [
+        streaming_oracle.used_rows(sources, "ts") for sources in (left_sources, right_sources)
+    ]
     wanted = interval_join(*tables, **query)
     assert found.schema == wanted.schema
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
@@ -150,7 +153,7 @@ def test_late_rows_say_whose_they_are(streams, rng):
         (side, number, row)
         for side, sources in (("left", left_sources), ("right", right_sources))
         for number, source in enumerate(sources)
-        for row, _ in online.sort_out(source, "ts").late
+        for row, _ in streaming_oracle.sort_out(source, "ts").late
     ]
     assert [tuple(row[f"late_{of}"] for of in ("side", "source", "position")) for row in late] == (
         wanted

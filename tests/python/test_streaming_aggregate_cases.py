@@ -1,4 +1,4 @@
-"""Windows of rows as they come: what is refused, what is held, what is said."""
+"""Streaming windows: refused arguments, memory, and messages."""
 
 import datetime as dt
 import decimal
@@ -308,10 +308,10 @@ def test_there_is_room_again_once_all_windows_are_complete(windows):
     def rows(ts: int, first: int) -> pa.Table:
         return pa.table({"ts": [ts] * 500, "k": range(first, first + 500)}, schema)
 
-    online = Aggregate(
+    operator = Aggregate(
         schema, on="ts", by="k", aggs={"n": agg.count()}, memory_limit=1_000_000, **windows
     )
-    (source,) = online.sources
+    (source,) = operator.sources
     pushed = found = 0
 
     def push_on(ts: int) -> None:
@@ -319,15 +319,15 @@ def test_there_is_room_again_once_all_windows_are_complete(windows):
         for _ in range(1_000):
             source.push(rows(ts, pushed))
             pushed += 500
-            found += sum(batch.num_rows for batch in iter(online.poll, None))
+            found += sum(batch.num_rows for batch in iter(operator.poll, None))
 
     for ts in (0, 1_000):
         with pytest.raises(MemoryLimitError):
             push_on(ts)
         source.advance(ts + 500)
-        found += sum(batch.num_rows for batch in iter(online.poll, None))
+        found += sum(batch.num_rows for batch in iter(operator.poll, None))
         assert found == pushed
-        assert online.stats()["memory"] < 100_000
+        assert operator.stats()["memory"] < 100_000
     assert pushed > 4_000
 
 
@@ -419,7 +419,7 @@ def test_a_snapshot_of_another_query_is_refused(arguments):
 
 def test_a_snapshot_goes_into_an_unused_aggregation():
     windows = used()
-    with pytest.raises(StateError, match="that was not used"):
+    with pytest.raises(StateError, match="an unused"):
         windows.restore(windows.snapshot())
     with pytest.raises(TypeError):
         windows.restore("text")

@@ -1,7 +1,8 @@
 """`tidegate.WindowJoin`: rows and order, against `IntervalJoin` and the batch join, at any timing.
 
-By time, windows are intervals, so that `IntervalJoin`, which has an oracle of its own, says what
-comes and when. By rows, the batch join does, which is tested against the three-step procedure.
+Windows of time are intervals, so `IntervalJoin`, which has an oracle of its own, gives the rows and
+their moments. For windows of rows the batch join gives them, which is tested against the three-step
+procedure.
 """
 
 import operator

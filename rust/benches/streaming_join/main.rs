@@ -1,11 +1,11 @@
-//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and what its
-//! paper compares with.
+//! Finding the pairs of the online interval join, without Arrow: the modes of PPOIJ, and the rivals
+//! of its paper.
 //!
 //! A million rows a side, keys uniform, 4 matches a left row, in epochs of 20,000 rows; as workload
 //! W1s, without payload.
 //!
 //! ```text
-//! cargo bench -p tidegate-benches --bench online_join
+//! cargo bench -p tidegate-benches --bench streaming_join
 //! ```
 
 mod rivals;

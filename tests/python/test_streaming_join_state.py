@@ -1,4 +1,4 @@
-"""Snapshots of the online join: going on from any cut gives what would have come anyway."""
+"""Snapshots of the streaming join: a join that goes on from any cut gives the same rest."""
 
 import os
 import random
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import campaign
 import oracle
-from online import Source
-from test_online_join import streams
+from streaming_oracle import Source
+from test_streaming_join import streams
 from tidegate import IntervalJoin, StateError
 
 PATIENCE = 60
@@ -204,7 +204,7 @@ def test_a_join_that_was_used_restores_nothing():
     snapshot = used().snapshot()
     join = new()
     join.left_sources[0].advance(-100)
-    with pytest.raises(StateError, match="a join that was not used; make a new one"):
+    with pytest.raises(StateError, match="an unused join; make a new one"):
         join.restore(snapshot)
 
 

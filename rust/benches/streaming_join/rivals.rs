@@ -1,6 +1,6 @@
-//! What PPOIJ's paper compares with: SplitJoin, and the buffers of Scale-OIJ, which threads share.
+//! The rivals in PPOIJ's paper: SplitJoin, and the buffers of Scale-OIJ, which threads share.
 //!
-//! Both give a row's pairs in any order, which is less than the join of this crate does.
+//! Both give a row's pairs in any order, which is less work than the join of this crate does.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, RwLock};

@@ -1,4 +1,4 @@
-"""The online join and its sources: what they refuse, what they promise, what they hold."""
+"""The streaming join and its sources: refusals, promises, and memory."""
 
 import datetime as dt
 import re

@@ -1,4 +1,4 @@
-"""The online interval join, obviously right: the pairs of a nested loop, in the order of streams.
+"""The streaming interval join, obviously right: the pairs of a nested loop, in streaming order.
 
 The oracle is given what each source was fed and promised, in its own order. It sees nothing of how
 sources were interleaved, of threads or of polls, since no result may depend on them.

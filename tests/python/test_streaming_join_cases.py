@@ -1,4 +1,4 @@
-"""Cases of other stream joins, re-expressed: what they test, with what comes out here.
+"""Cases that other stream joins test, with the results of this join.
 
 The ideas are those of the tests of Apache Flink, Apache Kafka Streams, Apache Spark and Pathway;
 each test names the one it follows.
