@@ -27,7 +27,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Unwritten};
 
 use super::cells::{Part, SliceCells};
-use super::fold::States;
+use super::fold::Cells;
 use super::functions::{Function, Output};
 use super::halves::Halves;
 use super::windows::{Slice, Windows};
@@ -434,7 +434,7 @@ pub(super) trait Folded: Send + Sync {
     fn slider(&self) -> Box<dyn Slide + '_>;
 }
 
-impl<F: Function> Folded for States<F> {
+impl<F: Function> Folded for Cells<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
         Box::new(Slider::<F> {
             states: &self.0,

@@ -5,21 +5,16 @@ use std::collections::VecDeque;
 
 use tidegate_structures::memory::pages::Pages;
 
+use super::super::OutputColumn;
 use super::super::cells::Run;
-use super::super::fold::each;
 use super::super::functions::{Function, Output};
 use super::super::halves::Halves;
-use super::super::kinds::Given;
-use super::super::sessions::Place;
 use super::super::stored::{STATE_WORDS, Stored};
-use super::super::{Mask, OutputColumn};
+use super::add::Task;
 use super::designs::SlicePartials;
 use super::open::{Closing, Open};
 use super::plan::Steps;
 use super::{Bounds, Kept};
-
-/// Independent work.
-pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
 /// over.
@@ -94,65 +89,21 @@ pub(in super::super) trait Lane: Send + Sync {
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
-pub(in super::super) struct States<F: Function> {
+pub(super) struct States<F: Function> {
     /// For each source, the states of its partials.
-    open: Vec<Vec<F::State>>,
+    pub(super) open: Vec<Vec<F::State>>,
     /// For each slice that is kept, the states of its cells.
     cells: VecDeque<Vec<F::State>>,
     halves: Halves<F>,
 }
 
 impl<F: Stored> States<F> {
-    pub(in super::super) fn new(sources: usize) -> Self {
+    pub(super) fn new(sources: usize) -> Self {
         States {
             open: vec![vec![F::EMPTY]; sources],
             cells: VecDeque::new(),
             halves: Halves::default(),
         }
-    }
-
-    /// Adds the rows of an epoch to the partials of each source.
-    pub(in super::super) fn add<'a, V>(
-        &'a mut self,
-        open: &'a [Open],
-        rows: impl Iterator<Item = (V, Mask<'a>)> + 'a,
-    ) -> impl Iterator<Item = Task<'a>> + 'a
-    where
-        V: Iterator<Item = F::Input> + Send + 'a,
-    {
-        let sources = self
-            .open
-            .iter_mut()
-            .zip(open)
-            .zip(rows)
-            .filter(|((_, open), _)| !open.partial_of.is_empty());
-        sources.map(|((states, open), (values, mask))| -> Task<'a> {
-            Box::new(move || {
-                states.resize(open.keys.len(), F::EMPTY);
-                each(&mask, 0, &open.partial_of, values, |partial, value| {
-                    F::add(&mut states[partial], value)
-                });
-            })
-        })
-    }
-
-    /// Adds rows of any sources, as they are ordered, to the partials of the source `at`.
-    pub(in super::super) fn add_in_order<'a>(
-        &'a mut self,
-        at: usize,
-        open: &'a Open,
-        places: &'a [Place],
-        given: &'a impl Given<Value = F::Input>,
-    ) -> Task<'a> {
-        let states = &mut self.open[at];
-        Box::new(move || {
-            states.resize(open.keys.len(), F::EMPTY);
-            for (&partial, &place) in open.partial_of.iter().zip(places) {
-                if given.counts(place) {
-                    F::add(&mut states[partial as usize], given.at(place));
-                }
-            }
-        })
     }
 }
 

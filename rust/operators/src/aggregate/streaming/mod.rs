@@ -26,12 +26,13 @@
 //! Beside a state for each partial and for each cell of two windows' slices, there are 4 bytes for
 //! each source and key. A source that is alone is numbered by one thread.
 
+mod add;
 mod designs;
 mod lane;
 mod open;
+mod open_sessions;
 mod plan;
 mod saved;
-mod sessions;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,18 +40,19 @@ use std::sync::{Mutex, PoisonError};
 
 use super::functions::NO_ROW;
 use super::kinds::{Kind, kind};
-use super::sessions::{Merged, Place};
+use super::merged::{Merged, Place};
 use super::windows::{Slice, Windows};
 use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
+pub(super) use add::AddRows;
+use add::Task;
 pub use designs::Design;
 use designs::{Adder, Epoch, Partials};
-pub(super) use lane::{Lane, States, Task};
-pub(super) use open::Open;
-use open::{Closing, arrange, close};
+use lane::Lane;
+use open::{Closing, Open, arrange, close};
+pub use open_sessions::StreamingSessions;
 use plan::{Position, Steps, ranks};
 pub use saved::{Bounds, Saved};
-pub use sessions::StreamingSessions;
 
 /// A closed slice.
 #[derive(Debug)]
@@ -202,10 +204,12 @@ impl StreamingAggregate {
                 None => kind.add(&mut **lane, &self.open, &mut tasks),
                 Some(places) if kind.needs_order() => {
                     lane.make_room(&self.open);
+                    let Open { keys, partial_of, .. } = &self.open[sources];
                     tasks.push(kind.add_in_order(
                         &mut **lane,
                         sources,
-                        &self.open[sources],
+                        keys.len(),
+                        partial_of,
                         places,
                     ));
                 }
