@@ -45,14 +45,15 @@ mod dense;
 mod fold;
 mod functions;
 mod given;
-mod halves;
 mod in_order;
 mod kinds;
 mod merged;
 mod sessions;
 mod slide;
+mod steps;
 mod stored;
 mod streaming;
+mod suffix_prefix;
 mod user;
 mod windows;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             ┌ open: per source and key ┐   ┌ kept: per slice and key ┐
-//! rows ──add──▶ partials of slices that  ──▶ cells of the slices that  ──▶ halves of the next window ──▶ pages
+//! rows ──add──▶ partials of slices that  ──▶ cells of the slices that  ──▶ suffixes and prefixes ──▶ pages
 //!             └ may get more rows        ┘   └ later windows have      ┘
 //! ```
 //!
@@ -12,11 +12,11 @@
 //!
 //! 1. *Open* (`open.rs`): the partial of each row, by source, slice and key. Sources are numbered
 //!    side by side.
-//! 2. *Add* (`lane.rs`): rows are added to the states of partials: each function and source is a
+//! 2. *Add* (`add.rs`, `lane.rs`): rows are added to the states of partials: each function and source is a
 //!    thread's work.
 //! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its
 //!    cells.
-//! 4. *Slide* (`plan.rs`): cells enter and leave the halves of windows, function by function.
+//! 4. *Slide* (`plan.rs`): cells become suffixes and prefixes of windows, function by function.
 //!
 //! That is the design of tidegate; those of the multiway aggregation paper (`designs.rs`) can stand
 //! in for the first two steps.
@@ -41,6 +41,7 @@ use std::sync::{Mutex, PoisonError};
 use super::functions::NO_ROW;
 use super::kinds::{Kind, kind};
 use super::merged::{Merged, Place};
+use super::steps::Steps;
 use super::windows::{Slice, Windows};
 use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
@@ -51,7 +52,7 @@ use designs::{Adder, Epoch, Partials};
 use lane::Lane;
 use open::{Closing, Open, arrange, close};
 pub use open_sessions::StreamingSessions;
-use plan::{Position, Steps, ranks};
+use plan::{Position, ranks};
 pub use saved::{Bounds, Saved};
 
 /// A closed slice.
@@ -111,7 +112,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// row. One row may have been chosen often.
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// Changes the rows that halves of windows have, as those of the cells that they are of were
+    /// Changes the rows that suffixes and prefixes of windows have, as the rows of their cells were
     /// changed: `new` tells the new row of a former one, or none for a row that no cell has.
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>);
 
@@ -382,8 +383,8 @@ impl StreamingWindows for StreamingAggregate {
             .map(|kept| arrange(&mut kept.keys, order.ranks))
             .collect::<Vec<_>>();
         self.lanes.iter_mut().for_each(|lane| lane.arrange(&open, &kept));
-        // What the halves of windows remember of slices is in the former order: the next window
-        // begins with new ones.
+        // The suffixes remember the slices in the former order: the next window begins with a new
+        // one.
         self.position = Position::new(self.position.next);
     }
 
@@ -393,7 +394,7 @@ impl StreamingWindows for StreamingAggregate {
 
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>) {
         let mut visit = |row: &mut u32| *row = new(*row).unwrap_or(NO_ROW);
-        self.lanes.iter_mut().for_each(|lane| lane.rows_of_halves(&mut visit));
+        self.lanes.iter_mut().for_each(|lane| lane.rows_of_windows(&mut visit));
     }
 
     fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64)) {
@@ -403,7 +404,7 @@ impl StreamingWindows for StreamingAggregate {
     fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>) {
         // What no cell has is in no result.
         let mut visit = |value: &mut i64| *value = new(*value).unwrap_or(*value);
-        self.lanes[aggregate].values_of_halves(&mut visit);
+        self.lanes[aggregate].values_of_windows(&mut visit);
     }
 
     fn cells(&self) -> usize {
@@ -412,7 +413,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn row_bytes(&self) -> usize {
-        // If it is the first of its key, which then has a place in both halves.
+        // If it is the first of its key, which then has a place in the suffix and the prefix.
         3 * self.cell_bytes()
     }
 
