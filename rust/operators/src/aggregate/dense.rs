@@ -15,6 +15,7 @@ use tidegate_structures::memory::gather::prefetch;
 use super::Stream;
 use super::cells::{Part, SliceCells, slice_runs};
 use super::functions::{Function, Order};
+use super::given::Given;
 use super::windows::Windows;
 
 /// States of so many keys stay in a near cache.
@@ -112,14 +113,12 @@ impl Dense {
             .map(|runs| self.runs[runs.clone()].iter().map(|run| (run.source, run.rows.clone())))
     }
 
-    /// The states of the part's cells. `values` gives what the rows of a source are, and which of
-    /// them count; `announce` says which are next.
-    pub(super) fn fold<'a, F: Function, V: Iterator<Item = F::Input>>(
+    /// The states of the part's cells.
+    pub(super) fn fold<F: Function, G: Given<F>>(
         &self,
+        given: &G,
         part: &Part,
         streams: &[Stream<'_>],
-        announce: impl Fn(usize, &Range<usize>),
-        values: impl Fn(usize, Range<usize>) -> (V, Option<&'a BitSet>),
     ) -> Vec<F::State> {
         let mut states = memory::vec(part.keys.len());
         // Behind those of the keys, that of rows which do not count.
@@ -128,16 +127,17 @@ impl Dense {
         for (slice, runs) in part.slices.iter().zip(&self.slices) {
             for at in runs.clone() {
                 if let Some(next) = self.runs.get(at + 1) {
-                    announce(next.source, &next.rows);
+                    given.announce(next.source, &next.rows);
                 }
                 let run = &self.runs[at];
-                let (values, mask) = values(run.source, run.rows.clone());
+                let values = || given.values(run.source, run.rows.clone());
+                let mask = given.mask(run.source);
                 let keys = streams[run.source].keys.map(|keys| &keys[run.rows.clone()]);
                 if F::ORDER == Order::Any || runs.len() == 1 {
-                    self.add::<F>(&mut cells, keys, mask, run.rows.start, values);
+                    self.add::<F>(&mut cells, keys, mask, run.rows.start, values());
                     continue;
                 }
-                self.add::<F>(&mut partials, keys, mask, run.rows.start, values);
+                self.add::<F>(&mut partials, keys, mask, run.rows.start, values());
                 for (cell, partial) in cells.iter_mut().zip(&mut partials) {
                     *cell = F::combine(*cell, std::mem::replace(partial, F::EMPTY));
                 }

@@ -9,184 +9,95 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 
 use super::cells::{Belongs, NOWHERE, Part, Partials};
-use super::dense::prefetch_range;
-use super::functions::{Count, Edge, Function, NO_ROW, Pick};
-use super::sessions::{Place, Sessions};
+use super::functions::{Function, Order};
+use super::given::Given;
+use super::kinds::Of;
 use super::slide::Folded;
-use super::{Column, Mask, OutputColumn, Stream};
+use super::{Mask, Stream, in_order};
 
 /// The states of one function's cells, part by part.
-pub(super) struct States<F: Function>(pub(super) Vec<Vec<F::State>>);
+pub(super) struct Cells<F: Function>(pub(super) Vec<Vec<F::State>>);
 
 /// The states of a function's cells in one part, whichever function it is.
 pub(super) type PartStates = Box<dyn Any + Send>;
 
-/// A function and what it is of.
+/// What the pass over tables does with a function and what it is of.
 pub(super) trait Fold: Sync {
     /// The states of the cells of a part.
     fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates;
-
-    /// The results of sessions, page by page.
-    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn>;
 
     /// What [`fold`](Self::fold) made of each part.
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded>;
 }
 
-fn put_together<F: Function>(parts: Vec<PartStates>) -> Box<dyn Folded> {
-    let states = |part: PartStates| {
-        *part.downcast::<Vec<F::State>>().expect("a function makes states of one type")
-    };
-    Box::new(States::<F>(parts.into_iter().map(states).collect()))
-}
-
-/// Adds up the rows that count.
-pub(super) struct Added<'a, F: Function> {
-    pub(super) streams: &'a [Stream<'a>],
-    pub(super) columns: Vec<Column<'a, F::Input>>,
-}
-
-impl<F: Function> Added<'_, F> {
-    fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<F::State> {
-        let mut partials = memory::filled(of.count, F::EMPTY);
-        for (source, rows, partial_of) in of.sources() {
-            let Column { values, mask } = &self.columns[source];
-            let values = values[rows.clone()].iter().copied();
-            each(mask, rows.start, partial_of, values, |partial, value| {
-                F::add(&mut partials[partial], value)
-            });
-        }
-        let Some(cell_of) = &of.cell_of else { return partials };
-        let mut cells = memory::filled(part.keys.len(), F::EMPTY);
-        for run in &of.runs {
-            for partial in run.partials.clone() {
-                let cell = &mut cells[cell_of[partial] as usize];
-                *cell = F::combine(*cell, partials[partial]);
-            }
-        }
-        cells
-    }
-}
-
-impl<F: Function> Fold for Added<'_, F> {
+impl<F: Function, G: Given<F>> Fold for Of<'_, F, G> {
     fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
-        Box::new(match belongs {
-            Belongs::Partials(partials) => self.of_partials(part, partials),
-            Belongs::Keys(dense) => {
-                let announce = |source: usize, rows: &Range<usize>| {
-                    prefetch_range(self.columns[source].values, rows)
-                };
-                dense.fold::<F, _>(part, self.streams, announce, |source, rows| {
-                    let Column { values, mask } = &self.columns[source];
-                    (values[rows].iter().copied(), *mask)
-                })
-            }
-        })
-    }
-
-    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
-        let masks: Vec<Mask<'_>> = self.columns.iter().map(|column| column.mask).collect();
-        sessions.fold::<F>(&masks, |Place { source, row }| self.columns[source].values[row])
+        Box::new(self.given.cells(self.streams, part, belongs))
     }
 
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
-        put_together::<F>(parts)
+        let states =
+            |part: PartStates| *part.downcast().expect("a function makes states of one type");
+        Box::new(Cells::<G::OfCells>(parts.into_iter().map(states).collect()))
     }
 }
 
-/// Counts the rows.
-pub(super) struct Counted<'a>(pub(super) Added<'a, Count>);
+/// The states of the cells of a part, of any function of what is given.
+pub(super) fn cells<F: Function, G: Given<F>>(
+    given: &G,
+    streams: &[Stream<'_>],
+    part: &Part,
+    belongs: &Belongs<'_>,
+) -> Vec<F::State> {
+    if F::ORDER == Order::Merged && streams.len() > 1 {
+        return in_order::cells::<F, G>(given, streams, part, belongs);
+    }
+    match belongs {
+        Belongs::Partials(partials) => of_partials::<F, G>(given, part, partials),
+        Belongs::Keys(dense) => dense.fold::<F, G>(given, part, streams),
+    }
+}
 
-impl Fold for Counted<'_> {
-    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
-        match belongs {
-            Belongs::Keys(dense) if self.0.columns.iter().all(|column| column.mask.is_none()) => {
-                Box::new(dense.rows.clone())
-            }
-            _ => self.0.fold(part, belongs),
+fn of_partials<F: Function, G: Given<F>>(
+    given: &G,
+    part: &Part,
+    of: &Partials<'_>,
+) -> Vec<F::State> {
+    let (mask, values) = (|source| given.mask(source), |source, rows| given.values(source, rows));
+    let partials = add_to_partials::<F, _>(of, mask, values);
+    let Some(cell_of) = &of.cell_of else { return partials };
+    let mut cells = memory::filled(part.keys.len(), F::EMPTY);
+    for run in &of.runs {
+        for partial in run.partials.clone() {
+            let cell = &mut cells[cell_of[partial] as usize];
+            *cell = F::combine(*cell, partials[partial]);
         }
     }
-
-    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
-        self.0.fold_sessions(sessions)
-    }
-
-    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
-        self.0.put_together(parts)
-    }
+    cells
 }
 
-/// Finds the first or the last row of every cell, in the order of time, source and position.
-pub(super) struct Choice<'a, const LAST: bool> {
-    streams: &'a [Stream<'a>],
-    masks: &'a [Mask<'a>],
-    /// The number of each source's first row.
-    starts: Vec<u32>,
-}
-
-impl<'a, const LAST: bool> Choice<'a, LAST> {
-    pub(super) fn new(streams: &'a [Stream<'a>], masks: &'a [Mask<'a>]) -> Self {
-        let next = |first: &mut u32, stream: &Stream<'_>| {
-            Some(std::mem::replace(first, *first + stream.ts.len() as u32))
-        };
-        Choice { streams, masks, starts: streams.iter().scan(0, next).collect() }
+/// The states of partials: which rows of a source count, and what they add, is what `mask` and
+/// `values` say.
+pub(super) fn add_to_partials<'a, F: Function, V: Iterator<Item = F::Input>>(
+    of: &Partials<'_>,
+    mask: impl Fn(usize) -> Mask<'a>,
+    values: impl Fn(usize, Range<usize>) -> V,
+) -> Vec<F::State> {
+    let mut partials = memory::filled(of.count, F::EMPTY);
+    for (source, rows, partial_of) in of.sources() {
+        let first = rows.start;
+        each(mask(source), first, partial_of, values(source, rows), |partial, value| {
+            F::add(&mut partials[partial], value);
+        });
     }
-
-    fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<(i64, u32)> {
-        // Numbers within the source, by which their times are found.
-        let mut partials = memory::filled(of.count, Edge::<LAST>::EMPTY);
-        for (source, rows, partial_of) in of.sources() {
-            let numbers = rows.start as u32..;
-            each(&self.masks[source], rows.start, partial_of, numbers, |partial, row| {
-                Edge::<LAST>::add(&mut partials[partial], row);
-            });
-        }
-        let mut cells = memory::filled(part.keys.len(), Pick::<LAST>::EMPTY);
-        for run in &of.runs {
-            let (ts, start) = (self.streams[run.source].ts, self.starts[run.source]);
-            for partial in run.partials.clone().filter(|partial| partials[*partial] != NO_ROW) {
-                let row = partials[partial];
-                let cell = of.cell_of.as_ref().map_or(partial, |cell_of| cell_of[partial] as usize);
-                Pick::<LAST>::add(&mut cells[cell], (ts[row as usize], start + row));
-            }
-        }
-        cells
-    }
-}
-
-impl<const LAST: bool> Fold for Choice<'_, LAST> {
-    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
-        let cells = match belongs {
-            Belongs::Partials(partials) => self.of_partials(part, partials),
-            Belongs::Keys(dense) => {
-                let announce = |source: usize, rows: &Range<usize>| {
-                    prefetch_range(self.streams[source].ts, rows)
-                };
-                dense.fold::<Pick<LAST>, _>(part, self.streams, announce, |source, rows| {
-                    let first = self.starts[source] + rows.start as u32;
-                    (self.streams[source].ts[rows].iter().copied().zip(first..), self.masks[source])
-                })
-            }
-        };
-        Box::new(cells.into_iter().map(|(_, row)| row).collect::<Vec<u32>>())
-    }
-
-    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
-        sessions.fold::<Pick<LAST>>(self.masks, |Place { source, row }| {
-            (self.streams[source].ts[row], self.starts[source] + row as u32)
-        })
-    }
-
-    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
-        put_together::<Edge<LAST>>(parts)
-    }
+    partials
 }
 
 /// Calls `add` with the partial and the value of each row that counts; rows that do not count go
 /// nowhere.
 #[inline]
 pub(super) fn each<T>(
-    mask: &Option<&BitSet>,
+    mask: Option<&BitSet>,
     first: usize,
     partial_of: &[u32],
     values: impl Iterator<Item = T>,

@@ -6,77 +6,69 @@
 
 use tidegate_structures::memory;
 
+use super::Stream;
 use super::cells::{Belongs, Part, Partials};
 use super::dense::Dense;
-use super::fold::{Added, Fold, PartStates};
 use super::functions::Function;
-use super::sessions::{Place, Sessions};
-use super::slide::Folded;
-use super::{Column, OutputColumn};
+use super::given::Given;
+use super::merged::Place;
 
-/// As [`Added`], in merged order.
-pub(super) struct InOrder<'a, F: Function>(pub(super) Added<'a, F>);
-
-impl<F: Function> InOrder<'_, F> {
-    fn of_partials(&self, part: &Part, of: &Partials<'_>) -> Vec<F::State> {
-        let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
-        let mut rows = Vec::new();
-        for (source, range, partial_of) in of.sources() {
-            let cell = |(row, &partial): (usize, &u32)| {
-                (Place { source, row }, cell_of[partial as usize] as usize)
-            };
-            rows.extend(range.zip(partial_of).map(cell));
-        }
-        let mut cells = memory::filled(part.keys.len(), F::EMPTY);
-        self.add(rows, &mut cells);
-        cells
-    }
-
-    fn of_keys(&self, part: &Part, dense: &Dense) -> Vec<F::State> {
-        let mut states = memory::filled(dense.key_count, F::EMPTY);
-        let mut cells = memory::vec(part.keys.len());
-        for (slice, runs) in part.slices.iter().zip(dense.runs()) {
-            let mut rows = Vec::new();
-            for (source, range) in runs {
-                let keys = self.0.streams[source].keys;
-                rows.extend(
-                    range.map(|row| {
-                        (Place { source, row }, keys.map_or(0, |keys| keys[row] as usize))
-                    }),
-                );
-            }
-            self.add(rows, &mut states);
-            let keys = part.keys[slice.cells.clone()].iter();
-            cells.extend(keys.map(|key| std::mem::replace(&mut states[*key as usize], F::EMPTY)));
-        }
-        cells
-    }
-
-    /// Adds rows, which come source by source, each to its state, in merged order.
-    fn add(&self, mut rows: Vec<(Place, usize)>, states: &mut [F::State]) {
-        rows.sort_by_key(|(place, _)| self.0.streams[place.source].ts[place.row]);
-        for (Place { source, row }, state) in rows {
-            let Column { values, mask } = &self.0.columns[source];
-            if mask.is_none_or(|mask| mask.contains(row)) {
-                F::add(&mut states[state], values[row]);
+/// As [`cells`](super::fold::cells), in merged order.
+pub(super) fn cells<F: Function, G: Given<F>>(
+    given: &G,
+    streams: &[Stream<'_>],
+    part: &Part,
+    belongs: &Belongs<'_>,
+) -> Vec<F::State> {
+    let mut add = |mut rows: Vec<(Place, usize)>, states: &mut [F::State]| {
+        // They come source by source.
+        rows.sort_by_key(|(place, _)| streams[place.source].ts[place.row]);
+        for (place, state) in rows {
+            if given.counts(place) {
+                F::add(&mut states[state], given.at(place));
             }
         }
+    };
+    match belongs {
+        Belongs::Partials(partials) => of_partials::<F>(part, partials, &mut add),
+        Belongs::Keys(dense) => of_keys::<F>(streams, part, dense, &mut add),
     }
 }
 
-impl<F: Function> Fold for InOrder<'_, F> {
-    fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates {
-        Box::new(match belongs {
-            Belongs::Partials(partials) => self.of_partials(part, partials),
-            Belongs::Keys(dense) => self.of_keys(part, dense),
-        })
-    }
+/// Adds rows, each to its state.
+type Add<'a, F> = dyn FnMut(Vec<(Place, usize)>, &mut [<F as Function>::State]) + 'a;
 
-    fn fold_sessions(&self, sessions: &Sessions) -> Vec<OutputColumn> {
-        self.0.fold_sessions(sessions)
+fn of_partials<F: Function>(part: &Part, of: &Partials<'_>, add: &mut Add<'_, F>) -> Vec<F::State> {
+    let cell_of = of.cell_of.as_ref().expect("several sources have cells of their own");
+    let mut rows = Vec::new();
+    for (source, range, partial_of) in of.sources() {
+        let cell = |(row, &partial): (usize, &u32)| {
+            (Place { source, row }, cell_of[partial as usize] as usize)
+        };
+        rows.extend(range.zip(partial_of).map(cell));
     }
+    let mut cells = memory::filled(part.keys.len(), F::EMPTY);
+    add(rows, &mut cells);
+    cells
+}
 
-    fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded> {
-        self.0.put_together(parts)
+fn of_keys<F: Function>(
+    streams: &[Stream<'_>],
+    part: &Part,
+    dense: &Dense,
+    add: &mut Add<'_, F>,
+) -> Vec<F::State> {
+    let mut states = memory::filled(dense.key_count, F::EMPTY);
+    let mut cells = memory::vec(part.keys.len());
+    for (slice, runs) in part.slices.iter().zip(dense.runs()) {
+        let mut rows = Vec::new();
+        for (source, range) in runs {
+            let key = |row: usize| streams[source].keys.map_or(0, |keys| keys[row] as usize);
+            rows.extend(range.map(|row| (Place { source, row }, key(row))));
+        }
+        add(rows, &mut states);
+        let keys = part.keys[slice.cells.clone()].iter();
+        cells.extend(keys.map(|key| std::mem::replace(&mut states[*key as usize], F::EMPTY)));
     }
+    cells
 }

@@ -44,13 +44,16 @@ mod cells;
 mod dense;
 mod fold;
 mod functions;
-mod halves;
+mod given;
 mod in_order;
 mod kinds;
+mod merged;
 mod sessions;
 mod slide;
+mod steps;
 mod stored;
 mod streaming;
+mod suffix_prefix;
 mod user;
 mod windows;
 
@@ -58,9 +61,9 @@ use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
-use fold::{Added, Choice, Counted, Fold, PartStates};
-use functions::{Extreme, Function, Mean, Sum, Variance};
+use fold::PartStates;
 pub use functions::{Order, Output};
+use kinds::{Kind, first_rows, kind};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;
@@ -187,20 +190,21 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let folds: Vec<Box<dyn Fold + '_>> =
-        aggregates.iter().map(|aggregate| fold(aggregate, streams)).collect();
+    let first_rows = first_rows(streams);
+    let kinds: Vec<Box<dyn Kind + '_>> =
+        aggregates.iter().map(|aggregate| kind(aggregate, streams, &first_rows)).collect();
     let fold_all = |part: &cells::Part, belongs: &cells::Belongs<'_>| -> Vec<PartStates> {
-        folds.iter().map(|fold| fold.fold(part, belongs)).collect()
+        kinds.iter().map(|kind| kind.fold(part, belongs)).collect()
     };
     let (parts, states): (Vec<_>, Vec<_>) =
         cells::parts(streams, key_count, windows, driver, fold_all)?.into_iter().unzip();
     let mut states: Vec<_> = states.into_iter().map(Vec::into_iter).collect();
-    let folded: Vec<Box<dyn Folded>> = folds
+    let folded: Vec<Box<dyn Folded>> = kinds
         .iter()
-        .map(|fold| {
+        .map(|kind| {
             let of_function =
                 states.iter_mut().map(|part| part.next().expect("states of each function"));
-            fold.put_together(of_function.collect())
+            kind.put_together(of_function.collect())
         })
         .collect();
     let slices = Slices::new(&parts);
@@ -243,11 +247,7 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
     let mut streaming = StreamingAggregate::new(*windows, streams.len(), aggregates, design);
-    let firsts: Vec<u32> = streams
-        .iter()
-        .scan(0, |rows, stream| Some(std::mem::replace(rows, *rows + stream.ts.len() as u32)))
-        .collect();
-    streaming.add(streams, key_count, &firsts, aggregates, driver)?;
+    streaming.add(streams, key_count, &first_rows(streams), aggregates, driver)?;
     streaming.finish(driver)?;
     let keys: Vec<u32> = (0..key_count as u32).collect();
     let mut taken = Vec::new();
@@ -261,37 +261,5 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
         for made in driver.map(pages, &take)? {
             taken.push(made?);
         }
-    }
-}
-
-/// What an aggregate computes.
-fn fold<'a>(aggregate: &'a Aggregate<'a>, streams: &'a [Stream<'a>]) -> Box<dyn Fold + 'a> {
-    fn of<'a, F: Function>(
-        streams: &'a [Stream<'a>],
-        columns: &[Column<'a, F::Input>],
-    ) -> Box<dyn Fold + 'a> {
-        Box::new(Added::<F> { streams, columns: columns.to_vec() })
-    }
-    match aggregate {
-        Aggregate::Count(masks) => {
-            // Nothing is stored of values that are nothing.
-            let rows = |stream: &Stream<'a>| -> &'a [()] { vec![(); stream.ts.len()].leak() };
-            let column = |(stream, &mask)| Column { values: rows(stream), mask };
-            let columns = streams.iter().zip(masks).map(column).collect();
-            Box::new(Counted(Added { streams, columns }))
-        }
-        Aggregate::Sum(Numbers::Integers(columns)) => of::<Sum<i64>>(streams, columns),
-        Aggregate::Sum(Numbers::Wide(columns)) => of::<Sum<i128>>(streams, columns),
-        Aggregate::Sum(Numbers::Floats(columns)) => of::<Sum<f64>>(streams, columns),
-        Aggregate::Mean(Numbers::Integers(columns)) => of::<Mean<i64>>(streams, columns),
-        Aggregate::Mean(Numbers::Wide(columns)) => of::<Mean<i128>>(streams, columns),
-        Aggregate::Mean(Numbers::Floats(columns)) => of::<Mean<f64>>(streams, columns),
-        Aggregate::Min(columns) => of::<Extreme<false>>(streams, columns),
-        Aggregate::Max(columns) => of::<Extreme<true>>(streams, columns),
-        Aggregate::Variance(columns) => of::<Variance<false>>(streams, columns),
-        Aggregate::Deviation(columns) => of::<Variance<true>>(streams, columns),
-        Aggregate::First(masks) => Box::new(Choice::<false>::new(streams, masks)),
-        Aggregate::Last(masks) => Box::new(Choice::<true>::new(streams, masks)),
-        Aggregate::User(user) => user.fold(streams),
     }
 }

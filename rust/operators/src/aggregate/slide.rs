@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The suffixes of a block are all made once, from its end, and remembered; then slices leave the
-//! suffix and enter the prefix one by one. So a cell is combined twice, a result costs one
+//! suffix and come to the prefix one by one. So a cell is combined twice, a result costs one
 //! combination whatever the size of the window, and no function needs an inverse. This is the
 //! method of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
 //! octagonal kernels" (1992), over whole columns of keys. Which states are combined, and in which
@@ -27,9 +27,10 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Unwritten};
 
 use super::cells::{Part, SliceCells};
-use super::fold::States;
+use super::fold::Cells;
 use super::functions::{Function, Output};
-use super::halves::Halves;
+use super::steps::{Present, Step, Steps};
+use super::suffix_prefix::{SliceStates, SuffixPrefix};
 use super::windows::{Slice, Windows};
 use super::{OutputColumn, Page, Window};
 
@@ -191,7 +192,7 @@ pub(super) struct Block {
     /// The key of each cell, slice after slice.
     locals: Vec<u32>,
     /// How many of the slices are of the first of the two blocks.
-    leaving: usize,
+    suffix: usize,
 }
 
 struct Placed {
@@ -211,7 +212,7 @@ impl Block {
         let last = (stretch.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
         let range = slices.place(stretch.windows.start)
             ..slices.place(last.saturating_add(windows.length()));
-        let leaving = slices.place(stretch.end) - range.start;
+        let suffix = slices.place(stretch.end) - range.start;
         let cells = || slices.all[range.clone()].iter();
         let keys_of =
             |(part, slice): &(usize, &SliceCells)| &slices.parts[*part].keys[slice.cells.clone()];
@@ -232,30 +233,12 @@ impl Block {
             }
         };
         let slices = cells().map(&mut place).collect();
-        Block { keys, slices, locals, leaving }
+        Block { keys, slices, locals, suffix }
     }
 
     fn locals(&self, slice: &Placed) -> &[u32] {
         &self.locals[slice.locals.clone()]
     }
-}
-
-/// What happens from one window to the next.
-struct Step {
-    /// The slices that leave the suffix, and those that enter the prefix.
-    leave: Range<usize>,
-    enter: Range<usize>,
-    /// Where the window begins.
-    start: Slice,
-    rows: usize,
-}
-
-/// Consecutive windows of a block, and the keys that have results in them.
-#[derive(Default)]
-pub(super) struct Steps {
-    steps: Vec<Step>,
-    /// The key of each result, by its place in the block.
-    selected: Vec<u32>,
 }
 
 /// Makes the pages of a task.
@@ -291,38 +274,45 @@ impl<'a> Writer<'a> {
         take: &mut impl FnMut(Page) -> Result<(), E>,
     ) -> Result<(), E> {
         let (length, stride) = (windows.length(), windows.stride());
-        self.sliders.iter_mut().for_each(|slider| slider.begin(block));
-        let mut present = Present::new(block);
-        let (mut left, mut entered) = (0, block.leaving);
+        let mut present = Present::default();
+        present.make_room(block.keys.len());
+        let mut new_suffix = Some(0..block.suffix);
+        block.slices[..block.suffix].iter().for_each(|slice| present.insert(block.locals(slice)));
+        // The slices of the window: those of the suffix that are left, and those of the prefix.
+        let (mut begin, mut end) = (0, block.suffix);
         let mut steps = Steps::default();
         let mut start = (stretch.windows.start + stride - 1).div_euclid(stride) * stride;
         while start < stretch.windows.end {
             let next = |from: usize, slice: Slice| {
                 from + block.slices[from..].iter().take_while(|placed| placed.slice < slice).count()
             };
-            let leave = left..next(left, start).min(block.leaving);
-            let enter = entered..next(entered, start.saturating_add(length));
-            (left, entered) = (leave.end, enter.end);
-            present.leave(&block.slices[leave.clone()], block);
-            present.enter(&block.slices[enter.clone()], block);
+            let from_suffix = begin..next(begin, start).min(block.suffix);
+            let to_prefix = end..next(end, start.saturating_add(length));
+            (begin, end) = (from_suffix.end, to_prefix.end);
+            for slice in &block.slices[from_suffix.clone()] {
+                present.remove(block.locals(slice));
+            }
+            for slice in &block.slices[to_prefix.clone()] {
+                present.insert(block.locals(slice));
+            }
             let following = if present.cells > 0 {
                 start.saturating_add(stride)
-            } else if let Some(slice) = block.slices.get(entered) {
+            } else if let Some(slice) = block.slices.get(end) {
                 // On to the first window that reaches the next slice.
                 (slice.slice - length + stride).div_euclid(stride) * stride
             } else {
                 break;
             };
-            if self.filled + steps.selected.len() + block.keys.len() > self.keys.len() {
-                self.apply(&mut steps, block, windows, announce)?;
+            if self.filled + steps.keys.len() + block.keys.len() > self.keys.len() {
+                self.apply(&mut steps, block, announce)?;
                 self.flush(take)?;
                 self.open(block.keys.len());
             }
-            let rows = present.select(&mut steps.selected);
-            steps.steps.push(Step { leave, enter, start, rows });
+            let step = Step { new_suffix: new_suffix.take(), from_suffix, to_prefix, rows: 0 };
+            steps.push(step, start, windows, present.all());
             start = following;
         }
-        self.apply(&mut steps, block, windows, announce)
+        self.apply(&mut steps, block, announce)
     }
 
     /// Writes the results of the steps behind those that are written.
@@ -330,16 +320,14 @@ impl<'a> Writer<'a> {
         &mut self,
         steps: &mut Steps,
         block: &Block,
-        windows: &Windows,
         announce: &impl Fn(usize) -> Result<(), E>,
     ) -> Result<(), E> {
-        let rows = steps.selected.len();
+        let rows = steps.keys.len();
         announce(rows)?;
         let keys = self.keys[self.filled..self.filled + rows].iter_mut();
-        keys.zip(&steps.selected).for_each(|(key, local)| key.set(block.keys[*local as usize]));
+        keys.zip(&steps.keys).for_each(|(key, local)| key.set(block.keys[*local as usize]));
         self.sliders.iter_mut().for_each(|slider| slider.write(block, steps, self.filled));
-        let some = steps.steps.iter().filter(|step| step.rows > 0);
-        self.windows.extend(some.map(|step| windows.window(step.start, step.rows)));
+        self.windows.append(&mut steps.windows);
         self.filled += rows;
         *steps = Steps::default();
         Ok(())
@@ -371,54 +359,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// In how many slices of the current window each key has rows.
-struct Present {
-    slices: Vec<u32>,
-    /// The sum of these.
-    cells: usize,
-}
-
-impl Present {
-    fn new(block: &Block) -> Self {
-        let mut present = Present { slices: memory::filled(block.keys.len(), 0), cells: 0 };
-        present.enter(&block.slices[..block.leaving], block);
-        present
-    }
-
-    fn enter(&mut self, slices: &[Placed], block: &Block) {
-        for slice in slices {
-            block.locals(slice).iter().for_each(|local| self.slices[*local as usize] += 1);
-            self.cells += slice.cells.len();
-        }
-    }
-
-    fn leave(&mut self, slices: &[Placed], block: &Block) {
-        for slice in slices {
-            block.locals(slice).iter().for_each(|local| self.slices[*local as usize] -= 1);
-            self.cells -= slice.cells.len();
-        }
-    }
-
-    /// Appends the places of those that are present, and returns how many they are.
-    fn select(&self, selected: &mut Vec<u32>) -> usize {
-        let first = selected.len();
-        selected.resize(first + self.slices.len(), 0);
-        let mut rows = 0;
-        // No branch depends on who is present, for that cannot be foreseen.
-        for (place, &slices) in self.slices.iter().enumerate() {
-            selected[first + rows] = place as u32;
-            rows += usize::from(slices > 0);
-        }
-        selected.truncate(first + rows);
-        rows
-    }
-}
-
 /// The results of one function, stretch by stretch.
 pub(super) trait Slide {
-    /// Begins a stretch.
-    fn begin(&mut self, block: &Block);
-
     /// Makes room for a page.
     fn open(&mut self, rows: usize);
 
@@ -434,11 +376,11 @@ pub(super) trait Folded: Send + Sync {
     fn slider(&self) -> Box<dyn Slide + '_>;
 }
 
-impl<F: Function> Folded for States<F> {
+impl<F: Function> Folded for Cells<F> {
     fn slider(&self) -> Box<dyn Slide + '_> {
         Box::new(Slider::<F> {
             states: &self.0,
-            halves: Halves::default(),
+            suffix_prefix: SuffixPrefix::default(),
             values: Unwritten::default(),
             missing: Vec::new(),
         })
@@ -447,42 +389,40 @@ impl<F: Function> Folded for States<F> {
 
 struct Slider<'a, F: Function> {
     states: &'a [Vec<F::State>],
-    halves: Halves<F>,
+    suffix_prefix: SuffixPrefix<F>,
     values: Unwritten<F::Output>,
     missing: Vec<usize>,
 }
 
-impl<'a, F: Function> Slider<'a, F> {
-    fn cells(&self, slice: &Placed) -> &'a [F::State] {
+/// The cells of a block, as one function has them.
+struct BlockCells<'a, F: Function> {
+    states: &'a [Vec<F::State>],
+    block: &'a Block,
+}
+
+impl<F: Function> SliceStates<F> for BlockCells<'_, F> {
+    fn key_count(&self) -> usize {
+        self.block.keys.len()
+    }
+
+    fn keys(&self, slice: usize) -> &[u32] {
+        self.block.locals(&self.block.slices[slice])
+    }
+
+    fn cells(&self, slice: usize) -> &[F::State] {
+        let slice = &self.block.slices[slice];
         &self.states[slice.part][slice.cells.clone()]
     }
 }
 
 impl<F: Function> Slide for Slider<'_, F> {
-    fn begin(&mut self, block: &Block) {
-        self.halves.begin(block.keys.len());
-        for slice in block.slices[..block.leaving].iter().rev() {
-            self.halves.prepend(self.cells(slice), block.locals(slice));
-        }
-    }
-
     fn open(&mut self, rows: usize) {
         self.values = Pages::unwritten(rows);
     }
 
     fn write(&mut self, block: &Block, steps: &Steps, first: usize) {
-        let mut done = 0;
-        for step in &steps.steps {
-            block.slices[step.leave.clone()]
-                .iter()
-                .for_each(|slice| self.halves.leave(block.locals(slice)));
-            for slice in &block.slices[step.enter.clone()] {
-                self.halves.append(self.cells(slice), block.locals(slice));
-            }
-            let selected = &steps.selected[done..done + step.rows];
-            self.halves.write(selected, first + done, &mut self.values, &mut self.missing);
-            done += step.rows;
-        }
+        let cells = BlockCells::<F> { states: self.states, block };
+        self.suffix_prefix.slide(steps, &cells, first, &mut self.values, &mut self.missing);
     }
 
     fn take(&mut self, rows: usize) -> OutputColumn {

@@ -4,9 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::fold::{Added, Fold};
 use super::functions::{Function, Order, Output};
-use super::in_order::InOrder;
 use super::kinds::{Kind, kind_of};
 use super::stored::{STATE_WORDS, Stored};
 use super::{Aggregate, Column, Stream};
@@ -174,34 +172,19 @@ impl<'a> Aggregate<'a> {
 }
 
 impl UserAggregate<'_> {
-    pub(super) fn fold<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Fold + 'b> {
-        self.0.fold(streams)
-    }
-
-    pub(super) fn kind(&self) -> Box<dyn Kind + '_> {
-        self.0.kind()
+    pub(super) fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b> {
+        self.0.kind(streams)
     }
 }
 
 trait Defined: Send + Sync {
-    fn fold<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Fold + 'b>;
-
-    fn kind(&self) -> Box<dyn Kind + '_>;
+    fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b>;
 }
 
 struct Of<'a, F: UserFunction>(Vec<Column<'a, F::Input>>);
 
 impl<F: UserFunction> Defined for Of<'_, F> {
-    fn fold<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Fold + 'b> {
-        let added = Added::<User<F>> { streams, columns: self.0.clone() };
-        if F::ORDER == Order::Merged && streams.len() > 1 {
-            Box::new(InOrder(added))
-        } else {
-            Box::new(added)
-        }
-    }
-
-    fn kind(&self) -> Box<dyn Kind + '_> {
-        kind_of::<User<F>, _>(&self.0[..])
+    fn kind<'b>(&'b self, streams: &'b [Stream<'b>]) -> Box<dyn Kind + 'b> {
+        kind_of::<User<F>, _>(streams, &self.0[..])
     }
 }

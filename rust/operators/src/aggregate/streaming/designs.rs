@@ -34,7 +34,7 @@ use tidegate_sync::atomic::{Arc, AtomicI64, Ordering};
 
 use super::super::Stream;
 use super::super::kinds::Kind;
-use super::super::sessions::Place;
+use super::super::merged::Place;
 use super::super::stored::STATE_WORDS;
 use super::super::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};

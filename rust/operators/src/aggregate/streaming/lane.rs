@@ -1,25 +1,20 @@
-//! The states of one function: of partials, of cells, and of the halves of windows.
+//! The states of one function: of partials, of cells, and of the suffixes and prefixes of windows.
 
 use std::any::Any;
 use std::collections::VecDeque;
 
 use tidegate_structures::memory::pages::Pages;
 
+use super::super::OutputColumn;
 use super::super::cells::Run;
-use super::super::fold::each;
 use super::super::functions::{Function, Output};
-use super::super::halves::Halves;
-use super::super::kinds::Given;
-use super::super::sessions::Place;
+use super::super::steps::Steps;
 use super::super::stored::{STATE_WORDS, Stored};
-use super::super::{Mask, OutputColumn};
+use super::super::suffix_prefix::{SliceStates, SuffixPrefix};
+use super::add::Task;
 use super::designs::SlicePartials;
 use super::open::{Closing, Open};
-use super::plan::Steps;
 use super::{Bounds, Kept};
-
-/// Independent work.
-pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
 /// over.
@@ -49,16 +44,16 @@ pub(in super::super) trait Lane: Send + Sync {
     /// As [`rows`](Self::rows), for some partials of a source, in their order.
     fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
 
-    /// As [`rows`](Self::rows), for the halves of windows, which may have rows that no cell has any
-    /// more.
-    fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32));
+    /// As [`rows`](Self::rows), for the suffixes and prefixes of windows, which may have rows that
+    /// no cell has any more.
+    fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Calls `visit` with the value of every partial and cell that has chosen one.
     fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// As [`values`](Self::values), for the halves of windows, which may have values that no cell
-    /// has any more.
-    fn values_of_halves(&mut self, visit: &mut dyn FnMut(&mut i64));
+    /// As [`values`](Self::values), for the suffixes and prefixes of windows, which may have values
+    /// that no cell has any more.
+    fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
 
     /// Makes partials, of no rows, up to those that each source has.
     fn make_room(&mut self, open: &[Open]);
@@ -94,65 +89,42 @@ pub(in super::super) trait Lane: Send + Sync {
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
-pub(in super::super) struct States<F: Function> {
+pub(super) struct States<F: Function> {
     /// For each source, the states of its partials.
-    open: Vec<Vec<F::State>>,
+    pub(super) open: Vec<Vec<F::State>>,
     /// For each slice that is kept, the states of its cells.
     cells: VecDeque<Vec<F::State>>,
-    halves: Halves<F>,
+    suffix_prefix: SuffixPrefix<F>,
 }
 
 impl<F: Stored> States<F> {
-    pub(in super::super) fn new(sources: usize) -> Self {
+    pub(super) fn new(sources: usize) -> Self {
         States {
             open: vec![vec![F::EMPTY]; sources],
             cells: VecDeque::new(),
-            halves: Halves::default(),
+            suffix_prefix: SuffixPrefix::default(),
         }
     }
+}
 
-    /// Adds the rows of an epoch to the partials of each source.
-    pub(in super::super) fn add<'a, V>(
-        &'a mut self,
-        open: &'a [Open],
-        rows: impl Iterator<Item = (V, Mask<'a>)> + 'a,
-    ) -> impl Iterator<Item = Task<'a>> + 'a
-    where
-        V: Iterator<Item = F::Input> + Send + 'a,
-    {
-        let sources = self
-            .open
-            .iter_mut()
-            .zip(open)
-            .zip(rows)
-            .filter(|((_, open), _)| !open.partial_of.is_empty());
-        sources.map(|((states, open), (values, mask))| -> Task<'a> {
-            Box::new(move || {
-                states.resize(open.keys.len(), F::EMPTY);
-                each(&mask, 0, &open.partial_of, values, |partial, value| {
-                    F::add(&mut states[partial], value)
-                });
-            })
-        })
+/// The cells of the slices that are kept.
+struct KeptCells<'a, F: Function> {
+    cells: &'a VecDeque<Vec<F::State>>,
+    kept: &'a VecDeque<Kept>,
+    keys: usize,
+}
+
+impl<F: Function> SliceStates<F> for KeptCells<'_, F> {
+    fn key_count(&self) -> usize {
+        self.keys
     }
 
-    /// Adds rows of any sources, as they are ordered, to the partials of the source `at`.
-    pub(in super::super) fn add_in_order<'a>(
-        &'a mut self,
-        at: usize,
-        open: &'a Open,
-        places: &'a [Place],
-        given: &'a impl Given<Value = F::Input>,
-    ) -> Task<'a> {
-        let states = &mut self.open[at];
-        Box::new(move || {
-            states.resize(open.keys.len(), F::EMPTY);
-            for (&partial, &place) in open.partial_of.iter().zip(places) {
-                if given.counts(place) {
-                    F::add(&mut states[partial as usize], given.at(place));
-                }
-            }
-        })
+    fn keys(&self, slice: usize) -> &[u32] {
+        &self.kept[slice].keys
+    }
+
+    fn cells(&self, slice: usize) -> &[F::State] {
+        &self.cells[slice]
     }
 }
 
@@ -186,27 +158,12 @@ impl<F: Stored> Lane for States<F> {
     }
 
     fn write(&mut self, pages: &[Steps], kept: &VecDeque<Kept>, keys: usize) -> Vec<OutputColumn> {
-        let States { cells, halves, .. } = self;
+        let States { cells, suffix_prefix, .. } = self;
+        let slices = KeptCells::<F> { cells, kept, keys };
         let page = |steps: &Steps| {
             let mut values = Pages::<F::Output>::unwritten(steps.keys.len());
-            let (mut missing, mut done) = (Vec::new(), 0);
-            for step in &steps.steps {
-                if let Some(block) = &step.block {
-                    halves.begin(keys);
-                    block
-                        .clone()
-                        .rev()
-                        .for_each(|slice| halves.prepend(&cells[slice], &kept[slice].keys));
-                }
-                halves.make_room(keys);
-                step.leave.clone().for_each(|slice| halves.leave(&kept[slice].keys));
-                step.enter
-                    .clone()
-                    .for_each(|slice| halves.append(&cells[slice], &kept[slice].keys));
-                let here = &steps.keys[done..done + step.rows];
-                halves.write(here, done, &mut values, &mut missing);
-                done += step.rows;
-            }
+            let mut missing = Vec::new();
+            suffix_prefix.slide(steps, &slices, 0, &mut values, &mut missing);
             OutputColumn { values: F::Output::column(values.written()), missing }
         };
         pages.iter().map(page).collect()
@@ -233,8 +190,8 @@ impl<F: Stored> Lane for States<F> {
         }
     }
 
-    fn rows_of_halves(&mut self, visit: &mut dyn FnMut(&mut u32)) {
-        self.halves.for_each(|state| {
+    fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.suffix_prefix.for_each(|state| {
             F::row(state).into_iter().for_each(&mut *visit);
         });
     }
@@ -244,8 +201,8 @@ impl<F: Stored> Lane for States<F> {
         partials.chain(self.cells.iter_mut().flatten()).filter_map(F::value).for_each(visit);
     }
 
-    fn values_of_halves(&mut self, visit: &mut dyn FnMut(&mut i64)) {
-        self.halves.for_each(|state| {
+    fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64)) {
+        self.suffix_prefix.for_each(|state| {
             F::value(state).into_iter().for_each(&mut *visit);
         });
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             ┌ open: per source and key ┐   ┌ kept: per slice and key ┐
-//! rows ──add──▶ partials of slices that  ──▶ cells of the slices that  ──▶ halves of the next window ──▶ pages
+//! rows ──add──▶ partials of slices that  ──▶ cells of the slices that  ──▶ suffixes and prefixes ──▶ pages
 //!             └ may get more rows        ┘   └ later windows have      ┘
 //! ```
 //!
@@ -12,11 +12,11 @@
 //!
 //! 1. *Open* (`open.rs`): the partial of each row, by source, slice and key. Sources are numbered
 //!    side by side.
-//! 2. *Add* (`lane.rs`): rows are added to the states of partials: each function and source is a
+//! 2. *Add* (`add.rs`, `lane.rs`): rows are added to the states of partials: each function and source is a
 //!    thread's work.
 //! 3. *Close*: once no row of a slice can come, the partials of all sources are combined to its
 //!    cells.
-//! 4. *Slide* (`plan.rs`): cells enter and leave the halves of windows, function by function.
+//! 4. *Slide* (`plan.rs`): cells become suffixes and prefixes of windows, function by function.
 //!
 //! That is the design of tidegate; those of the multiway aggregation paper (`designs.rs`) can stand
 //! in for the first two steps.
@@ -26,12 +26,13 @@
 //! Beside a state for each partial and for each cell of two windows' slices, there are 4 bytes for
 //! each source and key. A source that is alone is numbered by one thread.
 
+mod add;
 mod designs;
 mod lane;
 mod open;
+mod open_sessions;
 mod plan;
 mod saved;
-mod sessions;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,18 +40,20 @@ use std::sync::{Mutex, PoisonError};
 
 use super::functions::NO_ROW;
 use super::kinds::{Kind, kind};
-use super::sessions::{Merged, Place};
+use super::merged::{Merged, Place};
+use super::steps::Steps;
 use super::windows::{Slice, Windows};
 use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
+pub(super) use add::AddRows;
+use add::Task;
 pub use designs::Design;
 use designs::{Adder, Epoch, Partials};
-pub(super) use lane::{Lane, States, Task};
-pub(super) use open::Open;
-use open::{Closing, arrange, close};
-use plan::{Position, Steps, ranks};
+use lane::Lane;
+use open::{Closing, Open, arrange, close};
+pub use open_sessions::StreamingSessions;
+use plan::{Position, ranks};
 pub use saved::{Bounds, Saved};
-pub use sessions::StreamingSessions;
 
 /// A closed slice.
 #[derive(Debug)]
@@ -109,7 +112,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// row. One row may have been chosen often.
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// Changes the rows that halves of windows have, as those of the cells that they are of were
+    /// Changes the rows that suffixes and prefixes of windows have, as the rows of their cells were
     /// changed: `new` tells the new row of a former one, or none for a row that no cell has.
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>);
 
@@ -202,10 +205,12 @@ impl StreamingAggregate {
                 None => kind.add(&mut **lane, &self.open, &mut tasks),
                 Some(places) if kind.needs_order() => {
                     lane.make_room(&self.open);
+                    let Open { keys, partial_of, .. } = &self.open[sources];
                     tasks.push(kind.add_in_order(
                         &mut **lane,
                         sources,
-                        &self.open[sources],
+                        keys.len(),
+                        partial_of,
                         places,
                     ));
                 }
@@ -378,8 +383,8 @@ impl StreamingWindows for StreamingAggregate {
             .map(|kept| arrange(&mut kept.keys, order.ranks))
             .collect::<Vec<_>>();
         self.lanes.iter_mut().for_each(|lane| lane.arrange(&open, &kept));
-        // What the halves of windows remember of slices is in the former order: the next window
-        // begins with new ones.
+        // The suffixes remember the slices in the former order: the next window begins with a new
+        // one.
         self.position = Position::new(self.position.next);
     }
 
@@ -389,7 +394,7 @@ impl StreamingWindows for StreamingAggregate {
 
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>) {
         let mut visit = |row: &mut u32| *row = new(*row).unwrap_or(NO_ROW);
-        self.lanes.iter_mut().for_each(|lane| lane.rows_of_halves(&mut visit));
+        self.lanes.iter_mut().for_each(|lane| lane.rows_of_windows(&mut visit));
     }
 
     fn for_each_value(&mut self, aggregate: usize, visit: &mut dyn FnMut(&mut i64)) {
@@ -399,7 +404,7 @@ impl StreamingWindows for StreamingAggregate {
     fn follow_values(&mut self, aggregate: usize, new: &dyn Fn(i64) -> Option<i64>) {
         // What no cell has is in no result.
         let mut visit = |value: &mut i64| *value = new(*value).unwrap_or(*value);
-        self.lanes[aggregate].values_of_halves(&mut visit);
+        self.lanes[aggregate].values_of_windows(&mut visit);
     }
 
     fn cells(&self) -> usize {
@@ -408,7 +413,7 @@ impl StreamingWindows for StreamingAggregate {
     }
 
     fn row_bytes(&self) -> usize {
-        // If it is the first of its key, which then has a place in both halves.
+        // If it is the first of its key, which then has a place in the suffix and the prefix.
         3 * self.cell_bytes()
     }
 

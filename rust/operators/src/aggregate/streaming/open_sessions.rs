@@ -16,12 +16,13 @@ use std::collections::{BinaryHeap, HashSet};
 use std::fmt;
 
 use super::super::kinds::kind;
-use super::super::sessions::{Merged, PAGE_ROWS};
+use super::super::merged::Merged;
+use super::super::sessions::{PAGE_ROWS, extends};
 use super::super::stored::STATE_WORDS;
 use super::super::{Aggregate, Page, Stream, Window};
 use super::plan::ranks;
 use super::saved::are_states;
-use super::{Bounds, KeyOrder, Lane, Open, Saved, StreamingWindows};
+use super::{Bounds, KeyOrder, Lane, Saved, StreamingWindows, Task};
 use crate::driver::{Driver, Stopped};
 
 /// No session: that of a key without one.
@@ -52,8 +53,8 @@ pub struct StreamingSessions {
     ends: BinaryHeap<Reverse<(i64, u32)>>,
     /// Sessions that are over, and whose results are not made, by their ends.
     over: Vec<(i64, u32)>,
-    /// The session of each row of the epoch, as lanes know partials.
-    open: Open,
+    /// The session of each row of the epoch.
+    session_of: Vec<u32>,
 }
 
 impl StreamingSessions {
@@ -70,28 +71,26 @@ impl StreamingSessions {
             of_key: Vec::new(),
             ends: BinaryHeap::new(),
             over: Vec::new(),
-            open: Open::default(),
+            session_of: Vec::new(),
         }
     }
 
     /// Finds the sessions of rows in merged order.
     fn find(&mut self, rows: Stream<'_>) {
-        self.open.partial_of.clear();
+        self.session_of.clear();
         for (row, &ts) in rows.ts.iter().enumerate() {
             let key = rows.keys.map_or(0, |keys| keys[row]);
             let known = self.of_key[key as usize];
-            // Later rows are not earlier.
             let session = if known != NONE
-                && ts.abs_diff(self.sessions[known as usize].last) < self.gap.unsigned_abs()
+                && extends(ts, self.sessions[known as usize].last, self.gap)
             {
                 self.sessions[known as usize].last = ts;
                 known
             } else {
                 self.begin(Session { start: ts, last: ts, key, number: self.begun, is_kept: true })
             };
-            self.open.partial_of.push(session);
+            self.session_of.push(session);
         }
-        self.open.keys.resize(self.sessions.len(), 0);
     }
 
     fn begin(&mut self, session: Session) -> u32 {
@@ -177,9 +176,12 @@ impl StreamingWindows for StreamingSessions {
             aggregates.iter().map(|aggregate| kind(aggregate, rows, first_rows)).collect();
         let tasks = self.lanes.iter_mut().zip(&kinds);
         let tasks = tasks
-            .map(|(lane, kind)| kind.add_in_order(&mut **lane, 0, &self.open, &merged.places))
+            .map(|(lane, kind)| {
+                let states = self.sessions.len();
+                kind.add_in_order(&mut **lane, 0, states, &self.session_of, &merged.places)
+            })
             .collect();
-        driver.map(tasks, |task: super::Task<'_>| task())?;
+        driver.map(tasks, |task: Task<'_>| task())?;
         if let Some(&last) = merged.stream().ts.last() {
             self.close(last);
         }
