@@ -32,13 +32,20 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `windows.rs` | the slices that windows share |
+//! | `functions.rs`, `stored.rs` | the functions as states that combine; their states as words |
+//! | `kinds.rs` | which function an [`Aggregate`] is: the only place that says it |
+//! | `given.rs` | what functions are of, row by row |
+//! | `user.rs` | functions that users bring |
 //! | `cells.rs`, `dense.rs` | rows by slice and key; the same for few keys |
-//! | `sessions.rs` | windows that rows keep open |
-//! | `functions.rs`, `user.rs` | the functions as states that combine; those that users bring |
-//! | `stored.rs`, `kinds.rs` | states as words; aggregates as functions of values |
+//! | `merged.rs` | the rows of several sources in merged order |
 //! | `fold.rs`, `in_order.rs` | states of cells; those of functions that need merged order |
-//! | `slide.rs`, `halves.rs` | from cells to windows; the two states that make one |
-//! | `streaming/` | the same of rows that come epoch by epoch, with the designs of the paper in `designs.rs` |
+//! | `steps.rs`, `suffix_prefix.rs` | from one window to the next; the two states that make a window |
+//! | `slide.rs` | from cells to windows |
+//! | `sessions.rs` | windows that rows keep open |
+//! | `streaming/` | the same of rows that come epoch by epoch |
+//!
+//! To add a function, write its state in `functions.rs` and `stored.rs`, add it to [`Aggregate`],
+//! and say in `kinds.rs` what it is given. Both passes and the designs of the paper then have it.
 
 mod cells;
 mod dense;

@@ -17,9 +17,9 @@ use tidegate_structures::memory::pages::Pages;
 use super::groups::Groups;
 use super::streams::{Streams, cast};
 use crate::columns::keys::KeyColumn;
-use crate::query::aggregate::Function;
 use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};
 use crate::query::aggregate::user::Of;
+use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
 
 /// What the functions are of, in the order of the aggregates.
@@ -109,9 +109,8 @@ impl Values {
         let function = output.function;
         let mut masks: Vec<Option<BitSet>> =
             streams.sources.iter().map(|source| source.masks[at].clone()).collect();
-        let (Some(column), false) =
-            (output.column, matches!(function, Function::First | Function::Last))
-        else {
+        let takes = function.takes();
+        let (Some(column), false) = (output.column, takes == Takes::Rows) else {
             return Ok(Values { function, numbers: Plain::None, masks, ranked: None });
         };
         let chunks = streams.table.chunks(column);
@@ -122,73 +121,75 @@ impl Values {
         }
         let data_type = leaf(plan.read.field(column).data_type());
         let mut ranked = None;
-        let numbers = match function {
-            Function::Count => Plain::None,
-            Function::Min | Function::Max if is_ordered_only(data_type) => {
-                Plain::Integers(match extent {
-                    Extent::Whole => {
-                        let field = plan.read.field(column);
-                        let key = KeyColumn::new(column, field, column, field)?;
-                        let groups = Groups::new(&streams.table, &[key], driver)?;
-                        let codes = of_sources(
-                            groups.numbers.iter().map(|number| i64::from(*number)),
-                            streams,
-                        );
-                        ranked = Some(groups);
-                        codes
-                    }
-                    Extent::Stream(codes) => of_sources(
-                        codes[at].iter().flat_map(|codes| codes.iter().copied()),
-                        streams,
-                    ),
-                })
-            }
-            Function::Min | Function::Max => Plain::Integers(codes(&sources, data_type, driver)?),
-            Function::Sum | Function::Mean => {
+        let numbers = match takes {
+            Takes::Presence | Takes::Rows => Plain::None,
+            Takes::Order if is_ordered_only(data_type) => Plain::Integers(match extent {
+                Extent::Whole => {
+                    let field = plan.read.field(column);
+                    let key = KeyColumn::new(column, field, column, field)?;
+                    let groups = Groups::new(&streams.table, &[key], driver)?;
+                    let codes =
+                        of_sources(groups.numbers.iter().map(|number| i64::from(*number)), streams);
+                    ranked = Some(groups);
+                    codes
+                }
+                Extent::Stream(codes) => {
+                    of_sources(codes[at].iter().flat_map(|codes| codes.iter().copied()), streams)
+                }
+            }),
+            Takes::Order => Plain::Integers(codes(&sources, data_type, driver)?),
+            Takes::Sums => {
                 let rows = match extent {
                     Extent::Whole => streams.table.rows() as u128,
                     Extent::Stream(_) => STREAM_ROWS,
                 };
                 numbers(&sources, data_type, output, rows, extent, driver)?
             }
-            Function::User(user) if matches!(user.of, Of::Integers(_)) => {
-                Plain::Integers(primitives::<Int64Type>(&sources, driver)?)
-            }
-            _ => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
+            Takes::Integers => Plain::Integers(primitives::<Int64Type>(&sources, driver)?),
+            Takes::Floats => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
         Ok(Values { function, numbers, masks, ranked })
     }
 
     fn aggregate(&self) -> Aggregate<'_> {
         let masks = || self.masks.iter().map(Option::as_ref).collect();
-        match (self.function, &self.numbers) {
-            (Function::Count, _) => Aggregate::Count(masks()),
-            (Function::First, _) => Aggregate::First(masks()),
-            (Function::Last, _) => Aggregate::Last(masks()),
-            (Function::Min, Plain::Integers(codes)) => Aggregate::Min(self.columns(codes)),
-            (Function::Max, Plain::Integers(codes)) => Aggregate::Max(self.columns(codes)),
-            (Function::Var, Plain::Floats(values)) => Aggregate::Variance(self.columns(values)),
-            (Function::Std, Plain::Floats(values)) => Aggregate::Deviation(self.columns(values)),
-            (Function::User(user), numbers) => match (user.of, numbers) {
-                (Of::Integers(aggregate), Plain::Integers(values)) => {
-                    aggregate(self.columns(values))
-                }
-                (Of::Floats(aggregate), Plain::Floats(values)) => aggregate(self.columns(values)),
-                _ => unreachable!("{} is of numbers of one type", user.name),
+        match self.function {
+            Function::Count => Aggregate::Count(masks()),
+            Function::Sum => Aggregate::Sum(self.numbers()),
+            Function::Mean => Aggregate::Mean(self.numbers()),
+            Function::Min => Aggregate::Min(self.integers()),
+            Function::Max => Aggregate::Max(self.integers()),
+            Function::First => Aggregate::First(masks()),
+            Function::Last => Aggregate::Last(masks()),
+            Function::Var => Aggregate::Variance(self.floats()),
+            Function::Std => Aggregate::Deviation(self.floats()),
+            Function::User(user) => match user.of {
+                Of::Integers(aggregate) => aggregate(self.integers()),
+                Of::Floats(aggregate) => aggregate(self.floats()),
             },
-            (function, numbers) => {
-                let numbers = match numbers {
-                    Plain::Integers(values) => Numbers::Integers(self.columns(values)),
-                    Plain::Wide(values) => Numbers::Wide(self.columns(values)),
-                    Plain::Floats(values) => Numbers::Floats(self.columns(values)),
-                    Plain::None => unreachable!("{} is of numbers", function.name()),
-                };
-                if matches!(function, Function::Sum) {
-                    Aggregate::Sum(numbers)
-                } else {
-                    Aggregate::Mean(numbers)
-                }
-            }
+        }
+    }
+
+    fn integers(&self) -> Vec<Column<'_, i64>> {
+        let Plain::Integers(values) = &self.numbers else {
+            unreachable!("{} takes whole numbers", self.function.name())
+        };
+        self.columns(values)
+    }
+
+    fn floats(&self) -> Vec<Column<'_, f64>> {
+        let Plain::Floats(values) = &self.numbers else {
+            unreachable!("{} takes floats", self.function.name())
+        };
+        self.columns(values)
+    }
+
+    fn numbers(&self) -> Numbers<'_> {
+        match &self.numbers {
+            Plain::Integers(values) => Numbers::Integers(self.columns(values)),
+            Plain::Wide(values) => Numbers::Wide(self.columns(values)),
+            Plain::Floats(values) => Numbers::Floats(self.columns(values)),
+            Plain::None => unreachable!("{} takes numbers", self.function.name()),
         }
     }
 

@@ -17,7 +17,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::columns::{Columns, float_of};
 use super::groups::Groups;
 use super::streams::{Streams, cast};
-use crate::query::aggregate::Function;
+use crate::query::aggregate::Takes;
 use crate::query::aggregate::plan::{Plan, leaf};
 use crate::results::gather::Column;
 use crate::{Error, Result};
@@ -114,8 +114,9 @@ impl<'a> Output<'a> {
             },
             Values::Wide(values) => self.wide(at, &values[..rows], data_type, nulls(), windows),
             Values::Floats(mut values) => {
-                if let (Function::Mean, Some(scale)) =
-                    (self.plan.outputs[at].function, self.scale(at))
+                // Decimals were added up as whole numbers.
+                if let (Takes::Sums, Some(scale)) =
+                    (self.plan.outputs[at].function.takes(), self.scale(at))
                 {
                     values.iter_mut().for_each(|value| *value /= 10_f64.powi(scale.into()));
                 }
@@ -143,10 +144,10 @@ impl<'a> Output<'a> {
         data_type: &DataType,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
-        let extreme = matches!(self.plan.outputs[at].function, Function::Min | Function::Max);
+        let is_code = self.plan.outputs[at].function.takes() == Takes::Order;
         match data_type {
             DataType::UInt64 => {
-                let flip = if extreme { i64::MIN } else { 0 };
+                let flip = if is_code { i64::MIN } else { 0 };
                 let values = values[..rows].iter().map(|value| (value ^ flip).cast_unsigned());
                 Ok(Arc::new(UInt64Array::new(values.collect(), nulls)))
             }

@@ -132,18 +132,16 @@ impl<F: Stored> Lane for States<F> {
     fn close<'a>(&'a mut self, closing: &'a [Closing]) -> Vec<Task<'a>> {
         let (open, first) = (&self.open, self.cells.len());
         self.cells.resize_with(first + closing.len(), Vec::new);
-        let mut slices: Vec<_> = self.cells.range_mut(first..).zip(closing).collect();
-        let mut tasks: Vec<Task<'a>> = Vec::new();
-        while !slices.is_empty() {
-            let rest = slices.split_off(slices.len().min(TASK_SLICES));
-            let taken = std::mem::replace(&mut slices, rest);
-            tasks.push(Box::new(move || {
+        let mut slices = self.cells.range_mut(first..);
+        let task = |closing: &'a [Closing]| -> Task<'a> {
+            let taken: Vec<_> = slices.by_ref().take(closing.len()).zip(closing).collect();
+            Box::new(move || {
                 taken
                     .into_iter()
                     .for_each(|(cells, closing)| *cells = combined::<F>(closing, open));
-            }));
-        }
-        tasks
+            })
+        };
+        closing.chunks(TASK_SLICES).map(task).collect()
     }
 
     fn forget(&mut self, partials: &[usize]) {

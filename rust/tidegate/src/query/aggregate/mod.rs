@@ -65,6 +65,23 @@ pub struct Aggregate {
     pub predicate: Option<Expr>,
 }
 
+/// What a function takes of the rows that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// That there is a value.
+    Presence,
+    /// The row, whatever it holds; it chooses one.
+    Rows,
+    /// Where the value is in the order of values; it chooses one.
+    Order,
+    /// A number that is added to others: whole or a float.
+    Sums,
+    /// A whole number.
+    Integers,
+    /// A float.
+    Floats,
+}
+
 /// What is computed of the rows of a window. Nulls count for the first and the last row only.
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
@@ -117,6 +134,18 @@ impl Function {
             Function::Var => "var",
             Function::Std => "std",
             Function::User(function) => function.name,
+        }
+    }
+
+    /// What it takes of the rows that count.
+    pub(crate) fn takes(self) -> Takes {
+        match self {
+            Function::Count => Takes::Presence,
+            Function::First | Function::Last => Takes::Rows,
+            Function::Min | Function::Max => Takes::Order,
+            Function::Sum | Function::Mean => Takes::Sums,
+            Function::Var | Function::Std => Takes::Floats,
+            Function::User(function) => function.takes(),
         }
     }
 }

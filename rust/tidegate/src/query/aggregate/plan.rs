@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::Windows;
 
-use super::{Aggregate, Aggregation, Design, Function};
+use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::keys::{KeyColumn, common_type};
 use crate::columns::table::{Names, column};
@@ -69,7 +69,7 @@ pub(crate) struct OutputPlan {
 impl OutputPlan {
     /// The column of which the function chooses a row.
     pub(crate) fn chosen(&self) -> Option<usize> {
-        self.column.filter(|_| matches!(self.function, Function::First | Function::Last))
+        self.column.filter(|_| self.function.takes() == Takes::Rows)
     }
 }
 

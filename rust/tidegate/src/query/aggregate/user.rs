@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::DataType;
 use tidegate_operators::aggregate::{Aggregate, Column, Output, UserFunction};
 
-use super::Function;
+use super::{Function, Takes};
 
 /// A [`UserFunction`] of a column of numbers: see [`Function::of_floats`] and
 /// [`Function::of_integers`].
@@ -49,6 +49,13 @@ impl UserDefined {
             Of::Floats(_) => values.is_integer() || values.is_floating() || is_decimal,
         };
         fits.then(|| self.result.clone())
+    }
+
+    pub(super) fn takes(&self) -> Takes {
+        match self.of {
+            Of::Integers(_) => Takes::Integers,
+            Of::Floats(_) => Takes::Floats,
+        }
     }
 
     /// What the function is of, for messages.

@@ -17,7 +17,7 @@ use super::groups::{GROUP_BYTES, Groups};
 use crate::Result;
 use crate::aggregate::columns::{Codes, is_ordered_only};
 use crate::columns::table::Table;
-use crate::query::aggregate::Function;
+use crate::query::aggregate::Takes;
 use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};
 use crate::results::gather::Column;
 
@@ -45,8 +45,10 @@ struct OrderedColumn {
 
 /// The column of which an aggregate chooses a value that needs a code.
 fn ordered(plan: &Plan, output: &OutputPlan) -> Option<usize> {
-    let is_extreme = matches!(output.function, Function::Min | Function::Max);
-    output.column.filter(|&at| is_extreme && is_ordered_only(leaf(plan.read.field(at).data_type())))
+    let takes_order = output.function.takes() == Takes::Order;
+    output
+        .column
+        .filter(|&at| takes_order && is_ordered_only(leaf(plan.read.field(at).data_type())))
 }
 
 impl OrderedColumns {
