@@ -27,7 +27,8 @@ pub(super) struct Node<T> {
     /// Written before the node is linked. In a checked cell for loom's sake, which sees through it
     /// whether a node is linked before it is written, or read after it is freed.
     key: RaceCell<Key>,
-    /// Written before the node is linked, dropped by the thread that frees the segment. None in the head.
+    /// Written before the node is linked, and dropped by the thread that frees the segment. None in
+    /// the head.
     payload: RaceCell<MaybeUninit<T>>,
     /// Levels the node is on, 1 to `LEVELS`.
     height: u8,
