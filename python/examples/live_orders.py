@@ -174,7 +174,7 @@ class Feed:
         self.ended.set()
 
     def drop(self, number: int) -> None:
-        """Drop the files of a slice; the last has whatever is left."""
+        """Drop the files of a slice; the last one has the rest."""
         for name, table in self.sides.items():
             slices = pc.divide(table["arrives"], SLICE * 1_000)
             is_last = number == self.slices
@@ -298,7 +298,7 @@ rect {{ fill: #2a6f97 }}
 
 
 def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Leave if the windows are not those of the aggregation of tables, of all rows in time."""
+    """Leave if the windows differ from the aggregation of tables, of all rows in time."""
     rows = spark.read.parquet(str(folder / "windows")).toArrow()
     late = rows.filter(pc.is_valid(rows["late"]))["late"].combine_chunks()
     found = rows.filter(pc.is_null(rows["late"])).drop_columns(["late", "batch"])
@@ -315,7 +315,7 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
 
 
 def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Leave if the pairs are not those of the join of tables, of all rows that were in time."""
+    """Leave if the pairs differ from the join of tables, of all rows that were in time."""
     found = spark.read.parquet(str(folder / "pairs")).toArrow()
     late = found.filter(pc.is_valid(found["late"]))
     pairs = found.filter(pc.is_null(found["late"]))

@@ -97,7 +97,7 @@ BUILD_PROFILE: Final[Literal["debug", "release"]]
 class TidegateError(ValueError):
     """Anything that tidegate refuses.
 
-    The text names the column or argument, what was given, what was expected, and what to do.
+    The text names the column or argument, the given value, the expected one, and what to do.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=2, upper=1)
@@ -321,7 +321,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Of rows of one time, those of the source with the lower number come first.
+        Of rows of one time, rows of the source with the lower number come first.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -345,7 +345,7 @@ class Source:
             data: Arrow data with the columns of the operator's schema: names, types and order.
 
         Raises:
-            SchemaError: The columns are others.
+            SchemaError: The columns differ.
             MemoryLimitError: The rows do not fit `memory_limit`, after which the push can be
                 repeated once there is room.
             ClosedError: The source or its operator is closed, or of a parent process.
@@ -387,7 +387,7 @@ class Source:
         A second call does nothing. The rows that were pushed stay.
 
         Raises:
-            ClosedError: The source is of a parent process.
+            ClosedError: The source was created before this process was forked.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -407,7 +407,7 @@ class Source:
 
 @disjoint_base
 class Operator(Generic[_StatsT_co]):
-    """Match, aggregate or merge rows as they come.
+    """Match, aggregate or merge rows while sources push.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin`, `Aggregate` and `Merge` are operators. Each is made
     from its query, and has this life:
@@ -452,7 +452,7 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def sources(self) -> list[Source]:
-        """The sources, by number; those of the left side of a join first.
+        """The sources, by number; a join has its left sources first.
 
         Raises:
             ClosedError: The operator was made before this process was forked.
@@ -470,7 +470,7 @@ class Operator(Generic[_StatsT_co]):
         """Bytes that may be held; None for no limit. It can be set while the operator runs.
 
         A fifth of the limit is divided evenly among the sources, until they are closed. A source
-        can always hold its share, whatever the others hold. So a source that runs ahead leaves
+        can always hold its share, for any load of the others. So a source that runs ahead leaves
         room for the one that all wait for. Another fifth is the share of an aggregation's state.
         The rest is for the first to ask.
 
@@ -766,7 +766,7 @@ class Merge(Operator[_OperatorStats]):
 
 @disjoint_base
 class StreamJoin(Operator[_StreamJoinStats]):
-    """Join the rows of a left and a right side as they come.
+    """Join the rows of a left and a right side while sources push.
 
     `IntervalJoin`, `BandJoin` and `WindowJoin` are such joins. Each side has sources of its own.
 
@@ -808,7 +808,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
 @final
 class IntervalJoin(StreamJoin):
-    """Join rows as they come.
+    """Join rows while sources push.
 
     The interval join of sources that are pushed to, a number of them on each side (the online
     interval join of PPOIJ, section 2.2). Of the rows that were not late, it finds those that
@@ -944,7 +944,7 @@ class IntervalJoin(StreamJoin):
 
 @final
 class Aggregate(Operator[_AggregateStats]):
-    """Aggregate rows as they come.
+    """Aggregate rows while sources push.
 
     The aggregates over sliding windows of sources that are pushed to (the multiway aggregate of
     Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). Of the rows that
@@ -1075,7 +1075,7 @@ class Aggregate(Operator[_AggregateStats]):
 
 @final
 class WindowJoin(StreamJoin):
-    """Join rows as they come, by sliding windows.
+    """Join rows by sliding windows, while sources push.
 
     The window join of sources that are pushed to, a number of them on each side. Of the rows that
     were not late, it finds those that `window_join` does. Every row is compared with the other
@@ -1120,7 +1120,7 @@ class WindowJoin(StreamJoin):
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1169,7 +1169,7 @@ class WindowJoin(StreamJoin):
         after it, so all later polls raise it again.
 
         Keys are compared like other numbers; no index has them. If a key has few rows and windows
-        are of time, `IntervalJoin` compares far less. Pairs come in order whatever `ordered` is.
+        are of time, `IntervalJoin` compares far less. Pairs come in order for any `ordered`.
 
         Memory: a row takes 90 to 260 bytes beside itself, for what is compared.
     """
@@ -1197,7 +1197,7 @@ class WindowJoin(StreamJoin):
 
 @final
 class BandJoin(StreamJoin):
-    """Join rows as they come, by values that are close, over sliding windows.
+    """Join rows by values that are close, over sliding windows, while sources push.
 
     The band join of sources that are pushed to, a number of them on each side: index-based window
     join (Shahvarani and Jacobsen, sections 2 to 4). Of the rows that were not late, it finds those
@@ -1241,7 +1241,7 @@ class BandJoin(StreamJoin):
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1395,7 +1395,7 @@ def band_join(
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1420,7 +1420,7 @@ def band_join(
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, whatever the threads; right rows without
+        Rows are in left row order, then right row order, for any threads; right rows without
         a pair follow at the end.
 
     Raises:
@@ -1498,7 +1498,7 @@ def band_join_batches(
             name it differently.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1526,7 +1526,7 @@ def band_join_batches(
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
         a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, whatever the threads; right rows without a pair follow at the end.
+        row order, for any threads; right rows without a pair follow at the end.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1607,7 +1607,7 @@ def interval_join(
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, whatever the threads; right rows without
+        Rows are in left row order, then right row order, for any threads; right rows without
         a pair follow at the end.
 
     Raises:
@@ -1705,7 +1705,7 @@ def interval_join_batches(
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
         a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, whatever the threads; right rows without a pair follow at the end.
+        row order, for any threads; right rows without a pair follow at the end.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1903,8 +1903,8 @@ def window_join(
     <= WL`. With `tidegate.rows(n)`, the earlier of the two must be one of the last n rows of its
     side before the later one. This is in merged order: by time, left before right, then by row.
 
-    The pairs are those of Kang's three-step procedure, as Teubner and Mueller's handshake join and
-    ScaleJoin (section II) have them, over whole tables. Every pair within the windows is compared
+    The pairs are the pairs of Kang's three-step procedure over whole tables, as in Teubner and
+    Mueller's handshake join and ScaleJoin (section II). Every pair within the windows is compared
     unless `by` rules it out. Comparisons of numbers between the sides, such as
     `abs(left.x - right.x) <= 5`, are scanned for with the widest instructions of the processor.
 
@@ -1942,7 +1942,7 @@ def window_join(
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -1965,7 +1965,7 @@ def window_join(
 
     Returns:
         The left columns, then the right ones; a key column of one name on both sides comes once.
-        Rows are in left row order, then right row order, whatever the threads; right rows without
+        Rows are in left row order, then right row order, for any threads; right rows without
         a pair follow at the end.
 
     Raises:
@@ -2024,7 +2024,7 @@ def window_join_batches(
             of the two sides may differ.
         window: How long a row stays in the window of its side. It is a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
-            finer of the two). `tidegate.rows(n)` keeps the last n rows, of whatever key. A pair of
+            finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
         by: The key columns, all of which must be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
@@ -2050,7 +2050,7 @@ def window_join_batches(
     Returns:
         A reader of the batches. Together they are one table: the left columns, then the right ones;
         a key column of one name on both sides comes once. Rows are in left row order, then right
-        row order, whatever the threads; right rows without a pair follow at the end.
+        row order, for any threads; right rows without a pair follow at the end.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data

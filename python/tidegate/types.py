@@ -53,7 +53,7 @@ Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer in the unit of the time column."""
 
 Window: TypeAlias = "Length | Rows"
-"""How long rows stay in a window: a length of time, or until so many more rows have come."""
+"""How long rows stay in a window: a length of time, or until a number of rows has come."""
 
 Names: TypeAlias = str | tuple[str, str]
 """A column's name on both sides, or its names on the left and the right."""

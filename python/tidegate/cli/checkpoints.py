@@ -52,7 +52,7 @@ class Kept:
         path = Path(keeping.state)
         _check_lasting(inputs, output)
         _check_state(path, inputs, output)
-        # That of the file itself, whatever links to it.
+        # The path of the file itself, and of no link to it.
         lock = path.resolve().with_name(f"{path.resolve().name}.lock")
         with ExitStack() as stack:
             with naming(keeping.state, "cannot be kept"):

@@ -110,7 +110,7 @@ class _ArrowFollower:
 
     def _go_to(self, position: int) -> None:
         if any(pa.types.is_dictionary(each) for each in _types(self.schema)):
-            # The dictionaries are those of the batches before.
+            # The batches before have the dictionaries.
             while self._file.position < position:
                 self._reader.read_next_batch()
         else:

@@ -134,7 +134,7 @@ impl Default for Kept {
 unsafe extern "C" fn release_kept(array: *mut FFI_ArrowArray) {
     // SAFETY: as this function's.
     drop(unsafe { Box::from_raw((*array).private_data.cast::<Kept>()) });
-    // SAFETY: whoever releases an array may write to it.
+    // SAFETY: a consumer that releases an array may write to it.
     unsafe { (*array).release = None };
 }
 

@@ -11,7 +11,7 @@ use crate::caught;
 use crate::error::{Error, Result};
 use crate::node::Node;
 
-/// The most columns, those of nested columns counted: far more than anybody has, and few enough to
+/// The most columns, nested columns included: far more than anybody has, and few enough to
 /// visit.
 const MAX_NODES: usize = 1 << 20;
 

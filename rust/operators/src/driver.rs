@@ -142,7 +142,7 @@ impl Driver {
         }
     }
 
-    /// This driver, for work on so many items; of the caller's thread alone where they are few.
+    /// A driver for work on `items` items: this one, or the caller's thread alone if they are few.
     pub fn fit(&self, items: usize) -> Driver {
         if items < FEW {
             Driver { pause: self.pause.clone(), ..Self::new(1, self.stop.clone()) }

@@ -230,7 +230,7 @@ macro_rules! join_class {
 }
 pub(crate) use join_class;
 
-/// The arguments that any join of sources has beside those of a join of tables, as they came.
+/// The arguments of any join of sources that a join of tables has not, as they came.
 pub(crate) struct Sides<'a, 'py> {
     pub(crate) left: Given<'a, 'py>,
     pub(crate) right: Given<'a, 'py>,

@@ -45,10 +45,10 @@ pub(crate) trait BatchStream: Send + Sync {
     }
 }
 
-/// A stream that a reader and whoever reads on share.
+/// A stream that a reader shares with the thread that reads on.
 pub(crate) type SharedStream = Arc<Stream>;
 
-/// Batches that are made, behind those that were handed out and did not arrive.
+/// The finished batches, after the batches that were handed out and did not arrive.
 pub(crate) struct Stream {
     batches: Box<dyn BatchStream>,
     returned: Mutex<Vec<RecordBatch>>,

@@ -25,7 +25,7 @@ impl StreamJoin {
     }
 }
 
-/// The arguments of all streaming joins, beside those of the query.
+/// The arguments of all streaming joins, beside the arguments of the query.
 pub(crate) fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,

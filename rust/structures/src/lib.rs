@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  memory ──▶ simd ──▶ gate    sources that threads push into ──▶ one stream in merged order
-//!                 └──▶ index   rows of a window ──▶ those whose values are in a range
+//!                 └──▶ index   rows of a window ──▶ the rows with values in a range
 //!  papers: published structures that these are compared with
 //! ```
 //!

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A count. Loom does not step through it: whoever uses one must be right whatever value it reads.
+/// A count. Loom does not step through it, so its users must be right for any value they read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicUsize);
 

@@ -3,8 +3,8 @@
 use crate::CachePadded;
 use crate::atomic::{AtomicI64, Ordering};
 
-/// A mark that one thread raises and others read: whoever reads it sees all that was done before it
-/// was raised.
+/// A mark that one thread raises and others read. A thread that reads it sees all work done before
+/// the mark was raised.
 #[derive(Debug)]
 pub struct HighWater(CachePadded<AtomicI64>);
 

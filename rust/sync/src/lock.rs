@@ -6,8 +6,8 @@ use loom::sync::Mutex;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// A mutex that loom can step through. A panic of whoever had it does not keep others out: what
-/// they find was left as it was, and the panic reaches the caller by another way.
+/// A mutex that loom can step through. A panic of its owner does not keep other threads out: they
+/// find the value as it was left, and the panic reaches the caller by another way.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
@@ -17,7 +17,7 @@ impl<T> Lock<T> {
         Lock(Mutex::new(value))
     }
 
-    /// Calls `work` with the value, once nobody else has it.
+    /// Calls `work` with the value, once no other thread has it.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -3,26 +3,26 @@
 use crate::atomic::{AtomicBool, Ordering};
 use crate::{HighWater, TryLock};
 
-/// Marks of so many things, and how many of them from the first on are marked: the edge.
+/// Marks of things, and the *edge*: how many of them, counted from the first, are marked.
 ///
-/// A thread that marks one moves the edge on if nobody else is at it, and otherwise leaves it: an
-/// edge may be stale, and is then too low.
+/// A thread that marks a thing moves the edge on, unless another thread is at it. So an edge may be
+/// stale, and is then too low.
 #[derive(Debug)]
 pub struct Prefix {
     marks: Vec<AtomicBool>,
     edge: HighWater,
-    /// Whoever has it moves the edge; where the edge is.
+    /// The place of the edge. The thread that has it moves the edge.
     moving: TryLock<usize>,
 }
 
 impl Prefix {
-    /// So many things, none of them marked.
+    /// `len` things, none of them marked.
     pub fn new(len: usize) -> Self {
         let marks = (0..len).map(|_| AtomicBool::new(false)).collect();
         Prefix { marks, edge: HighWater::default(), moving: TryLock::new(0) }
     }
 
-    /// Marks a thing: what was done before is seen by whoever sees the edge behind it.
+    /// Marks a thing. A thread that sees the edge behind the thing sees all work done before.
     pub fn mark(&self, nth: usize) {
         self.mark_all([nth]);
     }
@@ -30,7 +30,7 @@ impl Prefix {
     /// Marks things, as [`mark`](Self::mark) does, and looks only once whether the edge can be
     /// moved.
     pub fn mark_all(&self, things: impl IntoIterator<Item = usize>) {
-        // Release: pairs with the Acquire of whoever moves the edge past it.
+        // Release: pairs with the Acquire of the thread that moves the edge past it.
         things.into_iter().for_each(|nth| self.marks[nth].store(true, Ordering::Release));
         self.moving.try_with(|edge| {
             // Acquire: what was done before the mark is passed on with the edge.

@@ -2,10 +2,10 @@
 
 use crate::atomic::{AtomicBool, Ordering, RaceCell};
 
-/// Work that whoever comes by may do, unless somebody is at it.
+/// Work that any thread may do, unless another thread is at it.
 #[derive(Debug)]
 pub struct TryLock<T> {
-    /// Whether somebody has the value. Written by whoever takes it or gives it back.
+    /// Whether a thread has the value. Written by the thread that takes it or gives it back.
     taken: AtomicBool,
     value: RaceCell<T>,
 }
@@ -40,7 +40,7 @@ impl<T> TryLock<T> {
         Some(self.value.with_mut(|value| work(unsafe { &mut *value })))
     }
 
-    /// The value, for whoever has the lock to itself.
+    /// The value, for the owner of the lock.
     pub fn get_mut(&mut self) -> &mut T {
         // SAFETY: `self` is borrowed exclusively.
         self.value.with_mut(|value| unsafe { &mut *value })

@@ -67,7 +67,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument that has no meaning whatever the data: `lower > upper`, an unknown `how`.
+    /// An argument that has no meaning for any data: `lower > upper`, an unknown `how`.
     argument, is_argument, Argument;
     /// A column that is missing, doubled, or of a type that does not fit.
     schema, is_schema, Schema;

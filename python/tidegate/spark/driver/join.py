@@ -68,7 +68,7 @@ def outgoing(
 
 
 def in_partitions(packs: DataFrame, layout: Layout) -> DataFrame:
-    """The packs in Spark partitions, those of one of the layout's together."""
+    """The packs in Spark partitions, one for each partition of the layout."""
     if places_rows():
         return packs.repartitionById(layout.partitions, "partition")
     numbers = F.array(*(F.lit(number) for number in hashed_to(layout.partitions)))

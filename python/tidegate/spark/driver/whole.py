@@ -134,7 +134,7 @@ def _counted_bytes(plan: Plan, side: int) -> int | None:
 
 
 def _width(schema: pa.Schema) -> int | None:
-    """Bytes of a row but for those of texts; None if a column has an unknown size."""
+    """Bytes of a row without its texts; None if a column has an unknown size."""
     width = 4 * len(_texts(schema))
     for field in schema:
         if pa.types.is_primitive(field.type):

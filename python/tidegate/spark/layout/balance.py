@@ -30,7 +30,7 @@ _DEVIATIONS = 4
 # Buckets a partition: enough that uncut buckets alone can be spread evenly.
 _BUCKETS = 8
 
-# Splits tried beyond those that the frequencies ask for. More gained nothing on Zipf keys.
+# Splits tried beyond the splits that the frequencies ask for. More gained nothing on Zipf keys.
 _ROUNDS = 16
 
 
@@ -189,7 +189,7 @@ def _cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
 
 @dataclass(frozen=True)
 class _Slice:
-    """Rows of a slice that are at home in it, and those that each of its pieces gets."""
+    """Rows of a slice that are at home in it, and the rows that each of its pieces gets."""
 
     rows: float
     copies: float

@@ -230,7 +230,7 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def _last(times: pa.ChunkedArray, lasting: int | None) -> int:
-    """The last time at which one of those that begin at `times` lasts."""
+    """The latest of `times`, plus `lasting`; for ever if that is None, never without times."""
     latest = pc.max(times.cast(pa.int64())).as_py()
     if latest is None:
         return -_FOREVER

@@ -53,7 +53,7 @@ _ENTRY = "until bigint, rows array<binary>"
 _CODEC = pa.Codec("zstd", compression_level=1)
 _SIZE = 8
 
-# Operators that nobody has asked for in so many seconds are let go of.
+# An operator that is not used for this number of seconds is dropped.
 _IDLE = 600.0
 
 _MILLISECOND = 1_000
@@ -203,7 +203,7 @@ class Processor(StatefulProcessor):
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
     ) -> tuple[pa.Table, pa.Table]:
-        """The rows of a side that are in time, and those that are not."""
+        """The rows of a side that are in time, and the rows that are late."""
         schema = self._work.schemas[side]
         # A session's time zone is in the types of what it sends, and may be another next time.
         tables = [pack.rename_columns(schema.names).cast(schema) for pack in packs]

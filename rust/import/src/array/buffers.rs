@@ -19,15 +19,15 @@ enum Layout {
     Nothing,
     /// None but for nulls.
     Nulls,
-    /// Values of so many bits.
+    /// Values of a width in bits.
     Values(i64),
-    /// Offsets of so many bytes, to items of a child.
+    /// Offsets of a width in bytes, to items of a child.
     Offsets(i64),
-    /// Offsets of so many bytes, then bytes.
+    /// Offsets of a width in bytes, then bytes.
     Bytes(i64),
     /// Views, bytes that they may be in, and the lengths of these.
     Views,
-    /// Offsets and lengths of so many bytes each.
+    /// Offsets and lengths, each of a width in bytes.
     ListViews(i64),
     /// Type ids, and none for nulls; offsets, where they are dense.
     Union(UnionMode),
@@ -71,7 +71,7 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// A buffer of so many elements of so many bits, which may be missing if there are none.
+    /// A buffer of `elements` elements of `bits` bits each. It may be missing if there are none.
     fn buffer(&self, at: usize, elements: i64, bits: i64) -> Result<*const c_void> {
         let bytes = elements.checked_mul(bits).map(|bits| (bits as usize).div_ceil(8));
         let pointer = self.pointers[at];

@@ -107,7 +107,7 @@ impl Matches {
         })
     }
 
-    /// Cuts the rows of a page into tasks of so many pairs or rows.
+    /// Cuts the rows of a page into tasks with a number of pairs or of rows.
     fn tasks(
         &self,
         page: Range<usize>,

@@ -25,7 +25,7 @@ pub struct JoinColumns<'a> {
     pub keys: Option<&'a [u32]>,
 }
 
-/// The row numbers in time order, those of equal times ascending; `None` where they are so already.
+/// The row numbers in time order, ascending for equal times; `None` if they are so already.
 pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }

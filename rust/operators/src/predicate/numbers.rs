@@ -44,7 +44,7 @@ impl Numbers {
 }
 
 impl Operand {
-    /// The numbers of rows, of which those in `missing` have none.
+    /// The numbers of rows. The rows in `missing` have none.
     pub fn new(numbers: Numbers, missing: Option<Vec<bool>>) -> Self {
         let mut operand = Operand { numbers, missing, ends: None };
         operand.ends = operand.find_ends();

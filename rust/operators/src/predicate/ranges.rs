@@ -15,7 +15,7 @@ pub struct Ranges {
     spans: Vec<Span<u64>>,
     /// The same in the window's codes, of those columns that have codes.
     codes: Vec<Span<u16>>,
-    /// Whether a row matches nothing, whatever the window.
+    /// Whether a row matches nothing in any window.
     empty: Vec<bool>,
 }
 

@@ -82,7 +82,7 @@ impl ScanColumns {
         self.rows
     }
 
-    /// What a pair costs to compare, in picoseconds, but for those that are left.
+    /// The cost of comparing a pair, in picoseconds, without the pairs that are left.
     pub(super) fn pair_cost(&self) -> f64 {
         match self.codes.first().map(|codes| &codes.values) {
             None => self.column_bytes() as f64 * BYTE_COST,
@@ -153,7 +153,7 @@ impl ScanColumns {
         // Columns are in the order of terms until here.
         self.columns.sort_by_key(nth);
         sample.columns.sort_by_key(nth);
-        // 2. By whatever costs least a pair.
+        // 2. In the way that costs least a pair.
         let mut least = (f64::INFINITY, None);
         let bitmaps = (self.rows >= LEAST_IN_BITMAPS).then_some(Some(Form::Bitmaps));
         for form in [None, Some(Form::Words)].into_iter().chain(bitmaps) {

@@ -130,7 +130,7 @@ pub(crate) mod avx512 {
         }
     }
 
-    /// Makes streaming stores visible to other threads before whatever comes next.
+    /// Makes streaming stores visible to other threads before the next store.
     #[inline]
     pub(crate) fn finish<const STREAMING: bool>() {
         if STREAMING {

@@ -21,8 +21,8 @@
 //!
 //! - what grows with the rows is allocated by [`vec`], [`filled`], [`collect`], [`reserve`] and
 //!   [`Pages`](pages::Pages), or announced by [`demand`] where another library allocates it. Each
-//!   of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to whoever called the
-//!   operator;
+//!   of them [raises](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of
+//!   the operator;
 //! - everything else is smaller. The [`Allocator`] serves it from a reserve of addresses once the
 //!   system refuses, and the next [`check`] raises. The process still ends where one such request
 //!   is larger than the reserve.
@@ -71,7 +71,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Unwinds to whoever catches panics, with this as payload and without a word of a panic.
+    /// Unwinds to the nearest catch, with this as payload and without the message of a panic.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -100,7 +100,7 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Whether there is memory for so many bytes now. Small requests are not looked at.
+/// Whether there is memory for a number of bytes now. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     if bytes < LARGE { Ok(()) } else { look(bytes) }
 }
@@ -115,7 +115,7 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
-/// Whether the machine and the control group have so many bytes left, as far as they say so.
+/// Whether the machine and the control group have a number of bytes left, as far as they tell.
 pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     let is_short = |left: &usize| *left < bytes;
     if bytes < LOOKED_AT || left::left().filter(is_short).is_none() {
@@ -128,14 +128,14 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     }
 }
 
-/// Raises unless there is memory for so many bytes: for allocations that another library is about
-/// to make.
+/// Raises unless there is memory for a number of bytes: for allocations that another library is
+/// about to make.
 #[inline]
 pub fn demand(bytes: usize) {
     room(bytes).unwrap_or_else(|error| error.raise());
 }
 
-/// As [`demand`], for so many values of a type.
+/// As [`demand`], for a number of values of a type.
 #[inline]
 pub fn demand_values<T>(len: usize) {
     demand(bytes_of::<T>(len));
@@ -156,14 +156,14 @@ pub fn check() {
     ready().unwrap_or_else(|error| error.raise());
 }
 
-/// An empty vector with room for so many values.
+/// An empty vector with room for a number of values.
 pub fn vec<T>(room: usize) -> Vec<T> {
     let mut vec = Vec::new();
     reserve_exact(&mut vec, room);
     vec
 }
 
-/// A vector of so many equal values.
+/// A vector of a number of equal values.
 pub fn filled<T: Clone>(len: usize, value: T) -> Vec<T> {
     // The allocator's zeros are faster than ours, so it is only asked beforehand.
     demand_values::<T>(len);
@@ -197,7 +197,7 @@ fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) {
     vec.try_reserve_exact(more).unwrap_or_else(refused);
 }
 
-/// The bytes of so many values; more than there can be if they do not fit in a number.
+/// The bytes of a number of values; if they do not fit in a number, more bytes than can exist.
 fn bytes_of<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
 }

@@ -54,7 +54,7 @@ impl Out<'_> {
     }
 }
 
-/// The values of a row, in the order of the columns; those of no column are zeros.
+/// The values of a row, in the order of the columns; values of no column are zeros.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     /// Gathers as many records as possible; how many, and whether all their places were in range.
     ///

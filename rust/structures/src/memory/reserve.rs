@@ -65,7 +65,7 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Gives the reserve to whoever allocates next; whether there was any.
+/// Gives the reserve to the next allocation. Returns whether there was any.
 fn spend() -> bool {
     let Some(mut addresses) = lock() else { return false };
     WHOLE.set(0);

@@ -35,7 +35,7 @@ impl<T: Copy> Slot<T> {
         Self::wrap_slice(values)
     }
 
-    /// The values, for those of this crate that write without reading.
+    /// The values, for code of this crate that writes without reading.
     #[inline]
     pub(crate) fn values(slots: &mut [Self]) -> &mut [T] {
         Self::peel_slice_mut(slots)

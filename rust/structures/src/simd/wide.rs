@@ -1,6 +1,6 @@
 //! Code compiled for the wide instructions of newer processors.
 
-/// Something to do, in the instructions of whoever does it.
+/// Work that is compiled for the instructions of its caller.
 pub trait Work {
     /// What comes of it.
     type Output;

@@ -194,7 +194,7 @@ impl Batches {
                 Ok(_) => shared.finish(),
                 Err(error) => shared.fail(&error),
             }
-            // Not before the end was told: whoever reads may hold a lock that the owner of the
+            // Not before the end was told: the reader may hold a lock that the owner of the
             // inputs needs to take them back, as Python's.
             drop(join);
         };

@@ -1,5 +1,4 @@
-//! What every join of tables has, whatever decides its pairs: the way from matches to record
-//! batches.
+//! The common part of all joins of tables: the way from matches to record batches.
 
 use std::sync::Arc;
 
@@ -322,7 +321,7 @@ impl Join {
     }
 }
 
-/// Why a result with so many rows or more is not made.
+/// The error for a result with too many rows.
 pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     Error::memory(format!(
         "the result has at least {rows} rows, more than max_rows = {most}; raise it, ask for fewer \
@@ -330,7 +329,7 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     ))
 }
 
-/// Whether there is memory for rows of a result that take so many bytes each, on average.
+/// Whether there is memory for the rows of a result, given their average size.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     memory::room(bytes)

@@ -7,7 +7,7 @@
 //! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
 //! | `condition.rs` | what becomes of the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
-//! | `batches.rs` | the batches of a result, made ahead of whoever reads them |
+//! | `batches.rs` | the batches of a result, made before the reader asks for them |
 
 mod aggregate;
 mod band;

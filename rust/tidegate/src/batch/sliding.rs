@@ -58,7 +58,7 @@ impl WindowJoin {
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)
     }
 
-    /// The most pairs that can be in a result of so many rows.
+    /// The most pairs that a result of a number of rows can have.
     fn most_pairs(&self) -> Option<u64> {
         self.options.max_rows.filter(|_| self.options.how.pairs())
     }

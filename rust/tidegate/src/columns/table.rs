@@ -133,7 +133,7 @@ impl Table {
     }
 }
 
-/// Fixed-width values are valid whatever their bits.
+/// Fixed-width values are valid for any bits.
 fn needs_validation(data_type: &DataType) -> bool {
     !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
 }
@@ -171,7 +171,7 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
 /// The columns of a schema by name, where many are looked up.
 pub(crate) struct Names<'a> {
     schema: &'a Schema,
-    /// Where each is; none of those that are doubled.
+    /// The place of each; `None` for a doubled name.
     places: HashMap<&'a str, Option<usize>>,
 }
 

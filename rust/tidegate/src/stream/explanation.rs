@@ -27,8 +27,8 @@ impl Explanation {
     }
 }
 
-/// What a join of rows as they come does. The first lines say which pairs there are, the result has
-/// so many columns.
+/// The text of a streaming join. The first lines say which pairs there are; `result_columns` is the
+/// number of columns of the result.
 pub(super) fn explain(
     mut lines: Vec<String>,
     method: &Method<'_>,

@@ -1,8 +1,8 @@
 //! The memory limit of an operator, and the share that each source has of it.
 //!
 //! ```text
-//! a merge, a join    │ source 0 │ source 1 │              whoever comes first              │
-//! an aggregation     │ source 0 │ source 1 │  the state  │       whoever comes first       │
+//! a merge, a join    │ source 0 │ source 1 │             first come, first served          │
+//! an aggregation     │ source 0 │ source 1 │  the state  │    first come, first served     │
 //!                    0                    1/5           2/5                             limit
 //! ```
 //!
@@ -72,7 +72,7 @@ pub(crate) struct Charge {
 }
 
 impl Memory {
-    /// For so many sources. `has_state` tells whether a share is to be left to a state.
+    /// The limit of a number of sources. `has_state` tells whether a share is left to a state.
     pub(super) fn new(limit: Option<usize>, sources: usize, has_state: bool) -> Self {
         let mut accounts = Accounts {
             limit: None,

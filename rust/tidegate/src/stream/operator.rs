@@ -33,7 +33,7 @@ pub enum Polled {
     End,
 }
 
-/// How far a step went; it may have made results whatever it says.
+/// How far a step went. Any of these may have made results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It did something; there may be more to do.
@@ -161,7 +161,7 @@ impl Operator {
         self.tactic.late(&self.common)
     }
 
-    /// Forgets the first so many batches of late rows.
+    /// Forgets the first `batches` batches of late rows.
     pub fn forget_late(&mut self, batches: usize) {
         self.common.intake.shared.late.forget(batches);
     }
@@ -227,7 +227,7 @@ impl Operator {
         self.common.ready.push_front(batch);
     }
 
-    /// The next batch, of those that are made.
+    /// The next of the finished batches.
     fn take(&mut self) -> Option<Polled> {
         let batch = self.common.ready.pop_front()?;
         self.rows_out += batch.num_rows() as u64;

@@ -72,7 +72,7 @@ pub(super) trait Tactic: Debug + Send {
     fn close(&mut self);
 }
 
-/// Checks the rest of a snapshot and takes so many bytes for what is kept.
+/// Checks the rest of a snapshot and takes the bytes for the kept state.
 pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
 
 /// What all operators have.

@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 
 use super::scatter::{LANES, Passes};
 
-/// Whether the processor has what this module and those who call it use.
+/// Whether the processor has the features that this module and its callers use.
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")

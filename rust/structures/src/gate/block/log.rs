@@ -11,7 +11,7 @@ use tidegate_sync::{Charge, OnceLink};
 
 use crate::gate::key::RowId;
 
-/// A sorted column of event times, and whatever rides along with it.
+/// A sorted column of event times, and its payload.
 pub trait Run: Send + Sync {
     /// Event times, none smaller than the one before it.
     fn ts(&self) -> &[i64];

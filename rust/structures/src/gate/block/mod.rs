@@ -249,7 +249,7 @@ mod tests {
             planned.push(block);
         }
         assert!(planned.len() > 2);
-        // Filled in any order, by whoever has them.
+        // Any thread that has them fills them, in any order.
         let mut filler = Filler::default();
         planned
             .iter()

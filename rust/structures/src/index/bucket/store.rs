@@ -23,7 +23,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// A store with room for so many blocks.
+    /// A store with room for a number of blocks.
     pub(super) fn new(room: usize) -> Self {
         let mut blocks = Pages::arbitrary(1 + room);
         blocks[0] = Block::empty(0);

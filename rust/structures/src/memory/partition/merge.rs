@@ -11,7 +11,7 @@
 //! too early for it. Entering writes its number to the next place of its bucket; so the place that
 //! a bucket has reached is the end of the matches of every left row of that key, and the place of
 //! the bucket's first row that has not left is their start. No right time is read more than twice
-//! and none is searched for, whatever the number of buckets.
+//! and none is searched for, for any number of buckets.
 //!
 //! Each of the two is a merge of left and right rows. Whether a left or a right row is next cannot
 //! be foreseen, so no branch depends on it: both do the same reads and writes, where one of them

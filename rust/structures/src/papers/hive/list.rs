@@ -75,7 +75,7 @@ pub(super) struct List<T> {
     left: Stack<VecDeque<Owned<T>>>,
 }
 
-/// A node that was boxed, and is freed by whoever has this.
+/// A node that was boxed. The owner of this frees it.
 struct Owned<T>(*mut Node<T>);
 
 // SAFETY: nodes hold values, which are handed from thread to thread, and are shared.

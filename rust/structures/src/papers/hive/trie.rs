@@ -87,7 +87,8 @@ impl<V> Trie<V> {
         let mut made: Option<Box<Entry<V>>> = None;
         loop {
             let slot = node.slot(key, depth);
-            // Acquire: pairs with the Release of whoever put it there; what is found is seen whole.
+            // Acquire: pairs with the Release of the thread that put it there; the entry is seen
+            // whole.
             let found = slot.load(Ordering::Acquire);
             if let Some(next) = node_of(found) {
                 // SAFETY: a node that a slot leads to stays until the trie is gone (T1), which

@@ -1,7 +1,7 @@
 //! Memory of the row gate: nodes, the segments they lie in, and the links between them.
 //!
 //! All pointer arithmetic and most of the gate's unsafe code is here. What keeps a node alive is a
-//! [`Hold`]: a pointer, public to whoever frees memory, before which its owner promises not to look.
+//! [`Hold`]: a pointer, public to the reclaimer, before which its owner promises not to look.
 //! The numbers in brackets are the invariants of README.md.
 
 use std::mem::MaybeUninit;
@@ -27,7 +27,8 @@ pub(super) struct Node<T> {
     /// Written before the node is linked. In a checked cell for loom's sake, which sees through it
     /// whether a node is linked before it is written, or read after it is freed.
     key: RaceCell<Key>,
-    /// Written before the node is linked, dropped by whoever frees the segment. None in the head.
+    /// Written before the node is linked, and dropped by the thread that frees the segment. None in
+    /// the head.
     payload: RaceCell<MaybeUninit<T>>,
     /// Levels the node is on, 1 to `LEVELS`.
     height: u8,

@@ -14,7 +14,7 @@ pub(super) struct Shared<T> {
     head: Box<Head<T>>,
     /// Handles that the reclaimer does not know yet.
     arrivals: Stack<Known<T>>,
-    /// Handles that it knows; whoever has the lock is the reclaimer.
+    /// The handles. The thread that has the lock is the reclaimer.
     known: TryLock<Vec<Known<T>>>,
     /// Nodes for which memory was taken since the last look. Written by sources.
     taken: Counter,

@@ -3,8 +3,8 @@
 //! Algorithm 4 of the multiway aggregation paper is ScaleGate's list with one change: a row is
 //! returned once and only once. Two ways to say to whom:
 //!
-//! - [`SharedReader`]: to whoever asks first. The readers of a group have one place in the list and
-//!   move it with a compare-and-swap.
+//! - [`SharedReader`]: to the reader that asks first. The readers of a group have one place in the
+//!   list and move it with a compare-and-swap.
 //! - [`KeyedReader`]: to the reader that its key belongs to, as TuMLMC needs for functions that
 //!   depend on the order of a key's rows. Each reader walks the whole list and passes over the
 //!   rows of the others.

@@ -20,7 +20,8 @@ pub(super) const GROUP: usize = 32;
 #[repr(align(64))]
 struct Node([i64; FANOUT]);
 
-/// An immutable B+-tree without references (CSS-tree): a node's place gives those of its children.
+/// An immutable B+-tree without references (CSS-tree): a node's place gives the places of its
+/// children.
 ///
 /// ```text
 ///   depth 0                      ┌────────────┐

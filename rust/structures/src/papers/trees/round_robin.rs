@@ -14,7 +14,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// An index without rows, of so many trees.
+    /// An index of a number of trees, without rows.
     ///
     /// # Panics
     ///

@@ -18,7 +18,7 @@
 //! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
 //! - Comparisons widen without loss: integers of any width and sign compare exactly (`int64` with
 //!   `uint64` as `decimal128`), decimals with decimals and integers exactly, any other mixture with
-//!   a float as `float64`. Text compares by its bytes, whatever the layout, and so do binaries.
+//!   a float as `float64`. Text compares by its bytes, in any layout, and so do binaries.
 //!   Times are compared in the finer unit, a date as its midnight; with a zone and without one do
 //!   not mix. Everything else is a schema error.
 //! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is neither equal to, below nor

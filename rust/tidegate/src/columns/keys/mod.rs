@@ -1,4 +1,4 @@
-//! Key columns as dense numbers: equal keys get equal numbers, whatever the columns' layouts.
+//! Key columns as dense numbers: equal keys get equal numbers, for any layout of the columns.
 //!
 //! The right side's keys are numbered, in parts by several threads; the left side's are looked up.
 //! A key that holds a null, and a left key that no right row has, is [`NO_KEY`].

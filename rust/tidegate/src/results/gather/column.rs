@@ -138,7 +138,7 @@ impl Column {
         data.build().map(make_array)
     }
 
-    /// Gathers the rows by `arrow-select`, whatever the type; [`NO_ROW`] gives a null.
+    /// Gathers the rows by `arrow-select`, for any type; [`NO_ROW`] gives a null.
     pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         match &self.chunks[..] {
             [] => Ok(new_null_array(&self.data_type, rows.len())),

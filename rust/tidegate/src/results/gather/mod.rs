@@ -8,7 +8,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `column.rs`, `chunks.rs` | one column; those of several chunks |
+//! | `column.rs`, `chunks.rs` | a column; a column of several chunks |
 //! | `records.rs` | columns of rows far apart |
 //! | `text.rs` | how long texts are together, before they are copied |
 //! | `concat.rs` | batches put together |

@@ -27,7 +27,7 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    /// Without rows, of so many columns.
+    /// A log of a number of columns, without rows.
     pub(crate) fn new(columns: usize) -> Self {
         debug_assert!(
             (2..=COLUMNS).contains(&columns),
@@ -36,7 +36,7 @@ impl Rows {
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
 
-    /// The bytes of a row of so many columns.
+    /// The bytes of a row of a number of columns.
     pub(crate) fn row_bytes(columns: usize) -> usize {
         columns.next_power_of_two() * size_of::<u64>()
     }
@@ -106,7 +106,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Whether a column can be one of those that are laid out.
+    /// Whether a column can be laid out.
     pub(crate) fn takes(column: &Column) -> bool {
         matches!(column.width, Some(4 | 8))
     }

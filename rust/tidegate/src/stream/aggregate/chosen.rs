@@ -10,7 +10,7 @@ use crate::Result;
 use crate::results::gather::Column;
 use crate::stream::memory::Charge;
 
-/// How many rows may be kept beyond twice those that are chosen.
+/// The number of rows that may be kept beyond twice the chosen rows.
 const SPARE_ROWS: usize = 1 << 16;
 
 /// Rows by number. Of epochs, all rows are kept as they came, until they are far more than are
@@ -58,7 +58,7 @@ impl ChosenRows {
         self.charges.extend(charges);
     }
 
-    /// Whether it is time to gather those that are chosen.
+    /// Whether it is time to gather the chosen rows.
     pub(crate) fn is_due(&self) -> bool {
         self.rows > 2 * self.gathered + SPARE_ROWS
     }

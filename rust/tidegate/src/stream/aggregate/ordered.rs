@@ -67,7 +67,7 @@ impl OrderedColumns {
         Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })
     }
 
-    /// The most bytes that a row adds, beside those of its values.
+    /// The most bytes that a row adds, beside the bytes of its values.
     pub(crate) fn row_bytes(&self) -> usize {
         self.columns.len() * (GROUP_BYTES + 2 * size_of::<i64>())
     }
@@ -258,7 +258,7 @@ impl OrderedColumn {
         self.ordered.extend(self.values.order().keys.iter().filter_map(code));
     }
 
-    /// Forgets all values but those of some codes.
+    /// Forgets all values except the values of some codes.
     fn release(&mut self, used: &[i64]) {
         let is_used =
             |code: &Option<i64>| code.is_some_and(|code| used.binary_search(&code).is_ok());

@@ -79,7 +79,7 @@ impl LateRows {
         self.lock().push(Arc::new(late));
     }
 
-    /// Writes those that were not taken.
+    /// Writes the late rows that were not taken.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let late = self.kept();
         writer.number(late.len() as u64);
@@ -101,7 +101,7 @@ impl LateRows {
         late
     }
 
-    /// Forgets those of the first so many pushes.
+    /// Forgets the late rows of the first pushes.
     pub(crate) fn forget(&self, pushes: usize) {
         self.lock().drain(..pushes);
     }

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Counts what sources do, for those that wait for more.
+/// Counts the actions of sources, for threads that wait for more.
 #[derive(Debug, Default)]
 pub struct News {
     count: Mutex<u64>,

@@ -119,7 +119,7 @@ impl Restored {
         self.ts.first().copied().into_iter().chain(promised).min()
     }
 
-    /// Rows that have come, and those of them that were late.
+    /// The number of rows that have come, and of late rows among them.
     pub(crate) fn rows(&self) -> (u64, u64) {
         (self.rows_in, self.rows_late)
     }

@@ -157,7 +157,7 @@ impl Tactic for MergeTactic {
     }
 
     fn is_long(&self, _: &mut Common) -> bool {
-        // A step makes a few batches, whatever there is.
+        // A step makes a few batches, for any number of rows.
         false
     }
 

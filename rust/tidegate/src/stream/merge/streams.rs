@@ -89,12 +89,12 @@ struct State {
     on: usize,
     /// What is left of each stream; nothing of one that is being read.
     streams: Vec<Option<Reader>>,
-    /// The open streams, those that hold the others back first: each one's watermark and number.
+    /// The watermark and the number of each open stream; streams that hold others back come first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: Reading,
     /// Whether any stream may wait.
     waits: bool,
-    /// Whether the thread runs that reads those which may.
+    /// Whether the thread runs that reads the streams which may wait.
     has_thread: bool,
     /// Why there is nothing more, until a call has said so.
     failed: Option<Error>,
@@ -348,7 +348,7 @@ impl State {
         self.behind.is_empty() && matches!(self.reading, Reading::Nobody)
     }
 
-    /// Takes in what streams gave. Returns those that are not needed any more.
+    /// Takes in the batches of streams. Returns the streams that are not needed any more.
     fn take_in(&mut self, given: Vec<Given>) -> Vec<Reader> {
         let mut left = Vec::new();
         for (number, stream, batch) in given {

@@ -47,7 +47,7 @@ impl KeptKeys {
         self.kept[side as usize].iter().copied().collect()
     }
 
-    /// Lets go of the first rows of a side, so that so many are left.
+    /// Drops the first rows of a side, so that a number of rows is left.
     pub(crate) fn keep(&mut self, side: Side, rows: usize) {
         let kept = &mut self.kept[side as usize];
         let mut silent = Vec::new();

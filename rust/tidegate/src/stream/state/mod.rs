@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `store.rs` | the kept rows, columns of 8 bytes also row by row |
-//! | `keys.rs`, `kept_keys.rs` | numbers of keys that come and go; those of the rows that are kept |
+//! | `keys.rs`, `kept_keys.rs` | numbers of keys that come and go; numbers of the kept rows' keys |
 //! | `snapshot.rs` | state as bytes |
 //! | `stored_table.rs`, `plain.rs` | tables in it, of which all is read and checked before an operator takes any of it |
 

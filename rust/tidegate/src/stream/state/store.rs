@@ -132,7 +132,7 @@ impl Store {
         &self.schema
     }
 
-    /// Adds rows behind the others, which take so many bytes of these charges.
+    /// Adds rows behind the others, and takes their bytes from these charges.
     pub(crate) fn push(
         &mut self,
         rows: RecordBatch,
