@@ -4,8 +4,8 @@ mod algorithm;
 
 use arrow_schema::{Schema, SchemaRef};
 
+pub(crate) use self::algorithm::AnyIndexJoin;
 pub use self::algorithm::BandAlgorithm;
-pub(crate) use self::algorithm::RowJoin;
 use super::options::{JoinOptions, JoinPlan};
 use super::plan::QueryPlan;
 use super::window::{Window, WindowPlan};
