@@ -3,14 +3,12 @@
 //! Two bands of 21 numbers of 10 000 each, over the last 200 000 rows of each side. The throughput
 //! is in pairs compared.
 
-use std::convert::Infallible;
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use tidegate_operators::rows::{How, Retention, Side};
-use tidegate_operators::window::SlidingJoin;
+use tidegate_operators::rows::{How, Retention, RowJoin, Side};
 use tidegate_operators::window::scale::{Algorithm, ScaleJoin};
 use tidegate_sync::Stop;
 
@@ -49,10 +47,10 @@ fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize)
     let sides =
         (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();
     let numbers = [(); 2].map(|()| (random.operand(rows), random.operand(rows)));
-    join.begin(vec![0; 2 * rows], sides, Some(&numbers));
+    join.begin(driver, vec![0; 2 * rows], sides, Some(&numbers));
     let mut pairs = 0;
     while !join.is_done() {
-        pairs += join.advance::<Infallible>(driver, None).expect("nobody stops it").left.len();
+        pairs += join.advance(driver, None).expect("nobody stops it").into_results().left.len();
     }
     join.purge(Some(0));
     pairs

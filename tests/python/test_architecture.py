@@ -294,6 +294,15 @@ def test_an_option_is_declared_in_one_file(option, file):
     assert found == {file}
 
 
+def test_joins_of_rows_share_one_log():
+    """So that a row's number, its offset and its first match are one thing in all of them."""
+    files = without_tests("operators")
+    joins = {path for path, text in files.items() if re.search(r"\bRowJoin<.*> for\b", text)}
+    assert joins >= {"interval/streaming/mod.rs", "band/index/mod.rs", "window/scale/mod.rs"}
+    assert not {path for path in joins if "RowLog::new" not in files[path]}
+    assert {path for path, text in files.items() if "settled" in text} == {"rows/log.rs"}
+
+
 def test_tables_and_streams_do_without_each_other():
     found = arrows("tidegate")
     shared = {room for one, room in found if one == "stream"} & {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
-use tidegate_operators::rows::{Closed, How, Interval, Progress};
+use tidegate_operators::rows::{Closed, How, Interval, Progress, RowJoin};
 use tidegate_sync::Stop;
 use workload::{Epoch, Workload};
 
@@ -36,7 +36,7 @@ fn ours(parallelism: Parallelism, reach: i64, driver: &Driver) -> System {
             join.begin(&driver, epoch.ts.clone(), epoch.sides.clone(), [left, right]);
             let mut pairs = 0;
             while !join.is_done() {
-                match join.advance::<()>(&driver, None).expect("nothing stops it") {
+                match join.advance(&driver, None).expect("nothing stops it") {
                     Progress::Results(results) => pairs += results.left.len(),
                     Progress::Pieces(pieces) => {
                         let made = driver.map(pieces, |rows| join.assemble(rows).left.len());

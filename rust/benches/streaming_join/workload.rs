@@ -8,8 +8,7 @@ const EPOCH_ROWS: usize = 20_000;
 /// The mean time between two rows of a side.
 const STEP: u64 = 1_000;
 
-/// Rows as [`StreamingJoin::begin`](tidegate_operators::interval::streaming::StreamingJoin::begin) takes
-/// them.
+/// Rows as [`RowJoin::begin`](tidegate_operators::rows::RowJoin::begin) takes them.
 pub(crate) struct Epoch {
     pub(crate) ts: Vec<i64>,
     pub(crate) sides: Vec<Side>,

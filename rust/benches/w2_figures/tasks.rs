@@ -1,11 +1,10 @@
 //! The index-based window join: by tasks, and by rows that enter the indexes ahead.
 
-use std::convert::Infallible;
 use std::time::Instant;
 
 use tidegate_operators::band::index::{Bands, IndexJoin, IndexKind, TaskOptions};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{How, Progress, Retention, Side};
+use tidegate_operators::rows::{How, Progress, Retention, RowJoin, Side};
 use tidegate_structures::index::WindowIndex;
 use tidegate_sync::Stop;
 
@@ -41,12 +40,11 @@ impl Load {
         for (ts, sides, left, right) in pieces {
             let last = ts.last().copied();
             let (left, right) = ([left.bands()], [right.bands()]);
-            self.join.begin(ts, sides, [&left, &right]);
+            self.join.begin(&self.driver, ts, sides, [&left, &right]);
             let (join, driver) = (&mut self.join, &self.driver);
             driver.within(|| {
                 while !join.is_done() {
-                    let Ok(Progress::Pieces(pieces)) = join.advance::<Infallible>(driver, None)
-                    else {
+                    let Ok(Progress::Pieces(pieces)) = join.advance(driver, None) else {
                         unreachable!("an inner join that is not stopped gives pieces")
                     };
                     for piece in pieces {

@@ -156,11 +156,11 @@ impl From<Stopped> for Error {
     }
 }
 
-impl From<Failed<Error>> for Error {
-    fn from(failed: Failed<Error>) -> Self {
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
         match failed {
             Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => error,
+            Failed::Filter(error) => *error.downcast().expect("our filters fail with our errors"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which rows are wanted.
 
+use super::Side;
+
 /// Which rows a join returns, with the meaning the words have in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
@@ -31,6 +33,15 @@ impl How {
     /// Whether right rows without a match are in the result.
     pub fn keeps_right(self) -> bool {
         matches!(self, How::Right | How::Full)
+    }
+
+    /// Whether it matters which rows of a side have had a match: those that come out without one,
+    /// or once.
+    pub fn marks(self, side: Side) -> bool {
+        match side {
+            Side::Left => self.keeps_left() || !self.pairs(),
+            Side::Right => self.keeps_right(),
+        }
     }
 
     /// The number of result rows of a left row with `matches` matches.

@@ -68,6 +68,12 @@ impl Reach for Interval {
 }
 
 impl Interval {
+    /// The interval that time windows of these lengths are: how long left and right rows stay.
+    pub fn of_windows(left: u64, right: u64) -> Interval {
+        let steps = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        Interval { lower: Some(-steps(right)), upper: Some(steps(left)), closed: Closed::Both }
+    }
+
     /// The first and the last matching time for a left row at `ts`, or `None` when no time matches.
     #[inline]
     pub fn at(&self, ts: i64) -> Option<(i64, i64)> {

@@ -4,13 +4,18 @@
 //! | --- | --- |
 //! | `side.rs`, `how.rs` | the two sides; which rows are wanted |
 //! | `interval.rs`, `retention.rs` | which times match, with bounds that never wrap; how long rows stay |
-//! | `reach.rs` | how far rows reach for each other |
+//! | `reach.rs`, `extent.rs` | how far rows reach for each other; for how long a row may be matched |
+//! | `log.rs`, `kept_column.rs` | the rows of a side that are kept, and which have had a match |
+//! | `join.rs`, `step.rs` | what such a join is; what a call to it comes to |
 //! | `reorder.rs` | a source's rows in order |
 //! | `results.rs` | from matches to result rows |
-//! | `step.rs` | what a call to a join comes to |
 
+mod extent;
 mod how;
 pub(crate) mod interval;
+mod join;
+mod kept_column;
+mod log;
 mod reach;
 mod reorder;
 mod results;
@@ -18,21 +23,17 @@ mod retention;
 mod side;
 mod step;
 
+pub(crate) use extent::Extent;
 pub use how::How;
 pub use interval::{Closed, Interval};
+pub use join::RowJoin;
+pub(crate) use kept_column::KeptColumn;
+pub use log::Kept;
+pub(crate) use log::{KeptColumns, RowLog};
 pub(crate) use reach::Reach;
 pub use reorder::{LateRow, Released, Reorder, Timed};
-pub(crate) use results::Matched;
 pub use results::{NO_ROW, Results};
 pub use retention::Retention;
 pub use side::Side;
-pub use step::{Failed, Filter, Progress};
+pub use step::{Failed, Filter, FilterError, Progress};
 pub use tidegate_structures::memory::partition::NO_KEY;
-
-/// Removes the first `gone` values, and gives memory back that a burst has taken once it is over.
-pub(crate) fn drop_front<T>(values: &mut Vec<T>, gone: usize) {
-    values.drain(..gone);
-    if values.len() < values.capacity() / 4 {
-        values.shrink_to(values.capacity() / 2);
-    }
-}

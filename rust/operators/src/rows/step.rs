@@ -1,12 +1,16 @@
 //! What a join of streams asks for, and what it comes to, from one call to the next.
 
+use std::error::Error;
 use std::ops::Range;
 
 use super::Results;
 use crate::driver::Stopped;
 
+/// Why a filter failed.
+pub type FilterError = Box<dyn Error + Send + Sync>;
+
 /// The pairs that a filter keeps, given the numbers of their left and right rows.
-pub type Filter<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
+pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> + Sync + 'a;
 
 /// What a join has come to.
 #[derive(Debug)]
@@ -17,11 +21,25 @@ pub enum Progress {
     Results(Results),
 }
 
+impl Progress {
+    /// The results of a join that names no pieces.
+    ///
+    /// # Panics
+    ///
+    /// When there are pieces.
+    pub fn into_results(self) -> Results {
+        match self {
+            Progress::Results(results) => results,
+            Progress::Pieces(_) => panic!("pieces are to be assembled"),
+        }
+    }
+}
+
 /// Why a join could not go on.
 #[derive(Debug)]
-pub enum Failed<E> {
+pub enum Failed {
     /// It was asked to stop.
     Stopped(Stopped),
     /// The filter failed.
-    Filter(E),
+    Filter(FilterError),
 }

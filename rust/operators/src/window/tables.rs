@@ -6,7 +6,7 @@ use super::SlidingJoin;
 use crate::driver::Driver;
 use crate::order::time_order;
 use crate::predicate::{Operand, Term};
-use crate::rows::{Failed, Filter, Results, Side};
+use crate::rows::{Failed, Filter, FilterError, Results, Side};
 
 /// Rows of an epoch.
 const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };
@@ -34,14 +34,14 @@ impl Sorted<'_> {
 /// the tables.
 ///
 /// `check` is told how many pairs there are so far, and may refuse more.
-pub fn pairs<E: Send>(
-    join: &mut impl SlidingJoin,
+pub fn pairs(
+    join: &mut SlidingJoin,
     [left, right]: [&[i64]; 2],
     terms: &[Term],
-    filter: Option<&Filter<'_, E>>,
-    check: impl Fn(u64) -> Result<(), E>,
+    filter: Option<&Filter<'_>>,
+    check: impl Fn(u64) -> Result<(), FilterError>,
     driver: &Driver,
-) -> Result<Results, Failed<E>> {
+) -> Result<Results, Failed> {
     let sorted =
         |ts| Ok(Sorted { ts, order: time_order(ts, driver).map_err(Failed::Stopped)?, taken: 0 });
     let mut sides: [Sorted<'_>; 2] = [sorted(left)?, sorted(right)?];
@@ -72,8 +72,8 @@ pub fn pairs<E: Send>(
                 )
             };
             let numbers: Vec<_> = terms.iter().map(numbers).collect();
-            let scanned = join.begin(ts, of_sides, Some(&numbers));
-            assert!(scanned, "what fits as a whole fits in parts");
+            join.begin(driver, ts, of_sides, Some(&numbers));
+            assert!(join.compares(), "what fits as a whole fits in parts");
         } else if join.holds_back() {
             join.flush();
         } else {
@@ -87,13 +87,15 @@ pub fn pairs<E: Send>(
             };
             filter(&of(Side::Left, left), &of(Side::Right, right))
         };
-        let keep: Option<&Filter<'_, E>> = if filter.is_some() { Some(&keep) } else { None };
+        let keep: Option<&Filter<'_>> = if filter.is_some() { Some(&keep) } else { None };
         while !join.is_done() {
             driver.check().map_err(Failed::Stopped)?;
             let [left, right] = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
-            let found = join.advance(driver, keep)?;
-            pairs.left.extend(found.left.iter().map(|place| rows_of(Side::Left, left + place)));
-            pairs.right.extend(found.right.iter().map(|place| rows_of(Side::Right, right + place)));
+            let found = join.advance(driver, keep)?.into_results();
+            pairs.left.extend(found.left.iter().map(|offset| rows_of(Side::Left, left + offset)));
+            pairs
+                .right
+                .extend(found.right.iter().map(|offset| rows_of(Side::Right, right + offset)));
             check(pairs.left.len() as u64).map_err(Failed::Filter)?;
         }
         // 3. Rows leave their windows.

@@ -1,17 +1,15 @@
 //! The joins against Kang's three-step procedure, row by row. All algorithms and threads give the
 //! same results; whether the work is shared well is measured elsewhere, but for its balance.
 
-use std::convert::Infallible;
-
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
+use super::Values;
 use super::scale::{self, ScaleJoin};
-use super::{Kept, SlidingJoin};
 use crate::driver::Driver;
 use crate::papers::handshake::{self, SlidingHandshake};
 use crate::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
-use crate::rows::{Filter, How, NO_ROW, Results, Retention, Side};
+use crate::rows::{Filter, FilterError, How, Kept, NO_ROW, Results, Retention, RowJoin, Side};
 
 /// A row: its time, its side, and a value that must be near that of the other row.
 type Row = (i64, Side, i64);
@@ -175,7 +173,7 @@ impl Case {
         }
     }
 
-    fn run_with<J: SlidingJoin>(
+    fn run_with<J: for<'a> RowJoin<Values<'a>>>(
         &self,
         rows: &[Row],
         cuts: &[usize],
@@ -195,7 +193,8 @@ impl Case {
             let sides = epoch.iter().map(|row| row.1).collect();
             let of_epoch = numbers(epoch);
             scanned &= !(start.saturating_sub(epoch.len())..start).contains(&self.fails_at);
-            scanned = join.begin(ts, sides, scanned.then_some(&of_epoch[..]));
+            join.begin(&driver, ts, sides, scanned.then_some(&of_epoch[..]));
+            scanned = join.compares();
             // A join whose terms were forgotten leaves all comparisons to the filter.
             let value = |side: Side, number: u64| {
                 rows.iter()
@@ -204,7 +203,7 @@ impl Case {
                     .expect("a row of that number")
                     .2
             };
-            let keeps = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, Infallible> {
+            let keeps = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, FilterError> {
                 let verdict = |(&left, &right): (&u32, &u32)| {
                     let (left, right) = (base[0] + u64::from(left), base[1] + u64::from(right));
                     let close = scanned
@@ -213,12 +212,12 @@ impl Case {
                 };
                 Ok(left.iter().zip(right).map(verdict).collect())
             };
-            let filter: Option<&Filter<'_, Infallible>> =
+            let filter: Option<&Filter<'_>> =
                 if self.with_filter || !scanned { Some(&keeps) } else { None };
             let drain = |join: &mut J, results: &mut Vec<Found>| {
                 let firsts = [base[0] + join.first(Side::Left), base[1] + join.first(Side::Right)];
                 while !join.is_done() {
-                    let found = join.advance(&driver, filter).unwrap();
+                    let found = join.advance(&driver, filter).unwrap().into_results();
                     results.extend(named(&found, firsts));
                 }
                 let now = epoch.last().map(|row| row.0);
@@ -258,9 +257,10 @@ impl Case {
                 }
                 let kept = [Side::Left, Side::Right].map(|side| {
                     let (matched, settled) = join.matched(side);
-                    Kept { ts: &ts[side as usize], matched, settled }
+                    Kept { ts: ts[side as usize].clone(), matched, settled }
                 });
-                scanned = other.restore(kept, scanned.then_some(&of_kept[..]));
+                other.restore(&kept, scanned.then_some(&of_kept[..]));
+                scanned = other.compares();
                 join = other;
             }
         }
@@ -279,7 +279,7 @@ impl Case {
 /// Results by the numbers of their rows.
 fn named(results: &Results, firsts: [u64; 2]) -> Vec<Found> {
     let number =
-        |side: usize, place: u32| (place != NO_ROW).then(|| firsts[side] + u64::from(place));
+        |side: usize, offset: u32| (offset != NO_ROW).then(|| firsts[side] + u64::from(offset));
     let right = |at: usize| results.right.get(at).copied().unwrap_or(NO_ROW);
     results
         .left

@@ -4,15 +4,13 @@
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{MAX_ROWS, Matches};
 use tidegate_operators::predicate::Term;
-use tidegate_operators::rows::{Filter as Keep, How, Results};
-use tidegate_operators::window::{SlidingJoin, pairs};
+use tidegate_operators::rows::{Filter as Keep, FilterError, How, Results};
+use tidegate_operators::window::pairs;
 
 use super::condition::{Filter, split};
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
-use crate::query::window::{
-    Algorithm, Comparing, Plan, WindowJoin, WithJoin, equal_keys, numbers_of,
-};
+use crate::query::window::{Algorithm, Comparing, Plan, WindowJoin, equal_keys, numbers_of};
 use crate::{Error, Result};
 
 /// Two tables, with the times and keys of their rows.
@@ -47,14 +45,15 @@ impl WindowJoin {
             terms: terms.iter().map(Term::without_rows).collect(),
         };
         let filter = residual.map(|predicate| Filter::new(predicate, left, right));
-        let find = Find {
-            tables,
-            terms: &terms,
-            filter: filter.as_ref(),
-            most: self.most_pairs(),
-            driver,
+        let keep = |left: &[u32], right: &[u32]| {
+            filter.as_ref().expect("a condition is left").keep(left, right).map_err(Into::into)
         };
-        let Results { left: left_rows, right: right_rows } = comparing.join(algorithm, find)?;
+        let keep: Option<&Keep<'_>> = if filter.is_some() { Some(&keep) } else { None };
+        let most = self.most_pairs();
+        let check = |pairs: u64| check(pairs, most).map_err(FilterError::from);
+        let mut join = comparing.join(algorithm);
+        let Results { left: left_rows, right: right_rows } =
+            pairs(&mut *join, tables.ts, &terms, keep, check, driver)?;
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)
     }
 
@@ -64,34 +63,17 @@ impl WindowJoin {
     }
 }
 
-/// Finds the pairs of tables.
-struct Find<'a> {
-    tables: &'a Tables<'a>,
-    terms: &'a [Term],
-    filter: Option<&'a Filter>,
-    most: Option<u64>,
-    driver: &'a Driver,
-}
-
-impl WithJoin for Find<'_> {
-    type Done = Result<Results>;
-
-    fn with<J: SlidingJoin>(self, mut join: J) -> Result<Results> {
-        let keep = |left: &[u32], right: &[u32]| {
-            self.filter.expect("a condition is left").keep(left, right)
-        };
-        let keep: Option<&Keep<'_, Error>> = if self.filter.is_some() { Some(&keep) } else { None };
-        let check = |pairs: u64| match self.most {
-            Some(most) if pairs > most => Err(Error::memory(format!(
-                "the result has at least {pairs} rows, more than max_rows = {most}; raise it, ask \
-                 for fewer pairs, or take the result in batches"
-            ))),
-            _ if pairs >= MAX_ROWS as u64 => Err(Error::memory(format!(
-                "the tables have at least {pairs} pairs, more than this algorithm can hold; give \
-                 algorithm=\"auto\", a narrower window, or a further condition"
-            ))),
-            _ => Ok(()),
-        };
-        pairs(&mut join, self.tables.ts, self.terms, keep, check, self.driver).map_err(Error::from)
+/// Refuses more pairs than there may be.
+fn check(pairs: u64, most: Option<u64>) -> Result<()> {
+    match most {
+        Some(most) if pairs > most => Err(Error::memory(format!(
+            "the result has at least {pairs} rows, more than max_rows = {most}; raise it, ask for \
+             fewer pairs, or take the result in batches"
+        ))),
+        _ if pairs >= MAX_ROWS as u64 => Err(Error::memory(format!(
+            "the tables have at least {pairs} pairs, more than this algorithm can hold; give \
+             algorithm=\"auto\", a narrower window, or a further condition"
+        ))),
+        _ => Ok(()),
     }
 }

@@ -3,9 +3,8 @@
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_operators::order::JoinColumns;
-use tidegate_operators::rows::Retention;
+use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
-use tidegate_operators::window::interval;
 use tidegate_sync::Stop;
 
 use super::join::Join;
@@ -45,9 +44,13 @@ impl WindowJoin {
         let matches = match plan.windows.retention {
             // A right row comes at most so much after a left row as that one stays, and the
             // reverse.
-            Retention::Time { left, right } => {
-                interval_join(left_side, right_side, key_count, &interval(left, right), &driver)?
-            }
+            Retention::Time { left, right } => interval_join(
+                left_side,
+                right_side,
+                key_count,
+                &Interval::of_windows(left, right),
+                &driver,
+            )?,
             Retention::Rows { left, right } => {
                 let counts = Counts { left: left as usize, right: right as usize };
                 count_window_join(left_side, right_side, key_count, counts, &driver)?

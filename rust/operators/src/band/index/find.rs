@@ -6,11 +6,10 @@ use tidegate_structures::index::{Probe, WindowIndex};
 use tidegate_structures::simd::wide::{Work, wide};
 
 use super::epoch::Epoch;
-use super::log::Log;
 use super::{IndexJoin, SIDES};
 use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
-use crate::rows::{Filter, Side};
+use crate::rows::{Filter, FilterError, Side};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they
 /// have, and at most.
@@ -83,12 +82,12 @@ impl Candidates {
 impl<I: WindowIndex> IndexJoin<I> {
     /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches
     /// that should be taken at once, or as come before a pause.
-    pub(super) fn look<E>(
+    pub(super) fn look(
         &self,
         rows: Range<usize>,
-        filter: Option<&Filter<'_, E>>,
+        filter: Option<&Filter<'_>>,
         driver: &Driver,
-    ) -> Result<Found, E> {
+    ) -> Result<Found, FilterError> {
         let mut found = Found { rows: rows.start..rows.start, ..Found::default() };
         found.ends.reserve(rows.len());
         let mut together = FIRST_ROWS;
@@ -133,11 +132,11 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// Brings the candidates of rows into order, and drops those that fail another band or the
     /// condition.
-    pub(super) fn refine<E>(
+    pub(super) fn refine(
         &self,
         candidates: Found,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<Found, E> {
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Found, FilterError> {
         let mut found = Found {
             rows: candidates.rows.clone(),
             comparisons: candidates.comparisons,
@@ -164,7 +163,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// not indexed.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
-        let log: &Log = &self.logs[self.other(side)];
+        let log = &self.logs[self.other(side)];
         let mut further = self.epoch.further(side, rank).zip(1..);
         further.all(|((low, high), column)| (low..=high).contains(&log.code(column, other)))
     }
@@ -230,13 +229,13 @@ fn sort(numbers: &mut [u32], first: u32) {
 
 impl Found {
     /// Drops the matches of the last rows that the condition does not keep.
-    fn filter<E>(
+    fn filter(
         &mut self,
         epoch: &Epoch,
         first: usize,
         rows: Range<usize>,
-        filter: &Filter<'_, E>,
-    ) -> Result<(), E> {
+        filter: &Filter<'_>,
+    ) -> Result<(), FilterError> {
         // 1. The pairs, whole.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for (row, earlier) in self.matches(rows.clone()) {

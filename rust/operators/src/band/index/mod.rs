@@ -33,10 +33,10 @@
 //! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
 //! sections 2 and 4.
 
+mod codes;
 mod epoch;
 mod find;
 mod kind;
-mod log;
 mod results;
 mod tasks;
 mod window;
@@ -47,12 +47,15 @@ use std::ops::Range;
 use tidegate_structures::index::{Probe, WindowIndex};
 
 use crate::driver::{Driver, Stopped};
-use crate::rows::{Failed, Filter, How, Matched, Progress, Retention, Side};
+use crate::rows::{
+    Extent, Failed, Filter, FilterError, How, Kept, Progress, Results, Retention, RowJoin, RowLog,
+    Side,
+};
 use crate::selectivity;
+use codes::CodeColumns;
 use epoch::Epoch;
 use find::Found;
 pub use kind::IndexKind;
-use log::Log;
 pub use tasks::{TaskJoin, TaskOptions, TaskRow, Worker};
 use window::Edge;
 
@@ -100,26 +103,13 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
 
-/// The rows of one side that a join has kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
-    /// Event times, in merged order.
-    pub ts: &'a [i64],
-    /// The columns with bands.
-    pub bands: &'a [Bands<'a>],
-    /// Which have had a match, where that matters.
-    pub matched: &'a [bool],
-    /// How many from the first on are settled.
-    pub settled: usize,
-}
-
 /// The state of a join.
 pub struct IndexJoin<I> {
     window: Retention,
     how: How,
     ordered: bool,
     /// One a side, or a single one for a join of a stream with itself.
-    logs: Vec<Log>,
+    logs: Vec<RowLog<CodeColumns>>,
     /// As many, or none if threads take tasks, which have their own.
     indexes: Vec<I>,
     tasks: Option<TaskJoin>,
@@ -156,9 +146,7 @@ impl<I: WindowIndex> IndexJoin<I> {
         ordered: bool,
         index: impl Fn() -> I,
     ) -> Self {
-        let left = Log::new(Side::Left, columns, how.keeps_left() || !how.pairs());
-        let right = Log::new(Side::Right, columns, how.keeps_right());
-        Self::with_logs(window, how, columns, ordered, vec![left, right], index)
+        Self::of_sides(&SIDES, window, how, columns, ordered, index)
     }
 
     /// A join of a stream with itself: each row with the earlier ones in its window, which is the
@@ -169,19 +157,20 @@ impl<I: WindowIndex> IndexJoin<I> {
         ordered: bool,
         index: impl Fn() -> I,
     ) -> Self {
-        let log = Log::new(Side::Left, columns, false);
-        Self::with_logs(window, How::Inner, columns, ordered, vec![log], index)
+        Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, index)
     }
 
-    fn with_logs(
+    fn of_sides(
+        sides: &[Side],
         window: Retention,
         how: How,
         columns: usize,
         ordered: bool,
-        logs: Vec<Log>,
         index: impl Fn() -> I,
     ) -> Self {
         assert!(columns > 0, "a column is indexed");
+        let log = |&side: &Side| RowLog::new(side, how, CodeColumns::new(columns));
+        let logs: Vec<_> = sides.iter().map(log).collect();
         let sides = logs.len();
         IndexJoin {
             window,
@@ -215,31 +204,6 @@ impl<I: WindowIndex> IndexJoin<I> {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }
     }
 
-    /// The number of the oldest row of a side that is kept; rows of each side are numbered from 0.
-    pub fn first(&self, side: Side) -> u64 {
-        self.logs[side as usize].first()
-    }
-
-    /// Rows of a side that are kept.
-    pub fn rows(&self, side: Side) -> usize {
-        self.logs[side as usize].len()
-    }
-
-    /// The rows of the epoch.
-    pub fn epoch_rows(&self) -> usize {
-        self.epoch.len()
-    }
-
-    /// Whether the epoch's results have all been given.
-    pub fn is_done(&self) -> bool {
-        self.next == self.epoch.len()
-    }
-
-    /// Candidates that the indexes have given.
-    pub fn comparisons(&self) -> u64 {
-        self.comparisons
-    }
-
     /// How often the indexes have merged new rows with the others.
     pub fn merges(&self) -> u64 {
         let of_tasks = self.tasks.as_ref().map_or(0, TaskJoin::merges);
@@ -251,7 +215,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     pub fn index_by(&mut self, column: usize) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         for (at, log) in self.logs.iter_mut().enumerate() {
-            log.swap_columns(0, column);
+            log.columns_mut().swap(0, column);
             let numbers = match &self.tasks {
                 Some(_) => log.first()..log.end(),
                 None => self.indexed[at]..log.end(),
@@ -267,50 +231,6 @@ impl<I: WindowIndex> IndexJoin<I> {
         }
     }
 
-    /// Bytes held beside the rows themselves.
-    pub fn memory(&self) -> usize {
-        let of_tasks = self.tasks.as_ref().map_or(0, TaskJoin::memory);
-        of_tasks
-            + self.logs.iter().map(Log::memory).sum::<usize>()
-            + self.indexes.iter().map(I::memory).sum::<usize>()
-    }
-
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
-    /// the side of each, and for each side the columns of its rows, the indexed one first.
-    ///
-    /// # Panics
-    ///
-    /// When the results of the former epoch have not all been taken, or columns differ in number or
-    /// length.
-    pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
-        assert!(self.is_done(), "an epoch begins when the one before is done");
-        (self.next, self.entered) = (0, 0);
-        let mut first = [0; 2];
-        for (side, (log, first)) in SIDES.into_iter().zip(self.logs.iter_mut().zip(&mut first)) {
-            *first = log.end();
-            let of_side = ts.iter().zip(&sides).filter(|&(_, &other)| other == side);
-            log.extend(of_side.map(|(&ts, _)| ts), bands[side as usize]);
-        }
-        let mut numbers = first;
-        self.epoch.begin(ts, sides, first, bands);
-        for row in 0..self.epoch.len() {
-            let (ts, side) = (self.epoch.ts[row], self.epoch.sides[row]);
-            let (own, other) = (side as usize, self.other(side));
-            let (number, upto) = (numbers[own], numbers[other]);
-            let from =
-                self.edges[other].advance(self.window, SIDES[other], &self.logs[other], upto, ts)
-                    as u32;
-            let to = if self.logs[own].joins(number as u32) { upto as u32 } else { from };
-            let (band, nth) = (&bands[own][0], (number - first[own]) as usize);
-            self.epoch.push(side, Probe { low: band.low[nth], high: band.high[nth], from, to });
-            numbers[own] += 1;
-        }
-        if let Some(mut tasks) = self.tasks.take() {
-            tasks.begin((0..self.epoch_rows()).map(|row| self.task_row(row)).collect());
-            self.tasks = Some(tasks);
-        }
-    }
-
     /// A row of the epoch as tasks see it.
     fn task_row(&self, row: usize) -> TaskRow {
         let (side, number, probe) =
@@ -320,32 +240,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         TaskRow { side: side as usize, other: self.other(side), number, key, probe }
     }
 
-    /// Finds the results of as many rows of the epoch as the threads come to, which may be none if
-    /// the driver is to pause. After an error the join is of no more use.
-    pub fn advance<E: Send>(
-        &mut self,
-        driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<Progress, Failed<E>> {
-        let from = self.next;
-        match self.tasks.is_some() {
-            true => self.run_tasks(driver, filter)?,
-            false => self.look_ahead(driver, filter)?,
-        }
-        let is_outer = self.logs.iter().any(Matched::is_outer);
-        Ok(if is_outer {
-            Progress::Results(self.collect(from))
-        } else {
-            Progress::Pieces(self.pieces())
-        })
-    }
-
     /// Finds the matches of rows that enter the indexes ahead, until that are many.
-    fn look_ahead<E: Send>(
-        &mut self,
-        driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<(), Failed<E>> {
+    fn look_ahead(&mut self, driver: &Driver, filter: Option<&Filter<'_>>) -> Result<(), Failed> {
         self.found.clear();
         let mut matches = 0;
         while matches < find::MOST_MATCHES && !self.is_done() && !driver.is_paused() {
@@ -402,11 +298,7 @@ impl<I: WindowIndex> IndexJoin<I> {
     }
 
     /// Finds the matches of rows by tasks.
-    fn run_tasks<E: Send>(
-        &mut self,
-        driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<(), Failed<E>> {
+    fn run_tasks(&mut self, driver: &Driver, filter: Option<&Filter<'_>>) -> Result<(), Failed> {
         let tasks = self.tasks.as_mut().expect("the join goes by tasks");
         tasks.limit(find::MOST_MATCHES);
         let workers = (0..driver.threads()).map(|_| tasks.worker());
@@ -415,7 +307,8 @@ impl<I: WindowIndex> IndexJoin<I> {
         let candidates = tasks.take();
         let refined =
             driver.map(candidates, |found| self.refine(found, filter)).map_err(Failed::Stopped)?;
-        self.found = refined.into_iter().collect::<Result<_, E>>().map_err(Failed::Filter)?;
+        self.found =
+            refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)?;
         self.comparisons += self.found.iter().map(|found| found.comparisons).sum::<u64>();
         self.next = self.found.last().map_or(self.next, |found| found.rows.end);
         Ok(())
@@ -459,21 +352,86 @@ impl<I: WindowIndex> IndexJoin<I> {
         self.indexes[side].remove_all(&self.logs[side].entries(from..number.max(from)));
         self.indexed[side] = number.max(from);
     }
+}
 
-    /// Which kept rows of a side have had a match, by place, where that matters; and of how many
-    /// from the first on it is settled whether they come out without one.
-    pub fn matched(&self, side: Side) -> (&[bool], usize) {
-        self.logs[side as usize].matched()
+impl<I: WindowIndex> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<I> {
+    /// The columns of each side are given with the indexed one first.
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, bands: [&[Bands<'_>]; 2]) {
+        assert!(self.is_done(), "an epoch begins when the one before is done");
+        (self.next, self.entered) = (0, 0);
+        let mut first = [0; 2];
+        for (side, (log, first)) in SIDES.into_iter().zip(self.logs.iter_mut().zip(&mut first)) {
+            *first = log.end();
+            let of_side = ts.iter().zip(&sides).filter(|&(_, &other)| other == side);
+            log.extend(|columns| {
+                columns.extend(of_side.map(|(&ts, _)| ts), bands[side as usize]);
+            });
+        }
+        let mut numbers = first;
+        self.epoch.begin(ts, sides, first, bands);
+        for row in 0..self.epoch.len() {
+            let (ts, side) = (self.epoch.ts[row], self.epoch.sides[row]);
+            let (own, other) = (side as usize, self.other(side));
+            let (number, upto) = (numbers[own], numbers[other]);
+            let from = self.edges[other].advance(self.window, &self.logs[other], upto, ts) as u32;
+            let to = if self.logs[own].joins(number as u32) { upto as u32 } else { from };
+            let (band, nth) = (&bands[own][0], (number - first[own]) as usize);
+            self.epoch.push(side, Probe { low: band.low[nth], high: band.high[nth], from, to });
+            numbers[own] += 1;
+        }
+        if let Some(mut tasks) = self.tasks.take() {
+            tasks.begin((0..self.epoch_rows()).map(|row| self.task_row(row)).collect());
+            self.tasks = Some(tasks);
+        }
     }
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
-    /// Places are counted anew from here on.
-    pub fn purge(&mut self, now: Option<i64>) {
+    fn epoch_rows(&self) -> usize {
+        self.epoch.len()
+    }
+
+    fn is_done(&self) -> bool {
+        self.next == self.epoch.len()
+    }
+
+    fn advance(
+        &mut self,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, Failed> {
+        let from = self.next;
+        match self.tasks.is_some() {
+            true => self.run_tasks(driver, filter)?,
+            false => self.look_ahead(driver, filter)?,
+        }
+        let is_outer = self.logs.iter().any(RowLog::is_outer);
+        Ok(if is_outer {
+            Progress::Results(self.collect(from))
+        } else {
+            Progress::Pieces(self.pieces())
+        })
+    }
+
+    fn assemble(&self, rows: Range<usize>) -> Results {
+        self.pairs(rows)
+    }
+
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
-        for (at, side) in (0..self.logs.len()).zip(SIDES) {
+        let mut results = Results::default();
+        // Rows of one stream that join each other all come out by their pairs.
+        if let Ok(sides) = self.logs.as_mut_slice().try_into() {
+            let sides: &mut [RowLog<CodeColumns>; 2] = sides;
+            results.add_unmatched(sides, &Extent::new(self.window), self.how, now);
+        }
+        results
+    }
+
+    fn purge(&mut self, now: Option<i64>) {
+        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        for at in 0..self.logs.len() {
             let end = self.logs[at].end();
             let first = match now {
-                Some(now) => self.edges[at].advance(self.window, side, &self.logs[at], end, now),
+                Some(now) => self.edges[at].advance(self.window, &self.logs[at], end, now),
                 None => end,
             };
             match &mut self.tasks {
@@ -484,20 +442,35 @@ impl<I: WindowIndex> IndexJoin<I> {
         }
     }
 
-    /// Takes in the rows that a join of the same kind has kept, by side.
-    ///
-    /// # Panics
-    ///
-    /// When this join has rows already, or columns differ in number or length.
-    pub fn restore(&mut self, sides: &[Kept<'_>]) {
-        assert!(
-            sides.len() == self.logs.len() && self.logs.iter().all(|log| log.end() == 0),
-            "a join without rows"
-        );
-        for (at, (log, kept)) in self.logs.iter_mut().zip(sides).enumerate() {
-            log.extend(kept.ts.iter().copied(), kept.bands);
-            log.restore(kept.matched, kept.settled);
-            let rows = log.entries(0..kept.ts.len() as u64);
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        self.logs[side as usize].matched()
+    }
+
+    /// One number: threads take pieces, and have no part of the join to themselves.
+    fn comparisons(&self) -> Vec<u64> {
+        vec![self.comparisons]
+    }
+
+    fn memory(&self) -> usize {
+        let of_tasks = self.tasks.as_ref().map_or(0, TaskJoin::memory);
+        of_tasks
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
+            + self.indexes.iter().map(I::memory).sum::<usize>()
+    }
+
+    fn restore(&mut self, kept: &[Kept; 2], bands: [&[Bands<'_>]; 2]) {
+        assert_eq!(self.logs.len(), 2, "a join of two streams");
+        for (at, (log, kept)) in self.logs.iter_mut().zip(kept).enumerate() {
+            log.restore(kept, |columns| columns.extend(kept.ts.iter().copied(), bands[at]));
+            let rows = log.entries(0..log.end());
             match &mut self.tasks {
                 Some(tasks) => tasks.refill(at, &rows),
                 None => self.indexes[at].insert_all(&rows),

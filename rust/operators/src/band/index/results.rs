@@ -6,19 +6,19 @@ use tidegate_structures::index::WindowIndex;
 use tidegate_structures::memory;
 
 use super::IndexJoin;
+use super::codes::CodeColumns;
 use super::find::Found;
-use super::log::Log;
 use crate::matches::SHORT;
-use crate::rows::{Results, Side};
+use crate::rows::{Extent, Results, RowLog, Side};
 
 impl<I: WindowIndex> IndexJoin<I> {
-    /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
-    pub fn assemble(&self, rows: Range<usize>) -> Results {
+    /// The pairs of a piece of the epoch that was named last.
+    pub(super) fn pairs(&self, rows: Range<usize>) -> Results {
         let found = || self.found.iter().filter(|found| rows.contains(&found.rows.start));
         debug_assert_eq!(
             found().map(|found| found.rows.len()).sum::<usize>(),
             rows.len(),
-            "advance has named the piece"
+            "the piece was named"
         );
         let pairs = found().map(|found| found.numbers.len()).sum::<usize>();
         let (mut left, mut right) =
@@ -33,7 +33,7 @@ impl<I: WindowIndex> IndexJoin<I> {
         Results { left, right }
     }
 
-    /// Writes the places of the left and right rows of pairs; behind them there is room for a few
+    /// Writes the offsets of the left and right rows of pairs; behind them there is room for a few
     /// more.
     fn pair(&self, found: &Found, left: &mut [u32], right: &mut [u32]) {
         let firsts = [0, 1].map(|side| self.logs.get(side).map_or(0, |log| log.first() as u32));
@@ -41,7 +41,7 @@ impl<I: WindowIndex> IndexJoin<I> {
         for (row, &end) in found.rows.clone().zip(&found.ends) {
             let end = end as usize;
             let side = self.epoch.sides[row];
-            let place = self.epoch.number(row).wrapping_sub(firsts[side as usize]);
+            let offset = self.epoch.number(row).wrapping_sub(firsts[side as usize]);
             let first = firsts[self.other(side)];
             let (own, other) = if side == Side::Left {
                 (&mut *left, &mut *right)
@@ -52,11 +52,11 @@ impl<I: WindowIndex> IndexJoin<I> {
             if let (true, Some(few)) =
                 (end - begin <= SHORT, found.numbers[begin..].first_chunk::<SHORT>())
             {
-                own[begin..begin + SHORT].copy_from_slice(&[place; SHORT]);
+                own[begin..begin + SHORT].copy_from_slice(&[offset; SHORT]);
                 other[begin..begin + SHORT]
                     .copy_from_slice(&few.map(|number| number.wrapping_sub(first)));
             } else {
-                own[begin..end].fill(place);
+                own[begin..end].fill(offset);
                 let out = other[begin..end].iter_mut().zip(&found.numbers[begin..end]);
                 out.for_each(|(out, number)| *out = number.wrapping_sub(first));
             }
@@ -69,9 +69,10 @@ impl<I: WindowIndex> IndexJoin<I> {
     pub(super) fn collect(&mut self, from: usize) -> Results {
         let mut results = Results::default();
         let firsts: Vec<u32> = self.logs.iter().map(|log| log.first() as u32).collect();
-        let mut places: Vec<u32> = Vec::new();
+        let mut offsets: Vec<u32> = Vec::new();
         let IndexJoin { found, epoch, logs, window, how, .. } = self;
-        let sides: &mut [Log; 2] =
+        let extent = Extent::new(*window);
+        let sides: &mut [RowLog<CodeColumns>; 2] =
             logs.as_mut_slice().try_into().expect("one stream has no rows that come once or alone");
         debug_assert_eq!(found.first().map_or(from, |found| found.rows.start), from);
         for (row, matches) in found.iter().flat_map(|found| found.matches(found.rows.clone())) {
@@ -80,26 +81,14 @@ impl<I: WindowIndex> IndexJoin<I> {
             }
             let side = epoch.sides[row];
             if self.ordered {
-                results.add_unmatched(sides, window, *how, Some(epoch.ts[row]));
+                results.add_unmatched(sides, &extent, *how, Some(epoch.ts[row]));
             }
-            places.clear();
-            places.extend(
+            offsets.clear();
+            offsets.extend(
                 matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])),
             );
-            let place = epoch.number(row).wrapping_sub(firsts[side as usize]);
-            results.add(sides, *how, side, place, &places);
-        }
-        results
-    }
-
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
-    /// the end of time.
-    pub fn unmatched(&mut self, now: Option<i64>) -> Results {
-        debug_assert!(self.is_done(), "rows of the epoch may still match");
-        let mut results = Results::default();
-        // Rows of one stream that join each other all come out by their pairs.
-        if let Ok(sides) = self.logs.as_mut_slice().try_into() {
-            results.add_unmatched::<Log>(sides, &self.window, self.how, now);
+            let offset = epoch.number(row).wrapping_sub(firsts[side as usize]);
+            results.add(sides, *how, side, offset, &offsets);
         }
         results
     }

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::rows::{NO_ROW, Results};
+use crate::rows::NO_ROW;
 
 /// Its time, its side, and its values in two columns, of which any may be missing.
 type Row = (i64, Side, [Option<i64>; 2]);
 
-/// What sorts result rows: time, pairs first, and places of rows that sort what comes at one time.
+/// What sorts result rows: time, pairs first, and positions of rows for what comes at one time.
 type Order = (i64, u8, usize, usize);
 
 /// Below and above: the right value less the left one lies between the two.
@@ -181,9 +181,9 @@ fn epoch(
     keep: Keep<'_>,
 ) -> Vec<(u32, u32)> {
     let mut found = Vec::new();
-    let number = |join: &Join, side: Side, place| match place {
+    let number = |join: &Join, side: Side, offset| match offset {
         NO_ROW => NO_ROW,
-        _ => (base[side as usize] + join.first(side)) as u32 + place,
+        _ => (base[side as usize] + join.first(side)) as u32 + offset,
     };
     let is_self_join = join.logs.len() == 1;
     let right_side = if is_self_join { Side::Left } else { Side::Right };
@@ -201,16 +201,16 @@ fn epoch(
         NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), within));
     let bands = [of_sides[0].bands(columns), of_sides[1].bands(columns)];
     let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
-    join.begin(ts, sides, [&bands[0], &bands[1]]);
+    join.begin(driver, ts, sides, [&bands[0], &bands[1]]);
     while !join.is_done() {
-        let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, ()> {
+        let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, FilterError> {
             let keep = keep.expect("there is a filter");
             let moved = |numbers: &[u32], side: usize| {
                 numbers.iter().map(|&n| n + base[side] as u32).collect::<Vec<_>>()
             };
             Ok(moved(left, 0).into_iter().zip(moved(right, 1)).map(|(l, r)| keep(l, r)).collect())
         };
-        let filter: Option<&Filter<'_, ()>> = if keep.is_some() { Some(&filter) } else { None };
+        let filter: Option<&Filter<'_>> = if keep.is_some() { Some(&filter) } else { None };
         match join.advance(driver, filter).unwrap() {
             Progress::Results(results) => add(join, results),
             Progress::Pieces(pieces) => {
@@ -263,11 +263,11 @@ fn run(
     }
     let results = join.unmatched(None);
     let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
-    let number = |side: Side, place| {
-        if place == NO_ROW {
+    let number = |side: Side, offset| {
+        if offset == NO_ROW {
             NO_ROW
         } else {
-            (base[side as usize] + join.first(side)) as u32 + place
+            (base[side as usize] + join.first(side)) as u32 + offset
         }
     };
     found.extend(
@@ -302,14 +302,13 @@ fn restored(
         rows[rows.len() - join.rows(side)..].to_vec()
     };
     let rows = NUMBERS.map(of_side);
-    let ts = [0, 1].map(|side: usize| rows[side].iter().map(|row| row.0).collect::<Vec<_>>());
     let of_sides = [0, 1].map(|side: usize| Columns::new(rows[side].iter(), within));
     let bands = [of_sides[0].bands(columns), of_sides[1].bands(columns)];
     let kept = [0, 1].map(|side: usize| {
         let (matched, settled) = join.matched(NUMBERS[side]);
-        Kept { ts: &ts[side], bands: &bands[side], matched, settled }
+        Kept { ts: rows[side].iter().map(|row| row.0).collect(), matched, settled }
     });
-    other.restore(&kept);
+    other.restore(&kept, [&bands[0], &bands[1]]);
     for (base, side) in base.iter_mut().zip(NUMBERS) {
         *base += join.first(side);
     }
@@ -469,10 +468,10 @@ fn matches_without_number_come_a_piece_at_a_time() {
             NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), &[(0, 0); 2]));
         let bands = [columns[0].bands(1), columns[1].bands(1)];
         let (ts, sides) = rows.iter().map(|&(ts, side, _)| (ts, side)).unzip();
-        join.begin(ts, sides, [&bands[0], &bands[1]]);
+        join.begin(&driver, ts, sides, [&bands[0], &bands[1]]);
         let (mut pairs, mut most) = (0, 0);
         while !join.is_done() {
-            let Progress::Pieces(pieces) = join.advance::<()>(&driver, None).unwrap() else {
+            let Progress::Pieces(pieces) = join.advance(&driver, None).unwrap() else {
                 unreachable!()
             };
             for rows in pieces {

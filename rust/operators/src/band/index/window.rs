@@ -1,7 +1,7 @@
 //! Which earlier rows of the other side a row may match.
 
-use super::log::Log;
-use crate::rows::{Retention, Side};
+use super::codes::CodeColumns;
+use crate::rows::{Retention, RowLog};
 
 /// The oldest row of a side that is in its window, which only rises.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,12 +14,11 @@ impl Edge {
     pub(super) fn advance(
         &mut self,
         window: Retention,
-        side: Side,
-        log: &Log,
+        log: &RowLog<CodeColumns>,
         next: u64,
         now: i64,
     ) -> u64 {
-        let length = window.length(side);
+        let length = window.length(log.side());
         match window {
             Retention::Rows { .. } => self.0 = self.0.max(next.saturating_sub(length)),
             Retention::Time { .. } => {

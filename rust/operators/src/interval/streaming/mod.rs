@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Rows are numbered by side. A result names rows by their distance from the oldest row of their
-//! side that is kept, [`StreamingJoin::first`]; rows are let go of in [`StreamingJoin::purge`] only.
+//! side that is kept, [`first`](RowJoin::first); [`purge`](RowJoin::purge) alone lets go of rows.
 //!
 //! # Files
 //!
@@ -22,13 +22,13 @@
 //! | `replica.rs` | one thread's keys and matches |
 //! | `buffer.rs` | the rows of a key, neighbours in memory |
 //! | `assignment.rs` | which replica has which key |
-//! | `log.rs` | rows of a side that are kept |
+//! | `chunks.rs` | what is kept of a side's rows |
 //! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and what comes of them |
 
 mod assignment;
 mod buffer;
+mod chunks;
 mod epoch;
-mod log;
 mod pairs;
 mod replica;
 
@@ -38,13 +38,16 @@ use std::ops::Range;
 pub use assignment::Parallelism;
 use assignment::{Assignment, Looks};
 use buffer::LANES;
+use chunks::Chunks;
 use epoch::Epoch;
-use log::Log;
 use pairs::Pairs;
 use replica::{Cursor, Matches, Replica, Shared};
 
 use crate::driver::Driver;
-use crate::rows::{Failed, Filter, How, Interval, Matched, NO_KEY, Progress, Reach, Results, Side};
+use crate::rows::{
+    Extent, Failed, Filter, How, Interval, Kept, NO_KEY, Progress, Reach, Results, RowJoin, RowLog,
+    Side,
+};
 
 /// Rows below which an epoch is not worth waking other threads for: a fraction of a millisecond of
 /// work for one.
@@ -62,25 +65,12 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 /// numbers there are those of rows less than 2^31 apart, as long as fewer than 2^30 rows are kept.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
-/// The rows of one side that a join has kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
-    /// Event times, in merged order.
-    pub ts: &'a [i64],
-    /// Keys.
-    pub keys: &'a [u32],
-    /// Which have had a match, where that matters.
-    pub matched: &'a [bool],
-    /// How many from the first on are settled.
-    pub settled: usize,
-}
-
 /// The state of a join.
 pub struct StreamingJoin {
     reach: Reach,
     how: How,
     ordered: bool,
-    logs: [Log; 2],
+    logs: [RowLog<Chunks>; 2],
     replicas: Vec<Replica>,
     assignment: Assignment,
     epoch: Epoch,
@@ -92,6 +82,8 @@ pub struct StreamingJoin {
     packed: [u64; 2],
     /// Memory for the times of each side's rows of an epoch.
     times: [Vec<i64>; 2],
+    /// The keys that the last purge has left without rows.
+    silent: Vec<u32>,
 }
 
 impl fmt::Debug for StreamingJoin {
@@ -113,12 +105,12 @@ impl StreamingJoin {
         replicas: usize,
         ordered: bool,
     ) -> Self {
-        let keeps_left = how.keeps_left() || !how.pairs();
+        let log = |side| RowLog::new(side, how, Chunks::default());
         StreamingJoin {
             reach: Reach::new(interval),
             how,
             ordered,
-            logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
+            logs: [log(Side::Left), log(Side::Right)],
             replicas: (0..replicas).map(|_| Replica::default()).collect(),
             assignment: Assignment::new(parallelism, replicas),
             epoch: Epoch::default(),
@@ -126,32 +118,8 @@ impl StreamingJoin {
             rows_of_key: Vec::new(),
             packed: [0; 2],
             times: [Vec::new(), Vec::new()],
+            silent: Vec::new(),
         }
-    }
-
-    /// The number of the oldest row of a side that is kept; rows of each side are numbered from 0.
-    pub fn first(&self, side: Side) -> u64 {
-        self.logs[side as usize].first()
-    }
-
-    /// Rows of a side that are kept.
-    pub fn rows(&self, side: Side) -> usize {
-        self.logs[side as usize].len()
-    }
-
-    /// The rows of the epoch.
-    pub fn epoch_rows(&self) -> usize {
-        self.epoch.len()
-    }
-
-    /// Whether the epoch's results have all been given.
-    pub fn is_done(&self) -> bool {
-        self.next == self.epoch.len()
-    }
-
-    /// Candidate pairs that each replica has looked at.
-    pub fn comparisons(&self) -> Vec<u64> {
-        self.replicas.iter().map(Replica::comparisons).collect()
     }
 
     /// Keys on more than one replica.
@@ -159,22 +127,59 @@ impl StreamingJoin {
         self.assignment.split_keys()
     }
 
-    /// Bytes held beside the rows themselves.
-    pub fn memory(&self) -> usize {
-        let of_replicas: usize = self.replicas.iter().map(Replica::memory).sum();
-        of_replicas
-            + self.logs.iter().map(Log::memory).sum::<usize>()
-            + self.rows_of_key.capacity() * size_of::<u32>()
+    /// Takes the keys that the last purge has left without rows: their numbers may be given to
+    /// other keys.
+    pub fn take_silent(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.silent)
     }
 
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
-    /// the side of each, and the keys of each side's rows.
-    ///
-    /// # Panics
-    ///
-    /// When the results of the former epoch have not all been taken, or there is not a key for each
-    /// row.
-    pub fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
+    /// The low bits of the number of the oldest row of each side.
+    fn oldest(&self) -> [u32; 2] {
+        [self.logs[0].first() as u32, self.logs[1].first() as u32]
+    }
+
+    /// The results of rows of the epoch where it matters which rows have had a match.
+    fn collect(&mut self, rows: Range<usize>) -> Results {
+        let mut results = Results::default();
+        let firsts = self.oldest();
+        let (epoch, logs, ordered) = (&self.epoch, &mut self.logs, self.ordered);
+        let extent = Extent::Time(self.reach);
+        let mut offsets: Vec<u32> = Vec::new();
+        for_each_row(&self.replicas, epoch, ordered, firsts, rows, |row, matches| {
+            let matches = matches.numbers();
+            if matches.is_empty() {
+                return;
+            }
+            let side = epoch.sides[row];
+            if ordered {
+                results.add_unmatched(logs, &extent, self.how, Some(epoch.ts[row]));
+            }
+            offsets.clear();
+            offsets.extend(
+                matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])),
+            );
+            let offset = epoch.numbers[row].wrapping_sub(firsts[side as usize]);
+            results.add(logs, self.how, side, offset, &offsets);
+        });
+        results
+    }
+
+    /// Frees the buffers of rows that were let go of, now and then: they may still have some.
+    fn tidy(&mut self) {
+        let oldest = self.oldest();
+        let come = [self.logs[0].end(), self.logs[1].end()];
+        let is_due = come.iter().zip(self.packed).any(|(come, packed)| come - packed > PACKED_ROWS);
+        for replica in &mut self.replicas {
+            if is_due { replica.pack(oldest) } else { replica.tidy(oldest) }
+        }
+        if is_due {
+            self.packed = come;
+        }
+    }
+}
+
+impl RowJoin<[&[u32]; 2]> for StreamingJoin {
+    fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, keys: [&[u32]; 2]) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!(
             (ts.len(), ts.len()),
@@ -188,7 +193,7 @@ impl StreamingJoin {
         let enter = || {
             split(&ts, &sides, keys.map(<[u32]>::len), times);
             for ((log, times), keys) in logs.iter_mut().zip(times).zip(keys) {
-                log.extend(times, keys);
+                log.extend(|columns| columns.extend(times, keys));
                 keys.iter().filter(|&&key| key != NO_KEY).for_each(|&key| count(rows_of_key, key));
             }
         };
@@ -199,13 +204,19 @@ impl StreamingJoin {
         (self.epoch.ts, self.epoch.sides) = (ts, sides);
     }
 
-    /// Finds the results of as many rows of the epoch as the replicas come to, which may be none if
-    /// the driver is to pause.
-    pub fn advance<E: Send>(
+    fn epoch_rows(&self) -> usize {
+        self.epoch.len()
+    }
+
+    fn is_done(&self) -> bool {
+        self.next == self.epoch.len()
+    }
+
+    fn advance(
         &mut self,
         driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<Progress, Failed<E>> {
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, Failed> {
         // 1. The replicas look at rows.
         let (rows, from) = (self.epoch.len(), self.next);
         let shared = Shared {
@@ -229,11 +240,11 @@ impl StreamingJoin {
         } else {
             driver.map(behind, run).map_err(Failed::Stopped)?
         };
-        ran.into_iter().collect::<Result<(), E>>().map_err(Failed::Filter)?;
+        ran.into_iter().collect::<Result<(), _>>().map_err(Failed::Filter)?;
         // 2. Results of rows that all have looked at are put together.
         let upto = self.replicas.iter().map(Replica::next).min().unwrap_or(rows);
         self.next = upto;
-        let is_outer = self.logs.iter().any(Matched::is_outer);
+        let is_outer = self.logs.iter().any(RowLog::is_outer);
         let progress = if is_outer {
             Progress::Results(self.collect(from..upto))
         } else {
@@ -248,13 +259,7 @@ impl StreamingJoin {
         Ok(progress)
     }
 
-    /// The low bits of the number of the oldest row of each side.
-    fn oldest(&self) -> [u32; 2] {
-        [self.logs[0].first() as u32, self.logs[1].first() as u32]
-    }
-
-    /// The pairs of a piece of the epoch, as [`advance`](Self::advance) named it last.
-    pub fn assemble(&self, rows: Range<usize>) -> Results {
+    fn assemble(&self, rows: Range<usize>) -> Results {
         let pair = |row: usize| {
             self.replicas.iter().map(|replica| replica.cursor(row).pair()).sum::<usize>()
         };
@@ -262,85 +267,36 @@ impl StreamingJoin {
         let firsts = self.oldest();
         for_each_row(&self.replicas, &self.epoch, self.ordered, firsts, rows, |row, matches| {
             let side = self.epoch.sides[row];
-            let place = self.epoch.numbers[row].wrapping_sub(firsts[side as usize]);
-            pairs.add(side, place, matches, firsts[side.other() as usize]);
+            let offset = self.epoch.numbers[row].wrapping_sub(firsts[side as usize]);
+            pairs.add(side, offset, matches, firsts[side.other() as usize]);
         });
         pairs.finish()
     }
 
-    /// The results of rows of the epoch where it matters which rows have had a match.
-    fn collect(&mut self, rows: Range<usize>) -> Results {
-        let mut results = Results::default();
-        let firsts = self.oldest();
-        let (epoch, logs, ordered) = (&self.epoch, &mut self.logs, self.ordered);
-        let mut places: Vec<u32> = Vec::new();
-        for_each_row(&self.replicas, epoch, ordered, firsts, rows, |row, matches| {
-            let matches = matches.numbers();
-            if matches.is_empty() {
-                return;
-            }
-            let side = epoch.sides[row];
-            if ordered {
-                results.add_unmatched(logs, &self.reach, self.how, Some(epoch.ts[row]));
-            }
-            places.clear();
-            places.extend(
-                matches.iter().map(|number| number.wrapping_sub(firsts[side.other() as usize])),
-            );
-            let place = epoch.numbers[row].wrapping_sub(firsts[side as usize]);
-            results.add(logs, self.how, side, place, &places);
-        });
-        results
-    }
-
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
-    /// the end of time. Nothing before `now` may be left to put together.
-    pub fn unmatched(&mut self, now: Option<i64>) -> Results {
+    fn unmatched(&mut self, now: Option<i64>) -> Results {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut results = Results::default();
-        results.add_unmatched(&mut self.logs, &self.reach, self.how, now);
+        results.add_unmatched(&mut self.logs, &Extent::Time(self.reach), self.how, now);
         results
     }
 
-    /// Which kept rows of a side have had a match, by place, where that matters; and of how many
-    /// from the first on it is settled whether they come out without one.
-    pub fn matched(&self, side: Side) -> (Vec<bool>, usize) {
-        self.logs[side as usize].matched()
-    }
-
-    /// Takes in the rows that a join of the same kind has kept: for each side their times, their
-    /// keys, and what [`matched`](Self::matched) said of them.
-    ///
-    /// # Panics
-    ///
-    /// When this join has rows already, or there is not a key for each row.
-    pub fn restore(&mut self, sides: [Kept<'_>; 2]) {
-        for (log, Kept { ts, keys, matched, settled }) in self.logs.iter_mut().zip(sides) {
-            log.restore(ts, keys, matched, settled);
-            for &key in keys.iter().filter(|&&key| key != NO_KEY) {
-                count(&mut self.rows_of_key, key);
-            }
-        }
-        for (me, replica) in self.replicas.iter_mut().enumerate() {
-            replica.restore(me as u16, &self.logs, &self.assignment, &self.reach);
-        }
-    }
-
-    /// Lets go of rows that no row at `now` or later can match, and names the keys that have no
-    /// rows left: their numbers may be given to other keys. `None` stands for the end of time.
-    /// Places are counted anew from here on.
-    pub fn purge(&mut self, now: Option<i64>) -> Vec<u32> {
+    fn purge(&mut self, now: Option<i64>) {
         debug_assert!(self.is_done(), "rows of the epoch may still match");
         let mut silent = Vec::new();
         let rows_of_key = &mut self.rows_of_key;
         for log in &mut self.logs {
-            log.purge(&self.reach, now, |key| {
+            let is_needed = log.is_outer() || self.reach.is_stored(log.side());
+            let over = if is_needed { log.over(&Extent::Time(self.reach), now) } else { log.len() };
+            let rows = log.droppable(over);
+            let keys = log.columns().keys().take(rows).filter(|&key| key != NO_KEY);
+            keys.for_each(|key| {
                 let rows = &mut rows_of_key[key as usize];
                 *rows -= 1;
                 if *rows == 0 {
                     silent.push(key);
                 }
             });
+            log.drop_first(rows);
         }
         for (me, replica) in self.replicas.iter_mut().enumerate() {
             match now {
@@ -349,20 +305,42 @@ impl StreamingJoin {
             }
         }
         self.assignment.forget(&silent);
+        self.silent = silent;
         self.tidy();
-        silent
     }
 
-    /// Frees the buffers of rows that were let go of, now and then: they may still have some.
-    fn tidy(&mut self) {
-        let oldest = self.oldest();
-        let come = [self.logs[0].end(), self.logs[1].end()];
-        let is_due = come.iter().zip(self.packed).any(|(come, packed)| come - packed > PACKED_ROWS);
-        for replica in &mut self.replicas {
-            if is_due { replica.pack(oldest) } else { replica.tidy(oldest) }
+    fn first(&self, side: Side) -> u64 {
+        self.logs[side as usize].first()
+    }
+
+    fn rows(&self, side: Side) -> usize {
+        self.logs[side as usize].len()
+    }
+
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
+        self.logs[side as usize].matched()
+    }
+
+    fn comparisons(&self) -> Vec<u64> {
+        self.replicas.iter().map(Replica::comparisons).collect()
+    }
+
+    fn memory(&self) -> usize {
+        let of_replicas: usize = self.replicas.iter().map(Replica::memory).sum();
+        of_replicas
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
+            + self.rows_of_key.capacity() * size_of::<u32>()
+    }
+
+    fn restore(&mut self, kept: &[Kept; 2], keys: [&[u32]; 2]) {
+        for ((log, kept), keys) in self.logs.iter_mut().zip(kept).zip(keys) {
+            log.restore(kept, |columns| columns.extend(&kept.ts, keys));
+            for &key in keys.iter().filter(|&&key| key != NO_KEY) {
+                count(&mut self.rows_of_key, key);
+            }
         }
-        if is_due {
-            self.packed = come;
+        for (me, replica) in self.replicas.iter_mut().enumerate() {
+            replica.restore(me as u16, &self.logs, &self.assignment, &self.reach);
         }
     }
 }

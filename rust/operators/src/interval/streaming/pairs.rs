@@ -9,31 +9,31 @@ use crate::rows::{Results, Side};
 /// Makes results of pairs alone, of which the number is known.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    /// Places of left and of right rows, and some more that may be written over.
-    places: [Vec<u32>; 2],
+    /// Offsets of left and of right rows, and some more that may be written over.
+    offsets: [Vec<u32>; 2],
     len: usize,
 }
 
 impl Pairs {
     pub(super) fn new(pairs: usize) -> Self {
         Pairs {
-            places: [memory::filled(pairs + LANES, 0), memory::filled(pairs + LANES, 0)],
+            offsets: [memory::filled(pairs + LANES, 0), memory::filled(pairs + LANES, 0)],
             len: 0,
         }
     }
 
-    /// Adds the pairs of the row at `place` with the rows that match it, of which the one with
-    /// number `first` has place 0.
+    /// Adds the pairs of the row at `offset` with the rows that match it, of which the one with
+    /// number `first` has offset 0.
     #[inline]
-    pub(super) fn add(&mut self, side: Side, place: u32, matches: Matches<'_>, first: u32) {
+    pub(super) fn add(&mut self, side: Side, offset: u32, matches: Matches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());
         // So many at once, whether there are so many or not: what is too much is written over.
-        self.places[side as usize][from..from + LANES].fill(place);
+        self.offsets[side as usize][from..from + LANES].fill(offset);
         let lanes = matches.first_lanes().map(|number| number.wrapping_sub(first));
-        self.places[side.other() as usize][from..from + LANES].copy_from_slice(&lanes);
+        self.offsets[side.other() as usize][from..from + LANES].copy_from_slice(&lanes);
         if matches.len() > LANES {
-            self.places[side as usize][from..to].fill(place);
-            let others = self.places[side.other() as usize][from..to].iter_mut();
+            self.offsets[side as usize][from..to].fill(offset);
+            let others = self.offsets[side.other() as usize][from..to].iter_mut();
             others
                 .zip(matches.numbers())
                 .for_each(|(other, number)| *other = number.wrapping_sub(first));
@@ -42,9 +42,9 @@ impl Pairs {
     }
 
     pub(super) fn finish(self) -> Results {
-        let [left, right] = self.places.map(|mut places| {
-            places.truncate(self.len);
-            places
+        let [left, right] = self.offsets.map(|mut offsets| {
+            offsets.truncate(self.len);
+            offsets
         });
         Results { left, right }
     }

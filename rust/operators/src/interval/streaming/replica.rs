@@ -4,10 +4,10 @@ use tidegate_structures::simd::wide::{Work, wide};
 
 use super::assignment::{Assignment, Share};
 use super::buffer::{Buffer, Cells, Found, LANES};
+use super::chunks::Chunks;
 use super::epoch::Epoch;
-use super::log::Log;
 use crate::driver::Driver;
-use crate::rows::{Filter, Reach, Side};
+use crate::rows::{Filter, FilterError, Reach, RowLog, Side};
 
 /// Candidates that are filtered together: their columns stay in a core's cache.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -51,21 +51,21 @@ pub(super) struct Shared<'a> {
     pub(super) epoch: &'a Epoch,
     pub(super) assignment: &'a Assignment,
     pub(super) reach: &'a Reach,
-    pub(super) logs: &'a [Log; 2],
+    pub(super) logs: &'a [RowLog<Chunks>; 2],
 }
 
 /// A look at rows of the epoch.
-struct Look<'a, E> {
+struct Look<'a> {
     replica: &'a mut Replica,
     me: u16,
     shared: &'a Shared<'a>,
     most: usize,
-    filter: Option<&'a Filter<'a, E>>,
+    filter: Option<&'a Filter<'a>>,
     driver: &'a Driver,
 }
 
-impl<E> Work for Look<'_, E> {
-    type Output = Result<(), E>;
+impl Work for Look<'_> {
+    type Output = Result<(), FilterError>;
 
     #[inline(always)]
     fn run(self) -> Self::Output {
@@ -106,26 +106,26 @@ impl Replica {
 
     /// Looks at the rows of the epoch from where it left off, until some `most` pairs are found, or
     /// the driver is to pause while a filter drops most of them.
-    pub(super) fn run<E>(
+    pub(super) fn run(
         &mut self,
         me: u16,
         shared: &Shared<'_>,
         most: usize,
-        filter: Option<&Filter<'_, E>>,
+        filter: Option<&Filter<'_>>,
         driver: &Driver,
-    ) -> Result<(), E> {
+    ) -> Result<(), FilterError> {
         wide(Look { replica: self, me, shared, most, filter, driver })
     }
 
     #[inline(always)]
-    fn look_at_rows<E>(
+    fn look_at_rows(
         &mut self,
         me: u16,
         shared: &Shared<'_>,
         most: usize,
-        filter: Option<&Filter<'_, E>>,
+        filter: Option<&Filter<'_>>,
         driver: &Driver,
-    ) -> Result<(), E> {
+    ) -> Result<(), FilterError> {
         let Shared { epoch, reach, assignment, logs } = *shared;
         if self.is_new {
             self.pick(me, &epoch.routes);
@@ -185,13 +185,13 @@ impl Replica {
     }
 
     /// Drops the candidates that the filter does not keep, of the rows from `first_row` on.
-    fn filter<E>(
+    fn filter(
         &mut self,
         epoch: &Epoch,
-        filter: &Filter<'_, E>,
+        filter: &Filter<'_>,
         first_row: usize,
         first: usize,
-    ) -> Result<(), E> {
+    ) -> Result<(), FilterError> {
         // 1. The pairs, whole.
         let (mut left, mut right) = (Vec::new(), Vec::new());
         let mut begin = first;
@@ -262,14 +262,14 @@ impl Replica {
     pub(super) fn restore(
         &mut self,
         me: u16,
-        logs: &[Log; 2],
+        logs: &[RowLog<Chunks>; 2],
         assignment: &Assignment,
         reach: &Reach,
     ) {
         for side in SIDES.into_iter().filter(|&side| reach.is_stored(side)) {
             let log = &logs[side as usize];
-            for (place, key) in log.keys().enumerate() {
-                let number = (log.first() as u32).wrapping_add(place as u32);
+            for (offset, key) in log.columns().keys().enumerate() {
+                let number = (log.first() as u32).wrapping_add(offset as u32);
                 let share = assignment.share(assignment.route(key), key, me);
                 if let Some((state, true)) =
                     buffers(&mut self.home, &mut self.shared, share, number)

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::rows::{Closed, NO_ROW};
+use crate::rows::{Closed, FilterError, NO_ROW};
 
 type Row = (i64, Side, Option<u32>);
 
-/// What sorts result rows: time, pairs first, and places of rows that sort what comes at one time.
-type Place = (i64, u8, usize, usize);
+/// What sorts result rows: time, pairs first, and positions of rows for what comes at one time.
+type Order = (i64, u8, usize, usize);
 
 /// Result rows in the contract's order, as numbers of left and right rows.
 fn oracle(
@@ -25,7 +25,7 @@ fn oracle(
         of_side.map(|(at, row)| (row.0, row.2, at)).collect()
     };
     let (left, right) = (side(Side::Left), side(Side::Right));
-    let mut found: Vec<(Place, (u32, u32))> = Vec::new();
+    let mut found: Vec<(Order, (u32, u32))> = Vec::new();
     let (mut left_matched, mut right_matched) = (vec![false; left.len()], vec![false; right.len()]);
     for (l, &(l_ts, l_key, l_at)) in left.iter().enumerate() {
         for (r, &(r_ts, r_key, r_at)) in right.iter().enumerate() {
@@ -99,7 +99,7 @@ fn run(
     let mut found = Vec::new();
     let mut add = |join: &StreamingJoin, results: Results| {
         let number =
-            |side, place| if place == NO_ROW { NO_ROW } else { join.first(side) as u32 + place };
+            |side, offset| if offset == NO_ROW { NO_ROW } else { join.first(side) as u32 + offset };
         let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
         found.extend(
             results
@@ -118,11 +118,11 @@ fn run(
         rest = tail;
         begin(&mut join, &driver, head);
         while !join.is_done() {
-            let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, ()> {
+            let filter = |left: &[u32], right: &[u32]| -> Result<Vec<bool>, FilterError> {
                 let keep = keep.expect("there is a filter");
                 Ok(left.iter().zip(right).map(|(&l, &r)| keep(l, r)).collect())
             };
-            let filter: Option<&Filter<'_, ()>> = if keep.is_some() { Some(&filter) } else { None };
+            let filter: Option<&Filter<'_>> = if keep.is_some() { Some(&filter) } else { None };
             match join.advance(&driver, filter).unwrap() {
                 Progress::Results(results) => add(&join, results),
                 Progress::Pieces(pieces) => {
@@ -221,7 +221,7 @@ fn a_hot_key_is_split_and_comparisons_even_out() {
         for epoch in rows.chunks(40) {
             begin(&mut join, &driver, epoch);
             while !join.is_done() {
-                let all = |left: &[u32], _: &[u32]| Ok::<_, ()>(vec![true; left.len()]);
+                let all = |left: &[u32], _: &[u32]| Ok(vec![true; left.len()]);
                 join.advance(&driver, Some(&all)).unwrap();
             }
             join.purge(Some(epoch.last().unwrap().0));
@@ -246,8 +246,9 @@ fn silent_keys_leave_nothing_behind() {
         let key = free.pop().unwrap_or(most);
         most = most.max(key + 1);
         begin(&mut join, &driver, &[(ts, Side::Left, Some(key))]);
-        join.advance::<()>(&driver, None).unwrap();
-        free.extend(join.purge(Some(ts)));
+        join.advance(&driver, None).unwrap();
+        join.purge(Some(ts));
+        free.extend(join.take_silent());
     }
     assert!(most < 20, "{most} key numbers were in use");
     assert!(join.memory() < 1 << 14, "{} bytes for a handful of rows", join.memory());

@@ -18,9 +18,12 @@ use super::finder::Found;
 use super::predicate::Kind;
 use super::{Algorithm, HandshakeJoin};
 use crate::driver::Driver;
-use crate::predicate::{Operand, RankAndTakes, Term};
-use crate::rows::{Failed, Filter, How, Results, Retention, Side};
-use crate::window::{Extent, Kept, Log, SlidingJoin};
+use crate::predicate::{RankAndTakes, Term};
+use crate::rows::{
+    Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
+    RowJoin, RowLog, Side,
+};
+use crate::window::{TimeLog, Values};
 
 /// Pairs that a filter is given at a time.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -39,12 +42,14 @@ pub struct SlidingHandshake<T: Rank> {
     nodes: usize,
     how: How,
     extent: Extent,
-    logs: [Log; 2],
+    logs: [TimeLog; 2],
     /// What is compared, without rows. Rows may be looked up by the first: an equality if there is
     /// one, or else a band.
     terms: Vec<Term>,
     /// Which of the terms that were given each of them is.
     order: Vec<usize>,
+    /// Whether they are compared. Not any more once a number does not fit.
+    compares: bool,
     join: HandshakeJoin<Bands<T>>,
     /// What the chain's numbers count from: the first row of each side, and the place in merged
     /// order.
@@ -76,17 +81,18 @@ impl<T: Rank> SlidingHandshake<T> {
         let mut terms: Vec<(usize, Term)> = terms.into_iter().enumerate().collect();
         terms.sort_by_key(|(_, term)| (!term.is_equality(), !term.is_band()));
         let (order, terms): (Vec<usize>, Vec<Term>) = terms.into_iter().unzip();
-        let keeps_left = how.keeps_left() || !how.pairs();
+        let log = |side| RowLog::new(side, how, KeptColumn::default());
         SlidingHandshake {
             algorithm,
             retention,
             nodes,
             how,
             extent: Extent::new(retention),
-            logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
+            logs: [log(Side::Left), log(Side::Right)],
             join: chain(retention, algorithm, nodes, &terms),
             terms,
             order,
+            compares: true,
             origin: ([0; 2], 0),
             found: Vec::new(),
             void: [VecDeque::new(), VecDeque::new()],
@@ -143,7 +149,7 @@ fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (Numbers<T>, Vec
 
 impl<T: Rank> SlidingHandshake<T> {
     /// Takes in the numbers of rows; whether they can all be compared as such.
-    fn compares(&mut self, numbers: Option<&[(Operand, Operand)]>) -> bool {
+    fn take_numbers(&mut self, numbers: Values<'_>) -> bool {
         let Some(numbers) = numbers else { return false };
         assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
         let fit = self.terms.iter_mut().zip(&self.order).map(|(term, &given)| {
@@ -178,7 +184,7 @@ impl<T: Rank> SlidingHandshake<T> {
         }
         self.terms.clear();
         self.void.iter_mut().for_each(VecDeque::clear);
-        let rows = self.logs.each_ref().map(Log::len);
+        let rows = self.logs.each_ref().map(RowLog::len);
         let columns = self.columns(rows);
         self.fill(columns);
     }
@@ -189,8 +195,10 @@ impl<T: Rank> SlidingHandshake<T> {
         let former = std::mem::replace(&mut self.join, made);
         self.compared.iter_mut().zip(former.comparisons()).for_each(|(all, more)| *all += more);
         self.origin =
-            (self.logs.each_ref().map(Log::first), self.given + self.waiting.len() as u64);
-        self.join.restore(self.logs.each_ref().map(Log::ts), left, right).expect("nobody stops it");
+            (self.logs.each_ref().map(RowLog::first), self.given + self.waiting.len() as u64);
+        self.join
+            .restore(self.logs.each_ref().map(RowLog::ts), left, right)
+            .expect("nobody stops it");
         self.flushed = false;
     }
 
@@ -206,15 +214,15 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 
     /// Those pairs that pass the filter, and whose rows compare with anything.
-    fn filter<E: Send>(
+    fn filter(
         &self,
         mut found: Vec<Found>,
         driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<Vec<Found>, Failed<E>> {
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<Found>, Failed> {
         if !self.terms.is_empty() {
-            let [left, right] = self.logs.each_ref().map(Log::first);
-            let is_void = |side: usize, place: u64| self.void[side][place as usize];
+            let [left, right] = self.logs.each_ref().map(RowLog::first);
+            let is_void = |side: usize, offset: u64| self.void[side][offset as usize];
             found
                 .retain(|found| !is_void(0, found.left - left) && !is_void(1, found.right - right));
         }
@@ -229,8 +237,11 @@ impl<T: Rank> SlidingHandshake<T> {
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept =
-            kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
+        let kept = kept
+            .into_iter()
+            .collect::<Result<Vec<_>, FilterError>>()
+            .map_err(Failed::Filter)?
+            .concat();
         let mut kept = kept.into_iter();
         found.retain(|_| kept.next().expect("a verdict a pair"));
         Ok(found)
@@ -247,15 +258,15 @@ impl<T: Rank> SlidingHandshake<T> {
             let (of_row, others) =
                 rest.split_at(rest.partition_point(|found| found.seq <= self.given));
             rest = others;
-            let [left, right] = self.logs.each_ref().map(Log::first);
-            let place =
+            let [left, right] = self.logs.each_ref().map(RowLog::first);
+            let offset =
                 (self.next[side as usize] - if side == Side::Left { left } else { right }) as u32;
             let other = |found: &Found| if side == Side::Left { found.right - right } else { found.left - left } as u32;
             matches.clear();
             matches.extend(of_row.iter().map(other));
             if !matches.is_empty() {
                 results.add_unmatched(&mut self.logs, &self.extent, self.how, Some(ts));
-                results.add(&mut self.logs, self.how, side, place, &matches);
+                results.add(&mut self.logs, self.how, side, offset, &matches);
             }
             self.next[side as usize] += 1;
             self.given += 1;
@@ -264,24 +275,22 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 }
 
-impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
-    fn begin(
-        &mut self,
-        ts: Vec<i64>,
-        sides: Vec<Side>,
-        numbers: Option<&[(Operand, Operand)]>,
-    ) -> bool {
+impl<T: Rank> RowJoin<Values<'_>> for SlidingHandshake<T> {
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Values<'_>) {
         assert!(!self.flushed, "no rows follow a flush");
-        let compares = self.compares(numbers);
-        if !compares {
+        self.compares &= self.take_numbers(numbers);
+        if !self.compares {
             self.forget_terms();
         }
         let left = sides.iter().filter(|side| **side == Side::Left).count();
         let [left, right] = self.columns([left, sides.len() - left]);
-        self.logs.iter_mut().for_each(|log| log.extend(&ts, &sides));
+        self.logs.iter_mut().for_each(|log| log.push(&ts, &sides));
         self.waiting.extend(ts.iter().copied().zip(sides.iter().copied()));
         self.join.begin(ts, sides, left, right);
-        compares
+    }
+
+    fn compares(&self) -> bool {
+        self.compares
     }
 
     fn epoch_rows(&self) -> usize {
@@ -292,17 +301,17 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
         self.join.is_done() && self.found.is_empty()
     }
 
-    fn advance<E: Send>(
+    fn advance(
         &mut self,
         driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<Results, Failed<E>> {
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, Failed> {
         self.join.find(driver).map_err(Failed::Stopped)?;
         self.take_found();
         let found = std::mem::take(&mut self.found);
         let found = self.filter(found, driver, filter)?;
         let upto = self.origin.1 + self.join.given();
-        Ok(self.give(&found, upto))
+        Ok(Progress::Results(self.give(&found, upto)))
     }
 
     fn holds_back(&self) -> bool {
@@ -314,11 +323,11 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
         self.flushed = true;
     }
 
-    fn refill(&mut self, numbers: Option<&[(Operand, Operand)]>) {
+    fn refill(&mut self, numbers: Values<'_>) {
         assert!(self.flushed, "a chain is filled again once it was flushed");
-        self.compares(numbers);
+        self.take_numbers(numbers);
         self.void.iter_mut().for_each(VecDeque::clear);
-        let rows = self.logs.each_ref().map(Log::len);
+        let rows = self.logs.each_ref().map(RowLog::len);
         let columns = self.columns(rows);
         self.fill(columns);
     }
@@ -335,13 +344,14 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
     fn purge(&mut self, now: Option<i64>) {
         if self.flushed || now.is_none() {
             // The chain lets go of all.
-            for (log, side) in self.logs.iter_mut().zip([Side::Left, Side::Right]) {
-                self.extent.purge(log, side, now);
+            for log in &mut self.logs {
+                log.drop_first(log.over(&self.extent, now));
             }
         } else {
             self.join.purge(now);
-            for (log, side) in self.logs.iter_mut().zip([Side::Left, Side::Right]) {
-                log.purge_before(self.origin.0[side as usize] + self.join.first(side));
+            for log in &mut self.logs {
+                let first = self.join.first(log.side());
+                log.drop_before(self.origin.0[log.side() as usize] + first);
             }
         }
         for (void, log) in self.void.iter_mut().zip(&self.logs) {
@@ -357,7 +367,7 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
         self.logs[side as usize].len()
     }
 
-    fn matched(&self, side: Side) -> (&[bool], usize) {
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
         self.logs[side as usize].matched()
     }
 
@@ -373,21 +383,23 @@ impl<T: Rank> SlidingJoin for SlidingHandshake<T> {
     fn memory(&self) -> usize {
         let of_void = self.void.iter().map(VecDeque::capacity).sum::<usize>();
         let of_waiting = self.waiting.capacity() * size_of::<(i64, Side)>();
-        self.join.memory() + self.logs.iter().map(Log::memory).sum::<usize>() + of_void + of_waiting
+        self.join.memory()
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
+            + of_void
+            + of_waiting
     }
 
-    fn restore(&mut self, sides: [Kept<'_>; 2], numbers: Option<&[(Operand, Operand)]>) -> bool {
-        for (log, Kept { ts, matched, settled }) in self.logs.iter_mut().zip(&sides) {
-            log.restore(ts, matched, *settled);
+    fn restore(&mut self, kept: &[Kept; 2], numbers: Values<'_>) {
+        for (log, kept) in self.logs.iter_mut().zip(kept) {
+            log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }
-        self.next = self.logs.each_ref().map(Log::end);
-        let compares = self.compares(numbers);
-        if !compares {
+        self.next = self.logs.each_ref().map(RowLog::end);
+        self.compares &= self.take_numbers(numbers);
+        if !self.compares {
             self.terms.clear();
         }
-        let rows = self.logs.each_ref().map(Log::len);
+        let rows = self.logs.each_ref().map(RowLog::len);
         let columns = self.columns(rows);
         self.fill(columns);
-        compares
     }
 }

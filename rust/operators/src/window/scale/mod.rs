@@ -35,6 +35,7 @@
 //! [`Algorithm::Indexed`]: where few pairs of long windows match, a share's rows are in blocks by value, in which new rows
 //! are looked up ([`Index`](crate::predicate::Index)).
 
+mod epoch;
 mod share;
 
 use std::fmt;
@@ -42,10 +43,14 @@ use std::ops::Range;
 
 use tidegate_structures::memory;
 
-use super::{Extent, Kept, Log, SlidingJoin};
+use super::{TimeLog, Values};
 use crate::driver::Driver;
-use crate::predicate::{Operand, Term};
-use crate::rows::{Failed, Filter, How, Results, Retention, Side};
+use crate::predicate::Term;
+use crate::rows::{
+    Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
+    RowJoin, RowLog, Side,
+};
+use epoch::Epoch;
 use share::{Found, Share};
 
 /// How threads share the comparisons.
@@ -92,10 +97,12 @@ pub struct ScaleJoin {
     how: How,
     algorithm: Algorithm,
     ordered: bool,
-    logs: [Log; 2],
+    logs: [TimeLog; 2],
     /// What is scanned for. The numbers are those of the rows in the logs, behind those of some
     /// rows that are gone.
     terms: Vec<Term>,
+    /// Whether it is. Not any more once a number does not fit.
+    compares: bool,
     gone: [usize; 2],
     shares: Vec<Share>,
     /// Rows of each side ever stored, which says whose turn it is.
@@ -106,17 +113,6 @@ pub struct ScaleJoin {
     next: usize,
     /// Pairs that the next rows may have in their windows.
     budget: u64,
-}
-
-/// The rows that are being joined.
-#[derive(Debug, Default)]
-struct Epoch {
-    ts: Vec<i64>,
-    sides: Vec<Side>,
-    /// The place of each row in its log.
-    places: Vec<u32>,
-    /// The places of the other side's rows in its window.
-    windows: Vec<Range<u32>>,
 }
 
 impl fmt::Debug for ScaleJoin {
@@ -143,17 +139,18 @@ impl ScaleJoin {
             Algorithm::Cell => (1, threads),
             Algorithm::ScaleJoin | Algorithm::Indexed => (threads, threads),
         };
-        let keeps_left = how.keeps_left() || !how.pairs();
+        let log = |side| RowLog::new(side, how, KeptColumn::default());
         ScaleJoin {
             extent: Extent::new(retention),
             how,
             algorithm,
             ordered,
-            logs: [Log::new(Side::Left, keeps_left), Log::new(Side::Right, how.keeps_right())],
+            logs: [log(Side::Left), log(Side::Right)],
             shares: (0..shares)
                 .map(|_| Share::new(&terms, algorithm == Algorithm::Indexed))
                 .collect(),
             terms,
+            compares: true,
             gone: [0; 2],
             counters: [0; 2],
             comparisons: vec![0; comparers],
@@ -171,36 +168,45 @@ impl ScaleJoin {
     /// Gives the rows of the epoch to shares, round robin.
     fn store(&mut self, sides: &[Side]) {
         let mut rows = vec![[Vec::new(), Vec::new()]; self.shares.len()];
-        for (&side, &place) in sides.iter().zip(&self.epoch.places) {
+        for (&side, &offset) in sides.iter().zip(&self.epoch.offsets) {
             // Algorithm 1, L19.
             let counter = &mut self.counters[side as usize];
-            rows[(*counter % self.shares.len() as u64) as usize][side as usize].push(place);
+            rows[(*counter % self.shares.len() as u64) as usize][side as usize].push(offset);
             *counter += 1;
         }
         for (share, rows) in self.shares.iter_mut().zip(rows) {
-            share.store(&self.terms, self.gone, self.logs.each_ref().map(Log::first), rows);
+            share.store(&self.terms, self.gone, self.logs.each_ref().map(RowLog::first), rows);
         }
     }
 
-    fn forget_terms(&mut self) {
-        if !self.terms.is_empty() {
+    /// Takes in the numbers of rows, behind those of the terms. Where they do not all fit, the terms
+    /// are forgotten, for good.
+    fn take_numbers(&mut self, numbers: Values<'_>) {
+        self.compares &= numbers.is_some_and(|numbers| {
+            assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
+            // All of them, so that each has the numbers of every row.
+            let terms = self.terms.iter_mut().zip(numbers);
+            let fit = terms.map(|(term, (left, right))| term.append(left, right));
+            fit.fold(true, |all, fits| all & fits)
+        });
+        if !self.compares && !self.terms.is_empty() {
             self.terms.clear();
             self.shares.iter_mut().for_each(Share::forget_terms);
         }
     }
 
-    fn filter<E: Send>(
+    fn filter(
         &self,
         found: Found,
         rows: Range<usize>,
         firsts: [u32; 2],
         driver: &Driver,
-        filter: &Filter<'_, E>,
-    ) -> Result<Found, Failed<E>> {
+        filter: &Filter<'_>,
+    ) -> Result<Found, Failed> {
         let (mut later, mut sides) = (memory::vec(found.pairs()), memory::vec(found.pairs()));
         for (nth, row) in rows.clone().enumerate() {
             let count = found.of(nth).len();
-            later.resize(later.len() + count, self.epoch.places[row]);
+            later.resize(later.len() + count, self.epoch.offsets[row]);
             sides.resize(sides.len() + count, self.epoch.sides[row]);
         }
         let blocks: Vec<Range<usize>> = (0..later.len())
@@ -209,7 +215,7 @@ impl ScaleJoin {
             .collect();
         let keep = |block: Range<usize>| {
             let pair = |at: usize| {
-                let (own, other) = (later[at], found.places()[at]);
+                let (own, other) = (later[at], found.offsets()[at]);
                 let (left, right) =
                     if sides[at] == Side::Left { (own, other) } else { (other, own) };
                 (firsts[0].wrapping_add(left), firsts[1].wrapping_add(right))
@@ -218,8 +224,11 @@ impl ScaleJoin {
             filter(&left, &right)
         };
         let kept = driver.map(blocks, keep).map_err(Failed::Stopped)?;
-        let kept: Vec<bool> =
-            kept.into_iter().collect::<Result<Vec<_>, E>>().map_err(Failed::Filter)?.concat();
+        let kept: Vec<bool> = kept
+            .into_iter()
+            .collect::<Result<Vec<_>, FilterError>>()
+            .map_err(Failed::Filter)?
+            .concat();
         Ok(found.retain(&kept))
     }
 
@@ -240,13 +249,13 @@ impl ScaleJoin {
                     Some(self.epoch.ts[row]),
                 );
             }
-            results.add(&mut self.logs, self.how, side, self.epoch.places[row], matches);
+            results.add(&mut self.logs, self.how, side, self.epoch.offsets[row], matches);
         }
         results
     }
 }
 
-impl SlidingJoin for ScaleJoin {
+impl RowJoin<Values<'_>> for ScaleJoin {
     fn first(&self, side: Side) -> u64 {
         self.logs[side as usize].first()
     }
@@ -273,57 +282,37 @@ impl SlidingJoin for ScaleJoin {
         };
         self.terms.iter().map(of_terms).sum::<usize>()
             + self.shares.iter().map(Share::memory).sum::<usize>()
-            + self.logs.iter().map(Log::memory).sum::<usize>()
+            + self.logs.iter().map(RowLog::memory).sum::<usize>()
     }
 
-    fn begin(
-        &mut self,
-        ts: Vec<i64>,
-        sides: Vec<Side>,
-        numbers: Option<&[(Operand, Operand)]>,
-    ) -> bool {
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Values<'_>) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!(ts.len(), sides.len(), "a side a row");
         self.next = 0;
-        // 1. Rows go into the logs of their sides.
-        let firsts = self.logs.each_ref().map(Log::len);
-        let mut counts = [0; 2];
-        self.epoch.places.clear();
+        // 1. Rows go into the logs of their sides, and their numbers behind those of the terms.
+        self.epoch.offsets.clear();
+        let mut next = self.logs.each_ref().map(RowLog::len);
         for &side in &sides {
-            self.epoch.places.push((firsts[side as usize] + counts[side as usize]) as u32);
-            counts[side as usize] += 1;
+            self.epoch.offsets.push(next[side as usize] as u32);
+            next[side as usize] += 1;
         }
-        self.logs.iter_mut().for_each(|log| log.extend(&ts, &sides));
-        // 2. Their numbers go behind those of the terms.
-        let scanned = match numbers {
-            None => false,
-            Some(numbers) => {
-                assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
-                // All of them, so that each has the numbers of every row.
-                let fit = self
-                    .terms
-                    .iter_mut()
-                    .zip(numbers)
-                    .map(|(term, (left, right))| term.append(left, right));
-                fit.fold(true, |all, fits| all & fits)
-            }
-        };
-        if !scanned {
-            self.forget_terms();
-        }
-        // 3. A share stores each row, and threads compare it with what comes before it of the other
+        self.logs.iter_mut().for_each(|log| log.push(&ts, &sides));
+        self.take_numbers(numbers);
+        // 2. A share stores each row, and threads compare it with what comes before it of the other
         //    side.
         self.store(&sides);
-        self.epoch.windows = self.extent.windows(&self.logs, &ts, &sides, &self.epoch.places);
-        (self.epoch.ts, self.epoch.sides) = (ts, sides);
-        scanned
+        self.epoch.begin(ts, sides, &self.extent, &self.logs);
     }
 
-    fn advance<E: Send>(
+    fn compares(&self) -> bool {
+        self.compares
+    }
+
+    fn advance(
         &mut self,
         driver: &Driver,
-        filter: Option<&Filter<'_, E>>,
-    ) -> Result<Results, Failed<E>> {
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Progress, Failed> {
         // 1. As many rows as may have the pairs that there is room for.
         let mut sum = 0;
         let fits = |window: &&Range<u32>| {
@@ -374,7 +363,7 @@ impl SlidingJoin for ScaleJoin {
             together = self.filter(together, rows.clone(), firsts, driver, filter)?;
         }
         self.next = rows.end;
-        Ok(self.collect(rows, &together))
+        Ok(Progress::Results(self.collect(rows, &together)))
     }
 
     fn unmatched(&mut self, now: Option<i64>) -> Results {
@@ -384,7 +373,7 @@ impl SlidingJoin for ScaleJoin {
         results
     }
 
-    fn matched(&self, side: Side) -> (&[bool], usize) {
+    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
         self.logs[side as usize].matched()
     }
 
@@ -393,7 +382,7 @@ impl SlidingJoin for ScaleJoin {
         for side in [Side::Left, Side::Right] {
             let log = &mut self.logs[side as usize];
             let before = log.len();
-            self.extent.purge(log, side, now);
+            log.drop_first(log.over(&self.extent, now));
             if self.terms.is_empty() {
                 continue;
             }
@@ -404,32 +393,20 @@ impl SlidingJoin for ScaleJoin {
                 *gone = 0;
             }
         }
-        let firsts = self.logs.each_ref().map(Log::first);
+        let firsts = self.logs.each_ref().map(RowLog::first);
         self.shares.iter_mut().for_each(|share| share.drop_before(firsts));
     }
 
-    fn restore(&mut self, sides: [Kept<'_>; 2], numbers: Option<&[(Operand, Operand)]>) -> bool {
-        for (log, Kept { ts, matched, settled }) in self.logs.iter_mut().zip(&sides) {
-            log.restore(ts, matched, *settled);
+    fn restore(&mut self, kept: &[Kept; 2], numbers: Values<'_>) {
+        for (log, kept) in self.logs.iter_mut().zip(kept) {
+            log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }
-        let scanned = numbers.is_some_and(|numbers| {
-            let fit = self
-                .terms
-                .iter_mut()
-                .zip(numbers)
-                .map(|(term, (left, right))| term.append(left, right));
-            fit.fold(true, |all, fits| all & fits)
-        });
-        if !scanned {
-            self.forget_terms();
-        }
-        let of = |side: Side, kept: &Kept<'_>| (vec![side; kept.ts.len()], 0..kept.ts.len() as u32);
-        let ((mut sides_of, left), (more, right)) =
-            (of(Side::Left, &sides[0]), of(Side::Right, &sides[1]));
-        sides_of.extend(more);
-        self.epoch.places = left.chain(right).collect();
-        self.store(&sides_of);
-        self.epoch.places.clear();
-        scanned
+        self.take_numbers(numbers);
+        let [left, right] = self.logs.each_ref().map(RowLog::len);
+        let mut sides = vec![Side::Left; left];
+        sides.resize(left + right, Side::Right);
+        self.epoch.offsets = (0..left as u32).chain(0..right as u32).collect();
+        self.store(&sides);
+        self.epoch.offsets.clear();
     }
 }

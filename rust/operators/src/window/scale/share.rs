@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidegate_sync::Stop;
 
-use super::Epoch;
+use super::epoch::Epoch;
 use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
@@ -35,7 +35,7 @@ struct Half {
 pub(super) struct Found {
     /// Where the matches of each row end.
     ends: Vec<usize>,
-    places: Vec<u32>,
+    offsets: Vec<u32>,
     pub(super) compared: u64,
 }
 
@@ -74,8 +74,8 @@ impl Share {
         }
     }
 
-    /// Adds rows, given by their places; the numbers of the terms have those of `gone` rows in
-    /// front, and the row of each side with place 0 has the number `firsts`.
+    /// Adds rows, given by their offsets; the numbers of the terms have those of `gone` rows in
+    /// front, and the row of each side with offset 0 has the number `firsts`.
     pub(super) fn store(
         &mut self,
         terms: &[Term],
@@ -117,11 +117,11 @@ impl Share {
             let own: Vec<usize> = rows.clone().filter(|&row| epoch.sides[row] == side).collect();
             let run = |&row: &usize| {
                 let of_window = &epoch.windows[row];
-                let place = |number: &u32| number.wrapping_sub(other_first);
+                let offset = |number: &u32| number.wrapping_sub(other_first);
                 let kept = &half.numbers[half.gone..];
-                let start = kept.partition_point(|number| place(number) < of_window.start);
+                let start = kept.partition_point(|number| offset(number) < of_window.start);
                 let end =
-                    start + kept[start..].partition_point(|number| place(number) < of_window.end);
+                    start + kept[start..].partition_point(|number| offset(number) < of_window.end);
                 let (start, end) = match piece {
                     None => (start, end),
                     Some((nth, pieces)) => {
@@ -132,7 +132,7 @@ impl Share {
                 (half.gone + start) as u32..(half.gone + end) as u32
             };
             let runs: Vec<Range<u32>> = own.iter().map(run).collect();
-            let numbers = own.iter().map(|&row| gone[side as usize] + epoch.places[row] as usize);
+            let numbers = own.iter().map(|&row| gone[side as usize] + epoch.offsets[row] as usize);
             let ranges = Ranges::new(&half.window, terms, side, numbers);
             let mut found = vec![Vec::new(); own.len()];
             compared += match &half.index {
@@ -150,11 +150,11 @@ impl Share {
             }
         }
         let mut end = 0;
-        let ends = of_rows.iter().map(|places| {
-            end += places.len();
+        let ends = of_rows.iter().map(|offsets| {
+            end += offsets.len();
             end
         });
-        Found { ends: ends.collect(), places: of_rows.concat(), compared }
+        Found { ends: ends.collect(), offsets: of_rows.concat(), compared }
     }
 }
 
@@ -163,8 +163,8 @@ impl Half {
         if rows.is_empty() {
             return;
         }
-        self.numbers.extend(rows.iter().map(|place| first.wrapping_add(*place)));
-        let at = |place: u32| (gone[side as usize] + place as usize) as u32;
+        self.numbers.extend(rows.iter().map(|offset| first.wrapping_add(*offset)));
+        let at = |offset: u32| (gone[side as usize] + offset as usize) as u32;
         let more: Vec<u32> = rows.into_iter().map(at).collect();
         let grown = self.numbers.len() > 2 * self.made_with.max(LEAST_ROWS);
         if !grown && self.window.append(terms, side, &more) {
@@ -197,18 +197,18 @@ impl Half {
 
 impl Found {
     pub(super) fn pairs(&self) -> usize {
-        self.places.len()
+        self.offsets.len()
     }
 
-    /// The other side's places of all pairs.
-    pub(super) fn places(&self) -> &[u32] {
-        &self.places
+    /// The other side's offsets of all pairs.
+    pub(super) fn offsets(&self) -> &[u32] {
+        &self.offsets
     }
 
     /// The matches of a row, earliest first.
     pub(super) fn of(&self, nth: usize) -> &[u32] {
         let start = if nth == 0 { 0 } else { self.ends[nth - 1] };
-        &self.places[start..self.ends[nth]]
+        &self.offsets[start..self.ends[nth]]
     }
 
     /// What several threads found of the same rows, of each row in order.
@@ -218,10 +218,10 @@ impl Found {
         }
         let mut merged = Found::default();
         for nth in 0..rows {
-            let start = merged.places.len();
-            parts.iter().for_each(|part| merged.places.extend_from_slice(part.of(nth)));
-            merged.places[start..].sort_unstable();
-            merged.ends.push(merged.places.len());
+            let start = merged.offsets.len();
+            parts.iter().for_each(|part| merged.offsets.extend_from_slice(part.of(nth)));
+            merged.offsets[start..].sort_unstable();
+            merged.ends.push(merged.offsets.len());
         }
         merged
     }
@@ -231,9 +231,9 @@ impl Found {
         let mut left = Found { compared: self.compared, ..Found::default() };
         let mut start = 0;
         for end in self.ends {
-            let of_row = self.places[start..end].iter().zip(&kept[start..end]);
-            left.places.extend(of_row.filter(|(_, kept)| **kept).map(|(place, _)| *place));
-            left.ends.push(left.places.len());
+            let of_row = self.offsets[start..end].iter().zip(&kept[start..end]);
+            left.offsets.extend(of_row.filter(|(_, kept)| **kept).map(|(offset, _)| *offset));
+            left.ends.push(left.offsets.len());
             start = end;
         }
         left

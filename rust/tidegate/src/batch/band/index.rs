@@ -6,20 +6,20 @@ use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::Matches;
 use tidegate_operators::order::time_order;
-use tidegate_operators::rows::{How, Progress, Side};
+use tidegate_operators::rows::{How, Progress, RowJoin, Side};
 
 use tidegate_structures::memory;
 
 use super::Tables;
 use crate::batch::join::too_many;
 use crate::columns::codes::{CodeRanges, of_keys};
-use crate::query::band::{BandAlgorithm, RowJoin};
+use crate::query::band::{AnyIndexJoin, BandAlgorithm};
 use crate::{Error, Result};
 
 /// Rows that come together.
 const EPOCH_ROWS: usize = 1 << 16;
 
-/// The most pairs: places of right rows are 32 bits.
+/// The most pairs: their numbers are 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
 /// The rows of one side in merged order.
@@ -92,7 +92,7 @@ impl Tables<'_> {
     /// The numbers of the left and right rows of all pairs, epoch by epoch.
     fn run(
         &self,
-        mut join: RowJoin,
+        mut join: AnyIndexJoin,
         sides: &[Ordered; 2],
         most: Option<u64>,
     ) -> Result<Vec<(Vec<u32>, Vec<u32>)>> {
@@ -100,7 +100,7 @@ impl Tables<'_> {
         let (mut pairs, mut count) = (Vec::new(), 0);
         while let Some(last) = self.begin(&mut join, sides, &mut done) {
             while !join.is_done() {
-                let progress = join.advance::<Error>(self.driver, None)?;
+                let progress = join.advance(self.driver, None)?;
                 let Progress::Pieces(pieces) = progress else {
                     unreachable!("an inner join of tables gives pieces")
                 };
@@ -126,7 +126,7 @@ impl Tables<'_> {
     /// come.
     fn begin(
         &self,
-        join: &mut RowJoin,
+        join: &mut AnyIndexJoin,
         sides: &[Ordered; 2],
         done: &mut [usize; 2],
     ) -> Option<i64> {
@@ -148,16 +148,16 @@ impl Tables<'_> {
         let bands = [0, 1].map(|side: usize| -> Vec<Bands<'_>> {
             sides[side].columns.iter().map(|column| column.part(from[side]..done[side])).collect()
         });
-        join.begin(ts, of, [&bands[0], &bands[1]]);
+        join.begin(self.driver, ts, of, [&bands[0], &bands[1]]);
         Some(last)
     }
 }
 
 /// The numbers of the left and right rows of a piece's pairs.
-fn numbers(join: &RowJoin, sides: &[Ordered; 2], piece: Range<usize>) -> (Vec<u32>, Vec<u32>) {
+fn numbers(join: &AnyIndexJoin, sides: &[Ordered; 2], piece: Range<usize>) -> (Vec<u32>, Vec<u32>) {
     let found = join.assemble(piece);
     let [left_first, right_first] = [Side::Left, Side::Right].map(|side| join.first(side) as usize);
-    let left = found.left.iter().map(|&place| sides[0].row(left_first + place as usize));
-    let right = found.right.iter().map(|&place| sides[1].row(right_first + place as usize));
+    let left = found.left.iter().map(|&offset| sides[0].row(left_first + offset as usize));
+    let right = found.right.iter().map(|&offset| sides[1].row(right_first + offset as usize));
     (left.collect(), right.collect())
 }

@@ -22,8 +22,8 @@ pub enum BandAlgorithm {
     },
 }
 
-/// A join of rows as they come.
-pub(crate) type RowJoin = IndexJoin<Box<dyn WindowIndex>>;
+/// A join of rows as they come, by whichever index.
+pub(crate) type AnyIndexJoin = IndexJoin<Box<dyn WindowIndex>>;
 
 impl BandAlgorithm {
     /// A join of rows as they come, with so many columns to compare.
@@ -33,7 +33,7 @@ impl BandAlgorithm {
         how: How,
         columns: usize,
         ordered: bool,
-    ) -> RowJoin {
+    ) -> AnyIndexJoin {
         let retention = retention.unwrap_or(Retention::Time { left: u64::MAX, right: u64::MAX });
         let make =
             |kind: IndexKind| IndexJoin::new(retention, how, columns, ordered, || kind.index());

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 
 use arrow_schema::{Schema, SchemaRef};
 
+pub(crate) use self::algorithm::AnyIndexJoin;
 pub use self::algorithm::BandAlgorithm;
-pub(crate) use self::algorithm::RowJoin;
 use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
 use super::plan::{QueryPlan, Reach};

@@ -97,35 +97,32 @@ pub(crate) struct Comparing {
     pub(crate) terms: Vec<Term>,
 }
 
-/// What is done with a join, whichever type it has.
-pub(crate) trait WithJoin {
-    type Done;
-    fn with<J: SlidingJoin + 'static>(self, join: J) -> Self::Done;
-}
-
 impl Comparing {
     /// Makes a join without rows.
-    pub(crate) fn join<W: WithJoin>(self, algorithm: Algorithm, with: W) -> W::Done {
+    pub(crate) fn join(self, algorithm: Algorithm) -> Box<SlidingJoin> {
         let Comparing { retention, how, threads, ordered, terms } = self;
-        let narrow = terms.iter().all(Term::is_narrow);
-        let scale =
-            |algorithm, terms| ScaleJoin::new(retention, how, algorithm, threads, ordered, terms);
-        let handshake = match algorithm {
-            Algorithm::ThreeStep => return with.with(scale(scale::Algorithm::ThreeStep, terms)),
-            Algorithm::Cell => return with.with(scale(scale::Algorithm::Cell, terms)),
-            Algorithm::ScaleJoin => return with.with(scale(scale::Algorithm::ScaleJoin, terms)),
-            Algorithm::Indexed => return with.with(scale(scale::Algorithm::Indexed, terms)),
-            Algorithm::Handshake => handshake::Algorithm::Original,
-            Algorithm::LowLatencyHandshake => handshake::Algorithm::LowLatency,
+        let algorithm = match algorithm {
+            Algorithm::ThreeStep => scale::Algorithm::ThreeStep,
+            Algorithm::Cell => scale::Algorithm::Cell,
+            Algorithm::ScaleJoin => scale::Algorithm::ScaleJoin,
+            Algorithm::Indexed => scale::Algorithm::Indexed,
+            Algorithm::Handshake | Algorithm::LowLatencyHandshake => {
+                let algorithm = match algorithm {
+                    Algorithm::Handshake => handshake::Algorithm::Original,
+                    _ => handshake::Algorithm::LowLatency,
+                };
+                return if terms.iter().all(Term::is_narrow) {
+                    Box::new(SlidingHandshake::<u32>::new(
+                        retention, how, algorithm, threads, terms,
+                    ))
+                } else {
+                    Box::new(SlidingHandshake::<u64>::new(
+                        retention, how, algorithm, threads, terms,
+                    ))
+                };
+            }
         };
-        match narrow {
-            true => {
-                with.with(SlidingHandshake::<u32>::new(retention, how, handshake, threads, terms))
-            }
-            false => {
-                with.with(SlidingHandshake::<u64>::new(retention, how, handshake, threads, terms))
-            }
-        }
+        Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
     }
 }
 

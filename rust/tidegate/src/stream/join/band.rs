@@ -1,19 +1,17 @@
 //! The streaming band join: index-based window join, with values and keys as codes.
 
-use std::ops::Range;
-
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidegate_operators::band::index::{Bands, Kept, most_selective};
+use tidegate_operators::band::index::{Bands, most_selective};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Progress, Results, Side};
+use tidegate_operators::rows::{RowJoin, Side};
 use tidegate_sync::Stop;
 
-use super::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, operator, record_bytes};
 use crate::columns::codes::{CodeRanges, ColumnPlan, of_keys};
 use crate::columns::table::Table;
-use crate::query::band::{BandAlgorithm, BandJoin, RowJoin};
+use crate::query::band::{AnyIndexJoin, BandAlgorithm, BandJoin};
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::{Method, explain};
 use crate::stream::operator::{Figure, Operator};
@@ -63,8 +61,8 @@ pub fn band_join(
     let method =
         Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
-    let engine = BandEngine {
-        join: query.algorithm.join(Some(windows.retention), how, columns, options.ordered),
+    let join = query.algorithm.join(Some(windows.retention), how, columns, options.ordered);
+    let prepare = Codes {
         kind: query.algorithm.index(),
         names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
         columns: plan.columns,
@@ -82,12 +80,12 @@ pub fn band_join(
         plan: plan.join,
         explanation,
     };
-    operator(query, Box::new(engine), left, right, options)
+    operator(query, Engine { prepare, join: Box::new(join) }, left, right, options)
 }
 
-/// Finds pairs whose values are close.
+/// Rows whose values are close match: values, and keys behind them, become codes.
 #[derive(Debug)]
-struct BandEngine {
+struct Codes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
     /// What the columns are called, and the key behind them.
@@ -101,10 +99,9 @@ struct BandEngine {
     kind: &'static str,
     /// Bytes that are kept of a row beside its columns, as a part of a record.
     row_bytes: usize,
-    join: RowJoin,
 }
 
-impl BandEngine {
+impl Codes {
     /// What rows of a side are compared by: their bands, then their keys.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // One thread: others are woken for what comes after.
@@ -123,7 +120,7 @@ impl BandEngine {
     }
 
     /// Indexes another column, if rows say that it is worth it.
-    fn choose(&mut self, [left, right]: [&[CodeRanges]; 2]) {
+    fn choose(&mut self, join: &mut AnyIndexJoin, [left, right]: [&[CodeRanges]; 2]) {
         let rows = [left, right].map(|ranges| ranges[0].codes.len() as u64);
         self.rows += rows[0] + rows[1];
         if self.order.len() == 1 || rows.contains(&0) || self.rows < self.sampled * PATIENCE {
@@ -133,67 +130,36 @@ impl BandEngine {
         let (column, times) = most_selective(&self.in_order(left), &self.in_order(right), 0);
         if times >= WORTH {
             self.order.swap(0, column);
-            self.join.index_by(column);
+            join.index_by(column);
         }
     }
 }
 
-impl Engine for BandEngine {
-    fn begin(&mut self, _: &Driver, rows: Rows<'_>) -> Result<()> {
-        let [left, right] = rows.batches;
+impl Prepare for Codes {
+    type Values<'a> = [&'a [Bands<'a>]; 2];
+    type Join = AnyIndexJoin;
+
+    fn prepare(
+        &mut self,
+        join: &mut AnyIndexJoin,
+        _: &Driver,
+        [left, right]: [&RecordBatch; 2],
+        then: impl FnOnce(&mut AnyIndexJoin, Self::Values<'_>),
+    ) -> Result<()> {
         let (left, right) = (self.ranges(Side::Left, left)?, self.ranges(Side::Right, right)?);
-        self.choose([&left, &right]);
-        self.join.begin(rows.ts, rows.sides, [&self.in_order(&left), &self.in_order(&right)]);
+        self.choose(join, [&left, &right]);
+        then(join, [&self.in_order(&left), &self.in_order(&right)]);
         Ok(())
     }
 
-    fn epoch_rows(&self) -> usize {
-        self.join.epoch_rows()
+    fn finds_results(&self) -> bool {
+        self.order.len() == 1
     }
 
-    fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
-        // Without a condition, all candidates of a single column are results.
-        let all_match = !has_condition && self.order.len() == 1;
-        let others =
-            if all_match { 1 } else { rows + self.rows(Side::Left) + self.rows(Side::Right) };
-        rows as u64 * others as u64
-    }
-
-    fn is_done(&self) -> bool {
-        self.join.is_done()
-    }
-
-    fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress> {
-        let progress = match kept.has_condition() {
-            false => self.join.advance::<Error>(driver, None),
-            true => self.join.advance(driver, Some(&|left, right| kept.keep(left, right))),
-        };
-        progress.map_err(Error::from)
-    }
-
-    fn assemble(&self, rows: Range<usize>) -> Results {
-        self.join.assemble(rows)
-    }
-
-    fn unmatched(&mut self, now: Option<i64>) -> Results {
-        self.join.unmatched(now)
-    }
-
-    fn purge(&mut self, now: Option<i64>) {
-        self.join.purge(now);
+    fn release(&mut self, join: &mut AnyIndexJoin) {
         if let Some(keys) = &mut self.keys {
-            for side in [Side::Left, Side::Right] {
-                keys.keep(side, self.join.rows(side));
-            }
+            keys.keep([join.rows(Side::Left), join.rows(Side::Right)]);
         }
-    }
-
-    fn first(&self, side: Side) -> u64 {
-        self.join.first(side)
-    }
-
-    fn rows(&self, side: Side) -> usize {
-        self.join.rows(side)
     }
 
     fn row_bytes(&self) -> usize {
@@ -205,33 +171,11 @@ impl Engine for BandEngine {
     }
 
     fn memory(&self) -> usize {
-        self.join.memory() + self.keys.as_ref().map_or(0, KeptKeys::memory)
+        self.keys.as_ref().map_or(0, KeptKeys::memory)
     }
 
-    fn comparisons(&self) -> Vec<u64> {
-        vec![self.join.comparisons()]
-    }
-
-    fn figures(&self) -> Vec<(&'static str, Figure)> {
+    fn figures(&self, join: &AnyIndexJoin) -> Vec<(&'static str, Figure)> {
         let index = format!("{} on {}", self.kind, self.names[self.order[0]]);
-        vec![("index", Figure::Text(index)), ("merges", Figure::Number(self.join.merges()))]
-    }
-
-    fn matched(&self, side: Side) -> (Vec<bool>, usize) {
-        let (matched, settled) = self.join.matched(side);
-        (matched.to_vec(), settled)
-    }
-
-    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()> {
-        let left = self.ranges(Side::Left, &rows[0].batch)?;
-        let right = self.ranges(Side::Right, &rows[1].batch)?;
-        self.choose([&left, &right]);
-        let bands = [self.in_order(&left), self.in_order(&right)];
-        let kept = |at: usize| {
-            let RestoredRows { ts, matched, settled, .. } = &rows[at];
-            Kept { ts, bands: &bands[at], matched, settled: *settled }
-        };
-        self.join.restore(&[kept(0), kept(1)]);
-        Ok(())
+        vec![("index", Figure::Text(index)), ("merges", Figure::Number(join.merges()))]
     }
 }

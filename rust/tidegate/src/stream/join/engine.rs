@@ -1,11 +1,12 @@
-//! What finds the pairs of a streaming join.
+//! What finds the pairs of a streaming join: a join of rows, and the part that makes values of their
+//! columns.
 
 use std::fmt::Debug;
-use std::ops::Range;
 
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{Progress, Results, Side};
+use tidegate_operators::rows::{Filter, Kept, Progress, RowJoin, Side};
+use tidegate_sync::Stop;
 
 use crate::Result;
 use crate::columns::expression::{self, Predicate};
@@ -14,65 +15,52 @@ use crate::results::gather::Column;
 use crate::stream::operator::Figure;
 use crate::stream::state::store::Store;
 
-/// Finds which rows of two sides are in the result. All else of a join is done by
-/// [`JoinTactic`](super::JoinTactic).
-///
-/// Rows come in epochs, in merged order, and are numbered by side from the first ever. Results name
-/// a row by its *place*, its distance from the oldest row of its side that is kept.
-pub(in crate::stream) trait Engine: Debug + Send + Sync {
-    /// Begins an epoch, when the former is done, with rows in merged order, none before those of
-    /// former epochs.
-    fn begin(&mut self, driver: &Driver, rows: Rows<'_>) -> Result<()>;
+/// Makes of rows' columns what a join of rows compares: keys, codes or numbers. This is what one
+/// kind of streaming join has to itself.
+pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
+    /// What rows are compared by.
+    type Values<'a>;
 
-    /// The rows of the epoch.
-    fn epoch_rows(&self) -> usize;
+    /// What compares them.
+    type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Pairs that may be compared for so many rows until some results are given, at most.
-    fn comparisons_for(&self, rows: usize, _has_condition: bool) -> u64 {
-        rows as u64 * (rows + self.rows(Side::Left) + self.rows(Side::Right)) as u64
+    /// Gives `then` the values of more rows of both sides. Before that the join may be told to find
+    /// rows in another way.
+    fn prepare(
+        &mut self,
+        join: &mut Self::Join,
+        driver: &Driver,
+        batches: [&RecordBatch; 2],
+        then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
+    ) -> Result<()>;
+
+    /// Likewise of the rows that are kept, whose values were prepared before. Only for a join that
+    /// holds results back, which is filled again after them.
+    fn prepare_again(
+        &mut self,
+        _join: &mut Self::Join,
+        _batches: [&RecordBatch; 2],
+        _then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
+    ) -> Result<()> {
+        unreachable!("a join that gives all results is not filled again")
     }
 
-    /// Whether the results of all rows of the epoch have been given.
-    fn is_done(&self) -> bool;
-
-    /// Finds the results of more rows of the epoch.
-    fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress>;
-
-    /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads
-    /// assemble at the same time.
-    fn assemble(&self, rows: Range<usize>) -> Results;
-
-    /// Whether results of former epochs may be left to give, which come with later ones.
-    fn holds_back(&self) -> bool {
+    /// Whether all candidates are results where there is no condition.
+    fn finds_results(&self) -> bool {
         false
     }
 
-    /// Begins an epoch without rows, at whose end all results have been given. No rows follow,
-    /// unless there is a [`refill`](Self::refill).
-    fn flush(&mut self) {}
-
-    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the rows that are
-    /// kept.
-    fn refill(&mut self, _batches: [&RecordBatch; 2]) -> Result<()> {
-        Ok(())
+    /// What is left to test of the pairs that the join finds, if anything.
+    fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
+        kept.has_condition().then(|| -> Box<Filter<'a>> {
+            Box::new(|left, right| kept.keep(left, right).map_err(Into::into))
+        })
     }
 
-    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
-    /// the end of time. The epoch is done.
-    fn unmatched(&mut self, now: Option<i64>) -> Results;
+    /// Lets go of what is kept of rows that the join has let go of.
+    fn release(&mut self, join: &mut Self::Join);
 
-    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
-    /// The epoch is done.
-    fn purge(&mut self, now: Option<i64>);
-
-    /// The number of the oldest row of a side that is kept.
-    fn first(&self, side: Side) -> u64;
-
-    /// Rows of a side that are kept.
-    fn rows(&self, side: Side) -> usize;
-
-    /// Bytes that a row is charged for what is kept of it beside itself and what every engine
-    /// keeps.
+    /// Bytes that a row is charged for what is kept of it beside itself and what every join keeps.
     fn row_bytes(&self) -> usize {
         0
     }
@@ -83,47 +71,95 @@ pub(in crate::stream) trait Engine: Debug + Send + Sync {
         false
     }
 
+    /// Bytes held beside the rows themselves and the join.
+    fn memory(&self) -> usize {
+        0
+    }
+
+    /// What else describes the join, with names.
+    fn figures(&self, _join: &Self::Join) -> Vec<(&'static str, Figure)> {
+        Vec::new()
+    }
+}
+
+/// Finds which rows of two sides are in the result. [`JoinTactic`](super::JoinTactic) does all else
+/// of a join.
+#[derive(Debug)]
+pub(in crate::stream) struct Engine<P: Prepare> {
+    pub(in crate::stream) prepare: P,
+    pub(in crate::stream) join: Box<P::Join>,
+}
+
+impl<P: Prepare> Engine<P> {
+    /// Begins an epoch, when the former is done, with rows in merged order, none before those of
+    /// former epochs.
+    pub(super) fn begin(
+        &mut self,
+        driver: &Driver,
+        ts: Vec<i64>,
+        sides: Vec<Side>,
+        batches: &[RecordBatch; 2],
+    ) -> Result<()> {
+        let Engine { prepare, join } = self;
+        prepare.prepare(join, driver, batches.each_ref(), |join, values| {
+            join.begin(driver, ts, sides, values);
+        })
+    }
+
+    /// Pairs that may be compared for so many rows until some results are given, at most.
+    pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
+        let all_match = !has_condition && self.prepare.finds_results();
+        let others = if all_match { 1 } else { rows + self.rows() };
+        rows as u64 * others as u64
+    }
+
+    /// Finds the results of more rows of the epoch.
+    pub(super) fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress> {
+        let test = self.prepare.test(&self.join, kept);
+        Ok(self.join.advance(driver, test.as_deref())?)
+    }
+
+    /// Goes on after a flush as if there had been none, given the rows that are kept.
+    pub(super) fn refill(&mut self, batches: [&RecordBatch; 2]) -> Result<()> {
+        self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
+    }
+
+    /// Lets go of rows that no row at `now` or later can match; `None` stands for the end of time.
+    /// The epoch is done.
+    pub(super) fn purge(&mut self, now: Option<i64>) {
+        self.join.purge(now);
+        self.prepare.release(&mut self.join);
+    }
+
+    /// The number of the oldest row of each side that is kept.
+    pub(super) fn first(&self) -> [u64; 2] {
+        [self.join.first(Side::Left), self.join.first(Side::Right)]
+    }
+
+    /// Rows of both sides that are kept.
+    pub(super) fn rows(&self) -> usize {
+        self.join.rows(Side::Left) + self.join.rows(Side::Right)
+    }
+
     /// Bytes held beside the rows themselves.
-    fn memory(&self) -> usize;
-
-    /// Candidate pairs that each thread's share of the work has looked at.
-    fn comparisons(&self) -> Vec<u64>;
-
-    /// What else describes it, with names.
-    fn figures(&self) -> Vec<(&'static str, Figure)>;
-
-    /// Which kept rows of a side have had a match, where that matters; and of how many from the
-    /// first on it is settled whether they come out without one. The epoch is done.
-    fn matched(&self, side: Side) -> (Vec<bool>, usize);
+    pub(super) fn memory(&self) -> usize {
+        self.join.memory() + self.prepare.memory()
+    }
 
     /// Takes in the rows that an engine of the same query has kept. This one has no rows yet.
-    fn restore(&mut self, rows: [RestoredRows; 2]) -> Result<()>;
-}
-
-/// Rows that are ready, in merged order.
-#[derive(Debug)]
-pub(in crate::stream) struct Rows<'a> {
-    pub(in crate::stream) ts: Vec<i64>,
-    pub(in crate::stream) sides: Vec<Side>,
-    /// The rows of each side.
-    pub(in crate::stream) batches: &'a [RecordBatch; 2],
-}
-
-/// Rows of one side that were kept, in merged order.
-#[derive(Debug)]
-pub(in crate::stream) struct RestoredRows {
-    pub(in crate::stream) ts: Vec<i64>,
-    pub(in crate::stream) batch: RecordBatch,
-    /// What [`Engine::matched`] said of them.
-    pub(in crate::stream) matched: Vec<bool>,
-    pub(in crate::stream) settled: usize,
+    pub(super) fn restore(&mut self, kept: &[Kept; 2], batches: [&RecordBatch; 2]) -> Result<()> {
+        let driver = Driver::new(1, Stop::default());
+        self.prepare.prepare(&mut self.join, &driver, batches, |join, values| {
+            join.restore(kept, values);
+        })
+    }
 }
 
 /// Reads the columns of kept rows.
 #[derive(Debug)]
 pub(in crate::stream) struct KeptRows<'a> {
     condition: Option<Condition<'a>>,
-    /// The low bits of the number of the row of each side that has place 0.
+    /// The low bits of the number of the row of each side that has offset 0.
     first: [u32; 2],
 }
 
@@ -174,14 +210,14 @@ impl<'a> KeptRows<'a> {
             self.condition.as_ref().expect("a part is of a whole");
         let gather = |side: Side, of: expression::Origin, numbers: &[u32]| {
             let first = self.first[side as usize];
-            let places: Vec<u32> =
+            let offsets: Vec<u32> =
                 numbers.iter().map(|number| number.wrapping_sub(first)).collect();
             let column = |read: &usize| {
                 let at = whole
                     .columns(of)
                     .binary_search(read)
                     .expect("the whole reads what its parts do");
-                columns[side as usize][at].gather(&places)
+                columns[side as usize][at].gather(&offsets)
             };
             predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()
         };

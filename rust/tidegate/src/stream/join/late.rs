@@ -10,12 +10,13 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
 use super::JoinTactic;
+use super::engine::Prepare;
 use crate::Result;
 use crate::columns::time::Unit;
 use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
 
-impl JoinTactic {
+impl<P: Prepare> JoinTactic<P> {
     /// The columns of late rows: side, source, position and missed watermark, then all columns of a
     /// full join.
     fn late_columns(&self) -> Result<(Vec<OutputColumn>, SchemaRef)> {

@@ -7,8 +7,8 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `interval.rs`, `window.rs`, `band.rs` | the engines that find the pairs of three of them |
-//! | `engine.rs` | what an engine is |
+//! | `engine.rs` | what finds the pairs: a `RowJoin`, and a `Prepare` that makes values for it |
+//! | `interval.rs`, `window.rs`, `band.rs` | how three of them prepare values |
 //! | `maker.rs`, `late.rs` | result batches; late rows |
 //! | `state.rs` | snapshots |
 
@@ -24,7 +24,7 @@ mod window;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tidegate_operators::rows::{How, Progress, Results, Side};
+use tidegate_operators::rows::{How, Progress, Results, RowJoin, Side};
 
 use super::explanation::Explanation;
 use super::intake::latency::Latency;
@@ -44,7 +44,7 @@ use crate::results::gather::concat_rows;
 use crate::results::interleave::{NO_PLACE, Place};
 use crate::{Error, Result};
 pub use band::band_join;
-use engine::{Engine, KeptRows, Rows};
+use engine::{Engine, KeptRows, Prepare};
 pub use interval::interval_join;
 pub(super) use maker::record_bytes;
 use maker::{BATCH_ROWS, Maker, cuts, long_columns};
@@ -88,9 +88,9 @@ pub(super) struct Query<'a> {
 }
 
 /// The operator whose pairs `engine` finds among rows of these schemas.
-pub(super) fn operator(
+pub(super) fn operator<P: Prepare>(
     query: Query<'_>,
-    engine: Box<dyn Engine>,
+    engine: Engine<P>,
     left: SchemaRef,
     right: SchemaRef,
     options: &StreamOptions,
@@ -119,7 +119,7 @@ pub(super) fn operator(
     let mut streams = of_side("left", options.sources.0, left_stream);
     streams.extend(of_side("right", options.sources.1, right_stream));
     let memory = Memory::new(options.memory_limit, streams.len(), false);
-    let longs = match engine.scatters() {
+    let longs = match engine.prepare.scatters() {
         true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
         false => Default::default(),
     };
@@ -128,7 +128,7 @@ pub(super) fn operator(
         schema: plan.schema.clone(),
         query: identity.sources(options.sources, options.lateness),
         explanation,
-        intake: Intake::new(streams, memory, ROW_BYTES + engine.row_bytes())?,
+        intake: Intake::new(streams, memory, ROW_BYTES + engine.prepare.row_bytes())?,
         pending: Vec::new(),
         rest: Rest::NotYet,
         ready: Default::default(),
@@ -152,14 +152,14 @@ pub(super) fn operator(
 
 /// Joins ready rows epoch by epoch, and keeps those that later rows may match.
 #[derive(Debug)]
-pub(super) struct JoinTactic {
+pub(super) struct JoinTactic<P: Prepare> {
     times: (usize, usize),
     unit: Unit,
     plan: JoinPlan,
     how: How,
     left_sources: usize,
     stores: [Store; 2],
-    engine: Box<dyn Engine>,
+    engine: Engine<P>,
     /// The last time of the epoch that is being joined, until its rows are let go of.
     epoch: Option<i64>,
     /// Whether the engine gives what it holds back, to be filled again then.
@@ -168,11 +168,11 @@ pub(super) struct JoinTactic {
     settled: Option<i64>,
 }
 
-impl Tactic for JoinTactic {
+impl<P: Prepare> Tactic for JoinTactic<P> {
     fn step(&mut self, common: &mut Common) -> Result<Step> {
         // 1. An epoch is joined until all of its results are made.
         if self.is_joining() {
-            let driver = common.driver.fit(self.engine.epoch_rows());
+            let driver = common.driver.fit(self.engine.join.epoch_rows());
             driver.within(|| self.go_on(common))?;
             return Ok(Step::Went);
         }
@@ -197,13 +197,13 @@ impl Tactic for JoinTactic {
             return Ok(Step::Went);
         }
         // 3. At the end, what was held back.
-        if common.rest == Rest::End && self.engine.holds_back() {
-            self.engine.flush();
+        if common.rest == Rest::End && self.engine.join.holds_back() {
+            self.engine.join.flush();
             return Ok(Step::Went);
         }
         // 4. Rows that only results held back are kept for, where a source finds no room.
         let memory = &common.intake.shared.memory;
-        if common.rest == Rest::NotYet && self.engine.holds_back() && memory.take_refused() {
+        if common.rest == Rest::NotYet && self.engine.join.holds_back() && memory.take_refused() {
             self.release();
             return Ok(Step::Went);
         }
@@ -218,10 +218,10 @@ impl Tactic for JoinTactic {
     }
 
     fn is_long(&self, common: &mut Common) -> bool {
-        let kept = (self.engine.rows(Side::Left) + self.engine.rows(Side::Right)) as u64;
+        let kept = self.engine.rows() as u64;
         let is_flushing = self.epoch.is_none() && self.is_working();
         let rows = if self.is_working() {
-            self.engine.epoch_rows()
+            self.engine.join.epoch_rows()
         } else {
             common.look_ahead(EPOCH_ROWS)
         };
@@ -229,7 +229,7 @@ impl Tactic for JoinTactic {
         // others.
         let settles =
             self.how != How::Inner && (rows > 0 || self.settled != common.intake.watermark());
-        let flushes = is_flushing || (self.engine.holds_back() && rows == 0);
+        let flushes = is_flushing || (self.engine.join.holds_back() && rows == 0);
         let rows = if flushes { kept as usize } else { rows };
         (settles && kept > LITTLE)
             || self.engine.comparisons_for(rows, self.plan.predicate.is_some()) > LITTLE
@@ -240,20 +240,20 @@ impl Tactic for JoinTactic {
     }
 
     fn figures(&self) -> Vec<(&'static str, Figure)> {
-        let rows = self.engine.rows(Side::Left) + self.engine.rows(Side::Right);
+        let rows = self.engine.rows();
         let records = self.stores.iter().map(Store::record_memory).sum::<usize>();
         let mut figures = vec![
             ("state_rows", Figure::Number(rows as u64)),
             ("state_bytes", Figure::Number((self.engine.memory() + records) as u64)),
-            ("comparisons", Figure::Numbers(self.engine.comparisons())),
+            ("comparisons", Figure::Numbers(self.engine.join.comparisons())),
         ];
-        figures.extend(self.engine.figures());
+        figures.extend(self.engine.prepare.figures(&self.engine.join));
         figures
     }
 
     fn release(&mut self) {
-        if self.engine.holds_back() {
-            self.engine.flush();
+        if self.engine.join.holds_back() {
+            self.engine.join.flush();
             self.releasing = true;
         }
     }
@@ -263,8 +263,7 @@ impl Tactic for JoinTactic {
     }
 
     fn has_rows(&self) -> bool {
-        let [left, right] = first(&*self.engine);
-        left + right > 0 || self.engine.rows(Side::Left) + self.engine.rows(Side::Right) > 0
+        self.engine.first() != [0, 0] || self.engine.rows() > 0
     }
 
     fn batch_rows(&self) -> Option<usize> {
@@ -290,10 +289,10 @@ impl Tactic for JoinTactic {
     }
 }
 
-impl JoinTactic {
+impl<P: Prepare> JoinTactic<P> {
     /// Whether an epoch, or what the engine held back, is being joined.
     fn is_joining(&self) -> bool {
-        self.epoch.is_some() || !self.engine.is_done()
+        self.epoch.is_some() || !self.engine.join.is_done()
     }
 
     /// Takes ready rows into the stores and begins to join them.
@@ -327,8 +326,8 @@ impl JoinTactic {
             }
             Ok::<_, Error>(())
         };
-        let rows = Rows { ts, sides, batches: &batches };
-        let (begun, stored) = driver.both(|| engine.begin(&driver, rows), store);
+        let begin = || engine.begin(&driver, ts, sides, &batches);
+        let (begun, stored) = driver.both(begin, store);
         begun.and(stored)
     }
 
@@ -336,7 +335,7 @@ impl JoinTactic {
     /// row can match.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
-        if self.engine.is_done()
+        if self.engine.join.is_done()
             && let Some(last) = self.epoch.take()
         {
             self.settle(common, Some(last))?;
@@ -346,13 +345,13 @@ impl JoinTactic {
     }
 
     fn advance(&mut self, common: &mut Common) -> Result<()> {
-        let kept = KeptRows::new(&self.plan, &self.stores, first(&*self.engine));
+        let kept = KeptRows::new(&self.plan, &self.stores, self.engine.first());
         match self.engine.advance(&common.driver, &kept)? {
             Progress::Results(results) => self.make(common, &results),
             Progress::Pieces(pieces) => {
-                let (engine, maker) = (&*self.engine, self.maker());
-                let work = |rows| maker.batches(&engine.assemble(rows));
-                let made = common.driver.fit(engine.epoch_rows()).map(pieces, work)?;
+                let (join, maker) = (&*self.engine.join, self.maker());
+                let work = |rows| maker.batches(&join.assemble(rows));
+                let made = common.driver.fit(join.epoch_rows()).map(pieces, work)?;
                 made.into_iter().try_for_each(|batches| common.keep(batches?.into_iter().map(Ok)))
             }
         }
@@ -361,12 +360,12 @@ impl JoinTactic {
     /// Makes the rows whose time is over, and lets go of all that no row at `now` or later can
     /// match.
     fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
-        let results = self.engine.unmatched(now);
+        let results = self.engine.join.unmatched(now);
         self.make(common, &results)?;
         self.engine.purge(now);
         for side in [Side::Left, Side::Right] {
             let store = &mut self.stores[side as usize];
-            store.drop_before(self.engine.first(side));
+            store.drop_before(self.engine.join.first(side));
             if common.intake.shared.memory.is_short() {
                 store.shrink()?;
             }
@@ -388,11 +387,6 @@ impl JoinTactic {
     fn maker(&self) -> Maker {
         Maker::new(&self.plan, self.how, &self.stores)
     }
-}
-
-/// The number of the row of each side that has place 0.
-fn first(engine: &dyn Engine) -> [u64; 2] {
-    [engine.first(Side::Left), engine.first(Side::Right)]
 }
 
 /// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of

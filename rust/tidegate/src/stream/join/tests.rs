@@ -1,28 +1,45 @@
 //! What becomes of a join whose engine is broken.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::rows::{How, Progress, Results, Side};
+use tidegate_operators::rows::{Failed, Filter, How, Kept, Progress, Results, RowJoin, Side};
 use tidegate_sync::Stop;
 
-use super::engine::{Engine, KeptRows, RestoredRows, Rows};
+use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, operator};
 use crate::Result;
 use crate::columns::time::Unit;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::Explanation;
-use crate::stream::operator::{Figure, Operator};
+use crate::stream::operator::Operator;
 
 /// Panics at the first rows.
 #[derive(Debug)]
 struct Broken;
 
-impl Engine for Broken {
-    fn begin(&mut self, _: &Driver, _: Rows<'_>) -> Result<()> {
+impl Prepare for Broken {
+    type Values<'a> = ();
+    type Join = Broken;
+
+    fn prepare(
+        &mut self,
+        join: &mut Broken,
+        _: &Driver,
+        _: [&RecordBatch; 2],
+        then: impl FnOnce(&mut Broken, ()),
+    ) -> Result<()> {
+        then(join, ());
+        Ok(())
+    }
+
+    fn release(&mut self, _: &mut Broken) {}
+}
+
+impl RowJoin<()> for Broken {
+    fn begin(&mut self, _: &Driver, _: Vec<i64>, _: Vec<Side>, (): ()) {
         panic!("a broken engine")
     }
 
@@ -34,12 +51,8 @@ impl Engine for Broken {
         true
     }
 
-    fn advance(&mut self, _: &Driver, _: &KeptRows<'_>) -> Result<Progress> {
+    fn advance(&mut self, _: &Driver, _: Option<&Filter<'_>>) -> Result<Progress, Failed> {
         unreachable!("no epoch has begun")
-    }
-
-    fn assemble(&self, _: Range<usize>) -> Results {
-        Results::default()
     }
 
     fn unmatched(&mut self, _: Option<i64>) -> Results {
@@ -56,23 +69,19 @@ impl Engine for Broken {
         0
     }
 
-    fn memory(&self) -> usize {
-        0
+    fn matched(&self, _: Side) -> (Vec<bool>, usize) {
+        (Vec::new(), 0)
     }
 
     fn comparisons(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    fn figures(&self) -> Vec<(&'static str, Figure)> {
-        Vec::new()
+    fn memory(&self) -> usize {
+        0
     }
 
-    fn matched(&self, _: Side) -> (Vec<bool>, usize) {
-        (Vec::new(), 0)
-    }
-
-    fn restore(&mut self, _: [RestoredRows; 2]) -> Result<()> {
+    fn restore(&mut self, _: &[Kept; 2], (): ()) {
         panic!("a broken engine")
     }
 }
@@ -107,7 +116,8 @@ fn join() -> Operator {
         ordered: true,
         pin: false,
     };
-    operator(query, Box::new(Broken), schema.clone(), schema, &streams).expect("a join")
+    let engine = Engine { prepare: Broken, join: Box::new(Broken) };
+    operator(query, engine, schema.clone(), schema, &streams).expect("a join")
 }
 
 #[test]

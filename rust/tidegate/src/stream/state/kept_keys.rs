@@ -13,7 +13,7 @@ use crate::columns::keys::KeyColumn;
 #[derive(Debug)]
 pub(crate) struct KeptKeys {
     numbers: KeyNumbers,
-    /// The key of each kept row, by its place.
+    /// The key of each kept row, by its offset.
     kept: [VecDeque<u32>; 2],
     /// Kept rows of each key, by its number.
     rows: Vec<u32>,
@@ -47,20 +47,21 @@ impl KeptKeys {
         self.kept[side as usize].iter().copied().collect()
     }
 
-    /// Drops the first rows of a side, so that a number of rows is left.
-    pub(crate) fn keep(&mut self, side: Side, rows: usize) {
-        let kept = &mut self.kept[side as usize];
+    /// Drops the first rows of each side, so that a number of rows is left.
+    pub(crate) fn keep(&mut self, rows: [usize; 2]) {
         let mut silent = Vec::new();
-        for key in kept.drain(..kept.len() - rows).filter(|&key| key != NO_KEY) {
-            self.rows[key as usize] -= 1;
-            if self.rows[key as usize] == 0 {
-                silent.push(key);
+        for (kept, rows) in self.kept.iter_mut().zip(rows) {
+            for key in kept.drain(..kept.len() - rows).filter(|&key| key != NO_KEY) {
+                self.rows[key as usize] -= 1;
+                if self.rows[key as usize] == 0 {
+                    silent.push(key);
+                }
             }
         }
         self.numbers.release(&silent);
     }
 
-    /// Whether the kept rows at these places have equal keys.
+    /// Whether the kept rows at these offsets have equal keys.
     pub(crate) fn are_equal(&self, left: u32, right: u32) -> bool {
         let key = self.kept[0][left as usize];
         key != NO_KEY && key == self.kept[1][right as usize]

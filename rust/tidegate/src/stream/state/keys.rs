@@ -103,7 +103,7 @@ impl KeyNumbers {
     pub(crate) fn of_both(
         &mut self,
         driver: &Driver,
-        batches: &[RecordBatch; 2],
+        batches: [&RecordBatch; 2],
     ) -> Result<[Vec<u32>; 2]> {
         let table = |side: Side| Table::trusted(name(side), batches[side as usize].clone());
         let (left, right, columns) = (table(Side::Left), table(Side::Right), self.columns.clone());

@@ -1,0 +1,158 @@
+//! What is kept of the rows of one side: their times and keys, in chunks.
+
+use std::collections::VecDeque;
+
+use crate::rows::{KeptColumns, RowLog};
+
+/// Rows of a chunk: few enough that what is kept behind the oldest row is little.
+const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
+
+/// Times that are compared at once.
+const LANES: usize = 4;
+
+/// The times and keys of rows, by offset.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    len: usize,
+    /// How many rows of the first chunk have been let go of.
+    gone: usize,
+    /// All of [`CHUNK_ROWS`] rows but the last.
+    chunks: VecDeque<Chunk>,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    ts: Vec<i64>,
+    keys: Vec<u32>,
+}
+
+/// Goes through the times of a log.
+#[derive(Debug)]
+pub(super) struct Mark<'a> {
+    chunks: &'a Chunks,
+    /// The number of the first row of the first chunk, also if that is gone.
+    first: u64,
+    chunk: usize,
+    /// The times of that chunk.
+    times: &'a [i64],
+    at: usize,
+}
+
+impl Mark<'_> {
+    /// Passes the rows before `ts`; the low bits of the number of the row that it comes to.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, ts: i64) -> u32 {
+        // Without a branch on each time, which nothing could predict.
+        while let Some(lanes) = self.times.get(self.at..self.at + LANES) {
+            let before = lanes.iter().map(|&row| usize::from(row < ts)).sum::<usize>();
+            self.at += before;
+            if before < LANES {
+                return self.number() as u32;
+            }
+        }
+        self.pass_end(ts)
+    }
+
+    /// As [`pass`](Self::pass), near the end of a chunk.
+    #[inline(never)]
+    fn pass_end(&mut self, ts: i64) -> u32 {
+        loop {
+            while self.times.get(self.at).is_some_and(|&row| row < ts) {
+                self.at += 1;
+            }
+            if self.at < CHUNK_ROWS {
+                return self.number() as u32;
+            }
+            (self.chunk, self.at) = (self.chunk + 1, 0);
+            self.times = self.chunks.times(self.chunk);
+        }
+    }
+
+    /// The number of the row that it has come to.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.first + (self.chunk * CHUNK_ROWS + self.at) as u64
+    }
+}
+
+impl RowLog<Chunks> {
+    /// A mark at the row of a number, or at the oldest row if that is younger.
+    pub(super) fn mark(&self, number: u64) -> Mark<'_> {
+        let chunks = self.columns();
+        let (chunk, at) = chunks.find(number.saturating_sub(self.first()) as usize);
+        let first = self.first() - chunks.gone as u64;
+        Mark { chunks, first, chunk, times: chunks.times(chunk), at }
+    }
+}
+
+impl Chunks {
+    /// The chunk and the row in it of an offset.
+    #[inline]
+    fn find(&self, offset: usize) -> (usize, usize) {
+        ((offset + self.gone) / CHUNK_ROWS, (offset + self.gone) % CHUNK_ROWS)
+    }
+
+    /// The keys of all rows, by offset.
+    pub(super) fn keys(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut gone = self.gone;
+        self.chunks.iter().flat_map(move |chunk| &chunk.keys[std::mem::take(&mut gone)..]).copied()
+    }
+
+    fn times(&self, chunk: usize) -> &[i64] {
+        self.chunks.get(chunk).map_or(&[], |chunk| &chunk.ts)
+    }
+
+    /// Adds rows behind the others: their times and keys.
+    pub(super) fn extend(&mut self, mut ts: &[i64], mut keys: &[u32]) {
+        assert_eq!(ts.len(), keys.len(), "a key a row");
+        self.len += ts.len();
+        while !ts.is_empty() {
+            if self.chunks.back().is_none_or(|chunk| chunk.ts.len() == CHUNK_ROWS) {
+                self.chunks.push_back(Chunk::default());
+            }
+            let chunk = self.chunks.back_mut().expect("there is one");
+            let free = CHUNK_ROWS - chunk.ts.len();
+            let taken = ts.len().min(free);
+            if taken > free / 2 {
+                // No more than it will hold.
+                chunk.ts.reserve_exact(free);
+                chunk.keys.reserve_exact(free);
+            }
+            let (head, tail) = ts.split_at(taken);
+            chunk.ts.extend_from_slice(head);
+            ts = tail;
+            let (head, tail) = keys.split_at(taken);
+            chunk.keys.extend_from_slice(head);
+            keys = tail;
+        }
+    }
+}
+
+impl KeptColumns for Chunks {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn ts(&self, offset: usize) -> Option<i64> {
+        let (chunk, at) = self.find(offset);
+        self.chunks.get(chunk)?.ts.get(at).copied()
+    }
+
+    fn drop_front(&mut self, rows: usize) {
+        self.len -= rows;
+        self.gone += rows;
+        while self.chunks.front().is_some_and(|chunk| self.gone >= chunk.ts.len()) {
+            self.gone -= self.chunks.pop_front().map_or(0, |chunk| chunk.ts.len());
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let of_chunk = |Chunk { ts, keys }: &Chunk| {
+            ts.capacity() * size_of::<i64>() + keys.capacity() * size_of::<u32>()
+        };
+        self.chunks.capacity() * size_of::<Chunk>()
+            + self.chunks.iter().map(of_chunk).sum::<usize>()
+    }
+}

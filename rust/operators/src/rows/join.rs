@@ -1,0 +1,90 @@
+//! What a join is whose rows come epoch by epoch.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use super::{Failed, Filter, Kept, Progress, Results, Side};
+use crate::driver::Driver;
+
+/// A join of rows that come in epochs, in merged order. `V` is how the values come that rows are
+/// compared by: keys, codes with bands, or numbers.
+///
+/// The rows of a side are numbered from 0, from the first ever. Results name a row by its *offset*,
+/// its distance from the oldest row of its side that is kept.
+pub trait RowJoin<V>: Debug + Send + Sync {
+    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// the side of each, and the values of both sides' rows.
+    ///
+    /// # Panics
+    ///
+    /// When the results of the former epoch have not all been taken, or there are not values for
+    /// each row.
+    fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
+
+    /// Whether all rows so far could be compared by their values. If not, every pair that may match
+    /// by its times or numbers is found, for good, for the filter to compare.
+    fn compares(&self) -> bool {
+        true
+    }
+
+    /// The rows of the epoch.
+    fn epoch_rows(&self) -> usize;
+
+    /// Whether the epoch's results have all been given, as far as they can be.
+    fn is_done(&self) -> bool;
+
+    /// Finds the results of more rows of the epoch, which may be none if the driver is to pause.
+    /// After an error the join is of no more use.
+    fn advance(&mut self, driver: &Driver, filter: Option<&Filter<'_>>)
+    -> Result<Progress, Failed>;
+
+    /// The results of a piece of the epoch that [`advance`](Self::advance) named last. Threads
+    /// assemble at the same time.
+    fn assemble(&self, _rows: Range<usize>) -> Results {
+        unreachable!("a join that names no pieces assembles none")
+    }
+
+    /// Whether results of former epochs may be left to give, which come with later ones.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// Begins an epoch without rows, at whose end all results have been given. No rows may follow
+    /// unless there is a [`refill`](Self::refill).
+    fn flush(&mut self) {}
+
+    /// Goes on after a [`flush`](Self::flush) as if there had been none, given the values of the
+    /// rows that are kept.
+    fn refill(&mut self, _values: V) {}
+
+    /// The rows that have had no match and can have none from `now` on, in order; `None` stands for
+    /// the end of time. The epoch is done.
+    fn unmatched(&mut self, now: Option<i64>) -> Results;
+
+    /// Lets go of rows that no row at `now` or later can match, and no result that is to come has;
+    /// `None` stands for the end of time. The epoch is done. Offsets are counted anew from here on.
+    fn purge(&mut self, now: Option<i64>);
+
+    /// The number of the oldest row of a side that is kept.
+    fn first(&self, side: Side) -> u64;
+
+    /// Rows of a side that are kept.
+    fn rows(&self, side: Side) -> usize;
+
+    /// Which kept rows of a side have had a match, by offset, where that matters; and of how many
+    /// from the first on it is settled whether they come out without one.
+    fn matched(&self, side: Side) -> (Vec<bool>, usize);
+
+    /// Candidate pairs that each thread's part of the join has looked at.
+    fn comparisons(&self) -> Vec<u64>;
+
+    /// Bytes held beside the rows themselves.
+    fn memory(&self) -> usize;
+
+    /// Takes in the rows that a join of the same query has kept, with their values.
+    ///
+    /// # Panics
+    ///
+    /// When this join has had rows already, or there are not values for each row.
+    fn restore(&mut self, kept: &[Kept; 2], values: V);
+}

@@ -1,0 +1,82 @@
+//! A column of the rows that a join keeps.
+
+use std::ops::{Index, IndexMut};
+
+/// A value of each kept row, by offset. Values come at the end and leave at the front.
+#[derive(Debug)]
+pub(crate) struct KeptColumn<T> {
+    values: Vec<T>,
+    /// How many of the values are of rows that have been let go of. They are moved out when they
+    /// are many.
+    gone: usize,
+}
+
+impl<T> Default for KeptColumn<T> {
+    fn default() -> Self {
+        KeptColumn { values: Vec::new(), gone: 0 }
+    }
+}
+
+impl<T> KeptColumn<T> {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() - self.gone
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[T] {
+        &self.values[self.gone..]
+    }
+
+    #[inline]
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
+        &mut self.values[self.gone..]
+    }
+
+    /// Adds values of further rows.
+    pub(crate) fn extend(&mut self, values: impl IntoIterator<Item = T>) {
+        self.values.extend(values);
+    }
+
+    /// Drops the values of the oldest rows, so many of them.
+    pub(crate) fn drop_front(&mut self, rows: usize) {
+        self.gone += rows;
+        // Each value is moved about twice.
+        if self.gone > self.values.len() / 3 {
+            self.values.drain(..self.gone);
+            self.gone = 0;
+            // What a burst has taken is given back once it is over.
+            if self.values.len() < self.values.capacity() / 4 {
+                self.values.shrink_to(self.values.capacity() / 2);
+            }
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        self.values.capacity() * size_of::<T>()
+    }
+}
+
+impl<T: Clone> KeptColumn<T> {
+    /// Adds copies of a value until there is one for each of so many rows.
+    pub(crate) fn fill_to(&mut self, rows: usize, value: T) {
+        self.values.resize(self.gone + rows, value);
+    }
+}
+
+impl<T> Index<usize> for KeptColumn<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, offset: usize) -> &T {
+        &self.values[self.gone + offset]
+    }
+}
+
+impl<T> IndexMut<usize> for KeptColumn<T> {
+    #[inline]
+    fn index_mut(&mut self, offset: usize) -> &mut T {
+        &mut self.values[self.gone + offset]
+    }
+}

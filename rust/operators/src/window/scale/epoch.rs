@@ -1,0 +1,55 @@
+//! The rows that are being joined.
+
+use std::ops::Range;
+
+use crate::rows::{Extent, Side};
+use crate::window::TimeLog;
+
+/// The rows of an epoch, in merged order.
+#[derive(Debug, Default)]
+pub(super) struct Epoch {
+    pub(super) ts: Vec<i64>,
+    pub(super) sides: Vec<Side>,
+    /// The offset of each row in its log.
+    pub(super) offsets: Vec<u32>,
+    /// The offsets of the other side's rows in its window.
+    pub(super) windows: Vec<Range<u32>>,
+}
+
+impl Epoch {
+    /// Begins with rows that are the newest in their logs; their offsets are here.
+    pub(super) fn begin(
+        &mut self,
+        ts: Vec<i64>,
+        sides: Vec<Side>,
+        extent: &Extent,
+        logs: &[TimeLog; 2],
+    ) {
+        // The rows that have come of each side: those before the epoch, and more with each row.
+        let came = |side: Side| {
+            let of_epoch = sides.iter().filter(|&&other| other == side).count();
+            (logs[side as usize].len() - of_epoch) as u32
+        };
+        let mut ends = [came(Side::Left), came(Side::Right)];
+        let mut starts = [0_u32; 2];
+        let window = |((&ts, &side), &offset): ((&i64, &Side), &u32)| {
+            ends[side as usize] = offset + 1;
+            let other = side.other() as usize;
+            let (start, end) = (&mut starts[other], ends[other]);
+            match extent {
+                Extent::Time(reach) => {
+                    let first = reach.first(side, ts);
+                    // It only rises while rows come in merged order.
+                    *start += logs[other].ts()[*start as usize..end as usize]
+                        .partition_point(|&ts| ts < first) as u32;
+                }
+                Extent::Rows(counts) => {
+                    *start = u64::from(end).saturating_sub(counts[other]) as u32;
+                }
+            }
+            *start..end
+        };
+        self.windows = ts.iter().zip(&sides).zip(&self.offsets).map(window).collect();
+        (self.ts, self.sides) = (ts, sides);
+    }
+}
