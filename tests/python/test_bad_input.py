@@ -163,6 +163,7 @@ def test_sums_at_both_ends_of_int64_do_not_wrap(end, bound):
         ({"lower": "5"}, "lower: `5` is not a duration: a number has no unit"),
         ({"lower": "1mo"}, "lower: `1mo` is not a duration: months and years have no fixed length"),
         ({"lower": ""}, "lower: `` is not a duration: it is empty"),
+        ({"lower": "." * 10**6}, f"lower: `{'.' * 80}…` is not a duration"),
         ({"lower": np.timedelta64("NaT")}, "lower: NaT is not a duration"),
         ({"upper": np.timedelta64(1, "M")}, "upper: timedelta64[M] has no fixed length"),
         ({"how": "cross"}, "how must be one of inner, left, right, full, semi, anti, got `cross`"),

@@ -115,7 +115,7 @@ TEXTS = {
     "not " * 10**5 + "left.x": "operators are more than the 200",
     "- " * 10**5 + "left.x > 1": "operators are more than the 200",
     "abs(" * 10**5 + "left.x" + ")" * 10**5: "recursion limit|nest|operators",
-    "abs(" + "1," * 10**5 + "1) = 1": "the one function is abs",
+    "abs(" + "1," * 10**5 + "1) = 1": "the only function is abs",
     "left." + "x" * 10**6 + " > 1": "has no column",
 }
 

@@ -195,7 +195,7 @@ def test_a_column_that_does_not_go_to_python(spark, folder):
 @pytest.mark.parametrize(
     ("then", "message"),
     [
-        (lambda batch: batch.num_rows, "must return a pyarrow.RecordBatch or pyarrow.Table, and"),
+        (lambda batch: batch.num_rows, "must return a pyarrow.RecordBatch or pyarrow.Table, but"),
         (lambda batch: batch.select(["k"]), "a column 'k' of type string, which does not become"),
     ],
 )

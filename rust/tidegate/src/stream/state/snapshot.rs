@@ -325,7 +325,9 @@ mod tests {
         let matched = |bytes: &[u8], settled: u64, rows, matters| {
             let write = |to: &mut Writer| (to.bytes(bytes), to.number(settled)).1;
             let found = read(write, |from| from.matched(rows, matters));
-            found.inspect_err(|why| assert!(why.contains("whether it has had a match"), "{why}"))
+            found.inspect_err(|why| {
+                assert!(why.contains("whether the row has had a match"), "{why}")
+            })
         };
         let some = (vec![true, false, true], 2);
         assert_eq!(read(|to| to.matched(&some), |from| from.matched(3, true)), Ok(some.clone()));
