@@ -9,7 +9,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, Retention, RowJoin, Side};
-use tidegate_operators::window::scale::{Algorithm, ScaleJoin};
+use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use tidegate_sync::Stop;
 
 /// Rows of each side in its window.

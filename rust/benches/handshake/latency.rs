@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::{Driver, Turn};
-use tidegate_operators::papers::handshake::{Algorithm, Burst, Chain, Found};
+use tidegate_operators::papers::handshake::{Burst, Chain, Found, HandshakeAlgorithm};
 use tidegate_operators::rows::Retention;
 use tidegate_sync::Stop;
 
@@ -39,7 +39,7 @@ impl Plan {
 }
 
 /// Latencies in nanoseconds, in order, and the most results that waited.
-fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Vec<i64>, usize) {
+fn measure(plan: &Plan, algorithm: HandshakeAlgorithm, ordered: bool, rows: &Rows) -> (Vec<i64>, usize) {
     let length = (plan.window * 1e9) as u64;
     let window = Retention::Time { left: length, right: length };
     let mut chain =
@@ -105,11 +105,11 @@ fn measure(plan: &Plan, algorithm: Algorithm, ordered: bool, rows: &Rows) -> (Ve
 }
 
 /// The forms: a name, the algorithm, and whether results are ordered.
-pub(crate) const FORMS: [(&str, Algorithm, bool); 4] = [
-    ("handshake", Algorithm::Original, false),
-    ("handshake, in order", Algorithm::Original, true),
-    ("low latency", Algorithm::LowLatency, false),
-    ("low latency, in order", Algorithm::LowLatency, true),
+pub(crate) const FORMS: [(&str, HandshakeAlgorithm, bool); 4] = [
+    ("handshake", HandshakeAlgorithm::Original, false),
+    ("handshake, in order", HandshakeAlgorithm::Original, true),
+    ("low latency", HandshakeAlgorithm::LowLatency, false),
+    ("low latency, in order", HandshakeAlgorithm::LowLatency, true),
 ];
 
 /// Latencies in milliseconds.
@@ -124,7 +124,7 @@ pub(crate) struct Latency {
 /// Measures a form at so many rows of both sides a second; windows and duration are as the options
 /// say.
 pub(crate) fn latency(
-    (_, algorithm, ordered): (&str, Algorithm, bool),
+    (_, algorithm, ordered): (&str, HandshakeAlgorithm, bool),
     rate: f64,
     nodes: usize,
 ) -> Latency {

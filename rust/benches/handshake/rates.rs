@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::papers::handshake::{Algorithm, Bands, Columns, HandshakeJoin, Numbers};
+use tidegate_operators::papers::handshake::{
+    BandPredicate, Columns, HandshakeAlgorithm, HandshakeJoin, NumberRows,
+};
 use tidegate_operators::rows::{Results, Retention};
 use tidegate_sync::Stop;
 
@@ -16,21 +18,21 @@ const EPOCH: usize = 4096;
 
 /// What is compared: its name, the condition, the algorithm, and whether results are ordered, which
 /// takes punctuations.
-pub(crate) type Form = (&'static str, Test, Algorithm, bool);
+pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 
 pub(crate) const FORMS: [Form; 7] = [
-    ("handshake", Test::Scan, Algorithm::Original, false),
-    ("handshake, in order", Test::Scan, Algorithm::Original, true),
-    ("low latency", Test::Scan, Algorithm::LowLatency, false),
-    ("low latency, in order", Test::Scan, Algorithm::LowLatency, true),
-    ("low latency, ordered index", Test::Ordered, Algorithm::LowLatency, true),
-    ("low latency, equal x", Test::EqualScan, Algorithm::LowLatency, true),
-    ("low latency, equal x, hash index", Test::Hash, Algorithm::LowLatency, true),
+    ("handshake", Test::Scan, HandshakeAlgorithm::Original, false),
+    ("handshake, in order", Test::Scan, HandshakeAlgorithm::Original, true),
+    ("low latency", Test::Scan, HandshakeAlgorithm::LowLatency, false),
+    ("low latency, in order", Test::Scan, HandshakeAlgorithm::LowLatency, true),
+    ("low latency, ordered index", Test::Ordered, HandshakeAlgorithm::LowLatency, true),
+    ("low latency, equal x", Test::EqualScan, HandshakeAlgorithm::LowLatency, true),
+    ("low latency, equal x, hash index", Test::Hash, HandshakeAlgorithm::LowLatency, true),
 ];
 
 /// A join and the rows that it is fed.
 struct Run {
-    join: HandshakeJoin<Bands<u32>>,
+    join: HandshakeJoin<BandPredicate<u32>>,
     driver: Driver,
     rows: Rows,
     fed: usize,
@@ -52,7 +54,7 @@ impl Run {
             let next = self.fed..upto.min(self.fed + EPOCH);
             self.fed = next.end;
             let ts = next.clone().map(|row| row as i64).collect();
-            let (mut left, mut right) = (Numbers::default(), Numbers::default());
+            let (mut left, mut right) = (NumberRows::default(), NumberRows::default());
             // Sides come in turn.
             left.push_rows(&self.rows.left, next.start / 2..next.end / 2);
             right.push_rows(&self.rows.right, next.start / 2..next.end / 2);

@@ -1,7 +1,7 @@
 //! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in
 //! 1..10 000, the second ones floats.
 
-use tidegate_operators::papers::handshake::{Bands, Column, Kind, Numbers};
+use tidegate_operators::papers::handshake::{BandPredicate, NumberColumn, Kind, NumberRows};
 use tidegate_operators::rows::Side;
 use tidegate_structures::simd::scan::Span;
 
@@ -35,8 +35,8 @@ impl Test {
         }
     }
 
-    pub(crate) fn predicate(self) -> Bands<u32> {
-        Bands::new(self.lookup())
+    pub(crate) fn predicate(self) -> BandPredicate<u32> {
+        BandPredicate::new(self.lookup())
     }
 }
 
@@ -44,8 +44,8 @@ impl Test {
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) sides: Vec<Side>,
-    pub(crate) left: Numbers<u32>,
-    pub(crate) right: Numbers<u32>,
+    pub(crate) left: NumberRows<u32>,
+    pub(crate) right: NumberRows<u32>,
     /// The values of each side.
     points: [Vec<(i32, i32)>; 2],
 }
@@ -76,7 +76,7 @@ impl Rows {
 
 /// The two values of each row as unsigned integers of their order. The floats are whole numbers, so
 /// that it does not matter on which side of a condition the constant is added.
-fn columns(points: &[(i32, i32)], test: Test) -> Numbers<u32> {
+fn columns(points: &[(i32, i32)], test: Test) -> NumberRows<u32> {
     let whole = |value: i32| (value ^ i32::MIN) as u32;
     let float = |value: i32| {
         let bits = (value as f32).to_bits();
@@ -88,9 +88,9 @@ fn columns(points: &[(i32, i32)], test: Test) -> Numbers<u32> {
             width: code(value + within) - code(value - within),
         };
         let values = points.iter().map(value);
-        Column { values: values.clone().map(code).collect(), takes: values.map(span).collect() }
+        NumberColumn { values: values.clone().map(code).collect(), takes: values.map(span).collect() }
     };
     let columns =
         vec![column(&|point| point.0, &whole, test.x()), column(&|point| point.1, &float, BAND)];
-    Numbers::new(points.len(), columns, test.lookup().is_some())
+    NumberRows::new(points.len(), columns, test.lookup().is_some())
 }

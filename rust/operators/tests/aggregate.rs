@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Bounds, Column, Design, KeyOrder, Numbers, Page, Stream, StreamingAggregate,
-    StreamingSessions, StreamingWindows, Values, Window, Windows, aggregate, aggregate_sessions,
+    Aggregate, Column, Design, KeyOrder, NumberColumns, OutputValues, Page, StateBounds, Stream,
+    StreamingAggregate, StreamingSessions, StreamingWindows, Window, Windows, aggregate,
+    aggregate_sessions,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_structures::memory::bits::BitSet;
@@ -78,10 +79,10 @@ fn with_input<R>(sources: &[Vec<Row>], use_it: impl FnOnce(&[Stream], &[Aggregat
     let aggregates = [
         Aggregate::Count(vec![None; sources.len()]),
         Aggregate::Count(some_masks.clone()),
-        Aggregate::Sum(Numbers::Integers(integers.clone())),
-        Aggregate::Sum(Numbers::Wide(wide)),
-        Aggregate::Sum(Numbers::Floats(unmasked.clone())),
-        Aggregate::Mean(Numbers::Floats(masked.clone())),
+        Aggregate::Sum(NumberColumns::Integers(integers.clone())),
+        Aggregate::Sum(NumberColumns::Wide(wide)),
+        Aggregate::Sum(NumberColumns::Floats(unmasked.clone())),
+        Aggregate::Mean(NumberColumns::Floats(masked.clone())),
         Aggregate::Min(integers.clone()),
         Aggregate::Max(integers.clone()),
         Aggregate::Variance(unmasked),
@@ -144,7 +145,7 @@ fn go_streaming<O: StreamingWindows>(
     let driver = Driver::new(threads, Stop::default());
     let none = vec![Vec::new(); sources.len()];
     let mut new = || with_input(&none, |_, aggregates| new(aggregates));
-    // Numbers of keys are not their order.
+    // NumberColumns of keys are not their order.
     let (order, ranks): (Vec<u32>, Vec<u32>) =
         (0..KEYS as u32).map(|at| (KEYS as u32 - 1 - at, KEYS as u32 - 1 - at)).unzip();
     let order = KeyOrder { keys: &order, ranks: &ranks };
@@ -189,7 +190,7 @@ fn go_streaming<O: StreamingWindows>(
                 pages(&mut streaming, &mut found);
                 let saved = streaming.save();
                 streaming = new();
-                let bounds = Bounds {
+                let bounds = StateBounds {
                     rows: places.len() as u64,
                     chosen: places.len() as u32,
                     next: rest.first().map(|next| next.0),
@@ -214,7 +215,7 @@ fn ends_and_rows(page: Page) -> Vec<(i64, Found)> {
     ends.into_iter().zip(rows_of(page)).collect()
 }
 
-/// Values whose sums depend on the order in which they are added.
+/// OutputValues whose sums depend on the order in which they are added.
 fn float(value: i64) -> f64 {
     if value == 0 { -0.0 } else { 1.0 / value as f64 * 10_f64.powi((value % 17) as i32) }
 }
@@ -225,10 +226,10 @@ fn rows_of(page: Page) -> Vec<Found> {
     let text = |at: usize| {
         let column = |column: &tidegate_operators::aggregate::OutputColumn| match &column.values {
             _ if column.missing.contains(&at) => "none".to_owned(),
-            Values::Integers(values) => values[at].to_string(),
-            Values::Wide(values) => values[at].to_string(),
-            Values::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
-            Values::Rows(values) => values[at].to_string(),
+            OutputValues::Integers(values) => values[at].to_string(),
+            OutputValues::Wide(values) => values[at].to_string(),
+            OutputValues::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
+            OutputValues::Rows(values) => values[at].to_string(),
         };
         page.columns.iter().map(column).collect()
     };
@@ -647,7 +648,7 @@ fn a_state_that_no_rows_have_is_refused() {
     let mut streaming = new();
     streaming.add(&[Stream { ts: &ts, keys: Some(&keys) }], 2, &[0], &aggregates, &driver).unwrap();
     let saved = streaming.save();
-    let bounds = Bounds { rows: 4, chosen: 4, next: Some(25) };
+    let bounds = StateBounds { rows: 4, chosen: 4, next: Some(25) };
     assert!(new().restore(saved.clone(), &bounds));
     assert!(saved.kept.len() > 1 && saved.open[0].is_some());
     let damages: [fn(&mut tidegate_operators::aggregate::Saved); 11] = [

@@ -13,7 +13,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use tidegate_operators::driver::Turn;
 use tidegate_operators::papers::handshake::{
-    Algorithm, Burst, Chain, Columns, Feed, Node, Pair, Predicate,
+    Burst, Chain, Columns, Feed, HandshakeAlgorithm, Node, Pair, Predicate,
 };
 use tidegate_operators::rows::{Retention, Side};
 use tidegate_sync::explore;
@@ -66,7 +66,7 @@ impl Predicate for Any {
 
 /// Feeds a chain one row a side, and a punctuation, and steps node 0 here and the other on a thread
 /// of its own.
-fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
+fn model(algorithm: HandshakeAlgorithm, nodes: usize, sides: [Side; 2]) {
     explore(Some(2), move || {
         let window = Retention::Rows { left: 2, right: 2 };
         let mut chain = Chain::new(std::sync::Arc::new(Any), window, algorithm, nodes, true);
@@ -107,7 +107,7 @@ fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
             }
         };
         pass(feed);
-        if algorithm == Algorithm::Original {
+        if algorithm == HandshakeAlgorithm::Original {
             feed.end();
             pass(feed);
             pass(feed);
@@ -121,15 +121,15 @@ fn model(algorithm: Algorithm, nodes: usize, sides: [Side; 2]) {
 
 #[test]
 fn loom_low_latency_left_row_first() {
-    model(Algorithm::LowLatency, 2, [Side::Left, Side::Right]);
+    model(HandshakeAlgorithm::LowLatency, 2, [Side::Left, Side::Right]);
 }
 
 #[test]
 fn loom_low_latency_right_row_first() {
-    model(Algorithm::LowLatency, 2, [Side::Right, Side::Left]);
+    model(HandshakeAlgorithm::LowLatency, 2, [Side::Right, Side::Left]);
 }
 
 #[test]
 fn loom_original() {
-    model(Algorithm::Original, 2, [Side::Left, Side::Right]);
+    model(HandshakeAlgorithm::Original, 2, [Side::Left, Side::Right]);
 }

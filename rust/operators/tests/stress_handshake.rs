@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_operators::driver::{Driver, Turn};
 use tidegate_operators::papers::handshake::{
-    Algorithm, Bands, Burst, Chain, Column, Found, Kind, Numbers,
+    BandPredicate, Burst, Chain, Found, HandshakeAlgorithm, Kind, NumberColumn, NumberRows,
 };
 use tidegate_operators::rows::{Retention, Side};
 use tidegate_structures::simd::scan::Span;
@@ -56,10 +56,10 @@ impl Rows {
         rows
     }
 
-    fn columns(&self, side: Side, keyed: bool) -> Numbers<u32> {
+    fn columns(&self, side: Side, keyed: bool) -> NumberRows<u32> {
         let values = self.values[side as usize].clone();
         let takes = values.iter().map(|&value| Span { low: value, width: 0 }).collect();
-        Numbers::new(values.len(), vec![Column { values, takes }], keyed)
+        NumberRows::new(values.len(), vec![NumberColumn { values, takes }], keyed)
     }
 
     /// The pairs by the three-step procedure.
@@ -86,7 +86,7 @@ impl Rows {
 /// expire.
 fn run(
     rows: &Rows,
-    chain: Chain<Bands<u32>>,
+    chain: Chain<BandPredicate<u32>>,
     keyed: bool,
     threads: usize,
     random: &mut Random,
@@ -157,12 +157,13 @@ fn stress_chains_of_many_nodes() {
     let window = Retention::Rows { left: LEFT as u64, right: RIGHT as u64 };
     for (nodes, threads) in [(1, 2), (2, 2), (2, 4), (7, 3), (16, 9)] {
         for (algorithm, lookup) in [
-            (Algorithm::LowLatency, None),
-            (Algorithm::LowLatency, Some(Kind::Hash)),
-            (Algorithm::LowLatency, Some(Kind::Ordered)),
-            (Algorithm::Original, None),
+            (HandshakeAlgorithm::LowLatency, None),
+            (HandshakeAlgorithm::LowLatency, Some(Kind::Hash)),
+            (HandshakeAlgorithm::LowLatency, Some(Kind::Ordered)),
+            (HandshakeAlgorithm::Original, None),
         ] {
-            let chain = Chain::new(Arc::new(Bands::new(lookup)), window, algorithm, nodes, true);
+            let chain =
+                Chain::new(Arc::new(BandPredicate::new(lookup)), window, algorithm, nodes, true);
             let found = run(&rows, chain, lookup.is_some(), threads, &mut random);
             assert!(
                 found == expected,

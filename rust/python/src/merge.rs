@@ -99,7 +99,7 @@ impl Opening {
             if let Some(user_thread) = user_thread.filter(|_| waits) {
                 batches.tell_thread(user_thread);
             }
-            Ok(stream::Reader { batches: Box::new(batches), waits })
+            Ok(stream::MergeInput { batches: Box::new(batches), waits })
         };
         let streams = self.streams.into_iter().map(open).collect::<tidegate::Result<_>>()?;
         MergeStreams::new(streams, &self.on, self.lateness, self.threads)

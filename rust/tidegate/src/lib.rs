@@ -60,7 +60,7 @@ pub mod stream;
 
 pub use background::{in_background, in_background_of};
 pub use batch::batches::Batches;
-pub use batch::join::{Join, Stats};
+pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
 pub use columns::duration::parse_duration;
 pub use columns::table::Table;

@@ -14,7 +14,7 @@ use tidegate_structures::memory::gather::prefetch;
 
 use super::Stream;
 use super::cells::{Part, SliceCells, slice_runs};
-use super::functions::{Function, Order};
+use super::functions::{Function, RowOrder};
 use super::given::Given;
 use super::windows::Windows;
 
@@ -133,7 +133,7 @@ impl Dense {
                 let values = || given.values(run.source, run.rows.clone());
                 let mask = given.mask(run.source);
                 let keys = streams[run.source].keys.map(|keys| &keys[run.rows.clone()]);
-                if F::ORDER == Order::Any || runs.len() == 1 {
+                if F::ORDER == RowOrder::Any || runs.len() == 1 {
                     self.add::<F>(&mut cells, keys, mask, run.rows.start, values());
                     continue;
                 }

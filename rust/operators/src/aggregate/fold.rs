@@ -9,7 +9,7 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 
 use super::cells::{Belongs, NOWHERE, Part, Partials};
-use super::functions::{Function, Order};
+use super::functions::{Function, RowOrder};
 use super::given::Given;
 use super::kinds::Of;
 use super::slide::Folded;
@@ -49,7 +49,7 @@ pub(super) fn cells<F: Function, G: Given<F>>(
     part: &Part,
     belongs: &Belongs<'_>,
 ) -> Vec<F::State> {
-    if F::ORDER == Order::Merged && streams.len() > 1 {
+    if F::ORDER == RowOrder::Merged && streams.len() > 1 {
         return in_order::cells::<F, G>(given, streams, part, belongs);
     }
     match belongs {

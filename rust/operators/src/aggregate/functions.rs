@@ -5,10 +5,10 @@ pub(super) trait Function: Send + Sync + 'static {
     /// What a row adds.
     type Input: Copy + Send + Sync;
     type State: Copy + Send + Sync;
-    type Output: Output;
+    type Output: OutputValue;
 
     /// In which order rows have to come.
-    const ORDER: Order;
+    const ORDER: RowOrder;
 
     /// The state of no rows.
     const EMPTY: Self::State;
@@ -24,7 +24,7 @@ pub(super) trait Function: Send + Sync + 'static {
 
 /// In which order a function's rows have to come, for the results to be the same to the last bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum RowOrder {
     /// In any order; states combine in any order, too.
     Any,
     /// Those of each source in time order, in a state of its own; states of a slice combine in the
@@ -35,32 +35,32 @@ pub enum Order {
 }
 
 /// What comes out of a function: a number.
-pub trait Output: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
+pub trait OutputValue: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
     /// A column of such values.
-    fn column(values: super::Pages<Self>) -> super::Values;
+    fn column(values: super::Pages<Self>) -> super::OutputValues;
 }
 
-impl Output for i64 {
-    fn column(values: super::Pages<Self>) -> super::Values {
-        super::Values::Integers(values)
+impl OutputValue for i64 {
+    fn column(values: super::Pages<Self>) -> super::OutputValues {
+        super::OutputValues::Integers(values)
     }
 }
 
-impl Output for i128 {
-    fn column(values: super::Pages<Self>) -> super::Values {
-        super::Values::Wide(values)
+impl OutputValue for i128 {
+    fn column(values: super::Pages<Self>) -> super::OutputValues {
+        super::OutputValues::Wide(values)
     }
 }
 
-impl Output for f64 {
-    fn column(values: super::Pages<Self>) -> super::Values {
-        super::Values::Floats(values)
+impl OutputValue for f64 {
+    fn column(values: super::Pages<Self>) -> super::OutputValues {
+        super::OutputValues::Floats(values)
     }
 }
 
-impl Output for u32 {
-    fn column(values: super::Pages<Self>) -> super::Values {
-        super::Values::Rows(values)
+impl OutputValue for u32 {
+    fn column(values: super::Pages<Self>) -> super::OutputValues {
+        super::OutputValues::Rows(values)
     }
 }
 
@@ -77,7 +77,7 @@ impl Function for Count {
     type State = u64;
     type Output = i64;
 
-    const ORDER: Order = Order::Any;
+    const ORDER: RowOrder = RowOrder::Any;
     const EMPTY: u64 = 0;
 
     #[inline]
@@ -104,8 +104,8 @@ pub(super) struct Of<T> {
 }
 
 /// Numbers that are added up.
-pub(super) trait Number: Copy + Send + Sync + 'static + Output {
-    const ORDER: Order = Order::Any;
+pub(super) trait Number: Copy + Send + Sync + 'static + OutputValue {
+    const ORDER: RowOrder = RowOrder::Any;
     const ZERO: Self;
     fn plus(self, other: Self) -> Self;
     fn float(self) -> f64;
@@ -144,7 +144,7 @@ impl Number for i128 {
 }
 
 impl Number for f64 {
-    const ORDER: Order = Order::Source;
+    const ORDER: RowOrder = RowOrder::Source;
     const ZERO: f64 = 0.0;
 
     #[inline]
@@ -171,7 +171,7 @@ impl<T: Number> Function for Sum<T> {
     type State = Of<T>;
     type Output = T;
 
-    const ORDER: Order = T::ORDER;
+    const ORDER: RowOrder = T::ORDER;
     const EMPTY: Of<T> = Of { value: T::ZERO, rows: 0 };
 
     #[inline]
@@ -198,7 +198,7 @@ impl<T: Number> Function for Mean<T> {
     type State = Of<T>;
     type Output = f64;
 
-    const ORDER: Order = T::ORDER;
+    const ORDER: RowOrder = T::ORDER;
     const EMPTY: Of<T> = Sum::<T>::EMPTY;
 
     #[inline]
@@ -225,7 +225,7 @@ impl<const LARGEST: bool> Function for Extreme<LARGEST> {
     type State = Of<i64>;
     type Output = i64;
 
-    const ORDER: Order = Order::Any;
+    const ORDER: RowOrder = RowOrder::Any;
     const EMPTY: Of<i64> = Of { value: if LARGEST { i64::MIN } else { i64::MAX }, rows: 0 };
 
     #[inline]
@@ -268,7 +268,7 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     type State = Moments;
     type Output = f64;
 
-    const ORDER: Order = Order::Source;
+    const ORDER: RowOrder = RowOrder::Source;
     const EMPTY: Moments = Moments { rows: 0.0, mean: 0.0, squares: 0.0 };
 
     #[inline]
@@ -312,7 +312,7 @@ impl<const LAST: bool> Function for Edge<LAST> {
     type State = u32;
     type Output = u32;
 
-    const ORDER: Order = Order::Source;
+    const ORDER: RowOrder = RowOrder::Source;
     const EMPTY: u32 = NO_ROW;
 
     /// Rows come in ascending order, and [`NO_ROW`] is above all of them.
@@ -342,7 +342,7 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type State = (i64, u32);
     type Output = u32;
 
-    const ORDER: Order = Order::Any;
+    const ORDER: RowOrder = RowOrder::Any;
     /// No row has these times: its windows would begin or end beyond 64 bits.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 

@@ -8,7 +8,7 @@ use super::functions::{Count, Extreme, Mean, Pick, Sum, Variance};
 use super::given::{Chosen, Given, Rows};
 use super::stored::Stored;
 use super::streaming::AddRows;
-use super::{Aggregate, Mask, Numbers, Stream};
+use super::{Aggregate, Mask, NumberColumns, Stream};
 
 /// A function and what it is of, whichever they are, with what each pass does with it.
 pub(super) trait Kind: Fold + AddRows {}
@@ -41,12 +41,22 @@ pub(super) fn kind<'a>(
     let chosen = |masks: &'a [Mask<'a>]| Chosen { streams: rows, first_rows, masks };
     match aggregate {
         Aggregate::Count(masks) => kind_of::<Count, _>(rows, Rows(masks)),
-        Aggregate::Sum(Numbers::Integers(columns)) => kind_of::<Sum<i64>, _>(rows, &columns[..]),
-        Aggregate::Sum(Numbers::Wide(columns)) => kind_of::<Sum<i128>, _>(rows, &columns[..]),
-        Aggregate::Sum(Numbers::Floats(columns)) => kind_of::<Sum<f64>, _>(rows, &columns[..]),
-        Aggregate::Mean(Numbers::Integers(columns)) => kind_of::<Mean<i64>, _>(rows, &columns[..]),
-        Aggregate::Mean(Numbers::Wide(columns)) => kind_of::<Mean<i128>, _>(rows, &columns[..]),
-        Aggregate::Mean(Numbers::Floats(columns)) => kind_of::<Mean<f64>, _>(rows, &columns[..]),
+        Aggregate::Sum(NumberColumns::Integers(columns)) => {
+            kind_of::<Sum<i64>, _>(rows, &columns[..])
+        }
+        Aggregate::Sum(NumberColumns::Wide(columns)) => kind_of::<Sum<i128>, _>(rows, &columns[..]),
+        Aggregate::Sum(NumberColumns::Floats(columns)) => {
+            kind_of::<Sum<f64>, _>(rows, &columns[..])
+        }
+        Aggregate::Mean(NumberColumns::Integers(columns)) => {
+            kind_of::<Mean<i64>, _>(rows, &columns[..])
+        }
+        Aggregate::Mean(NumberColumns::Wide(columns)) => {
+            kind_of::<Mean<i128>, _>(rows, &columns[..])
+        }
+        Aggregate::Mean(NumberColumns::Floats(columns)) => {
+            kind_of::<Mean<f64>, _>(rows, &columns[..])
+        }
         Aggregate::Min(columns) => kind_of::<Extreme<false>, _>(rows, &columns[..]),
         Aggregate::Max(columns) => kind_of::<Extreme<true>, _>(rows, &columns[..]),
         Aggregate::Variance(columns) => kind_of::<Variance<false>, _>(rows, &columns[..]),

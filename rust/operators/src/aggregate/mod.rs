@@ -69,13 +69,13 @@ use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
 use fold::PartStates;
-pub use functions::{Order, Output};
+pub use functions::{OutputValue, RowOrder};
 use kinds::{Kind, first_rows, kind};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;
 pub use streaming::{
-    Bounds, Design, KeyOrder, Saved, StreamingAggregate, StreamingSessions, StreamingWindows,
+    Design, KeyOrder, Saved, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
 };
 pub use user::{UserAggregate, UserFunction};
 pub use windows::Windows;
@@ -103,7 +103,7 @@ pub struct Column<'a, T> {
 
 /// A column of each source.
 #[derive(Clone, Debug)]
-pub enum Numbers<'a> {
+pub enum NumberColumns<'a> {
     /// Whole numbers of which no sum leaves 64 bits.
     Integers(Vec<Column<'a, i64>>),
     /// Whole numbers of which no sum leaves 128 bits.
@@ -118,9 +118,9 @@ pub enum Aggregate<'a> {
     /// How many rows there are.
     Count(Vec<Mask<'a>>),
     /// The sum of the values.
-    Sum(Numbers<'a>),
+    Sum(NumberColumns<'a>),
     /// The mean of the values.
-    Mean(Numbers<'a>),
+    Mean(NumberColumns<'a>),
     /// The smallest value.
     Min(Vec<Column<'a, i64>>),
     /// The largest value.
@@ -165,14 +165,14 @@ pub struct Window {
 #[derive(Debug)]
 pub struct OutputColumn {
     /// A value a row; of no meaning where it is missing.
-    pub values: Values,
+    pub values: OutputValues,
     /// The rows of the page without a value, ascending.
     pub missing: Vec<usize>,
 }
 
 /// Values of one type.
 #[derive(Debug)]
-pub enum Values {
+pub enum OutputValues {
     /// Counts, sums, and the smallest and largest values.
     Integers(Pages<i64>),
     /// Sums.

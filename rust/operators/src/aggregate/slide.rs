@@ -28,7 +28,7 @@ use tidegate_structures::memory::pages::{Pages, Unwritten};
 
 use super::cells::{Part, SliceCells};
 use super::fold::Cells;
-use super::functions::{Function, Output};
+use super::functions::{Function, OutputValue};
 use super::steps::{Present, Step, Steps};
 use super::suffix_prefix::{SliceStates, SuffixPrefix};
 use super::windows::{Slice, Windows};

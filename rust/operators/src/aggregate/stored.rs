@@ -1,7 +1,7 @@
 //! What functions need beyond those of whole tables: states that can be written, and values and
 //! rows that go by numbers which change.
 
-use super::Bounds;
+use super::StateBounds;
 use super::functions::{
     Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance,
 };
@@ -16,7 +16,7 @@ pub(super) trait Stored: Function {
     fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
 
     /// Whether rows within bounds can have brought about the state, which is not that of no rows.
-    fn is_sound(_state: Self::State, _bounds: &Bounds) -> bool {
+    fn is_sound(_state: Self::State, _bounds: &StateBounds) -> bool {
         true
     }
 
@@ -32,12 +32,12 @@ pub(super) trait Stored: Function {
 }
 
 /// Whether so many rows, and not none, can have come.
-fn came(rows: u64, bounds: &Bounds) -> bool {
+fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }
 
 impl Stored for Count {
-    fn is_sound(state: u64, bounds: &Bounds) -> bool {
+    fn is_sound(state: u64, bounds: &StateBounds) -> bool {
         came(state, bounds)
     }
 
@@ -106,7 +106,7 @@ fn of_words<T: Words>([low, high, rows]: [u64; STATE_WORDS]) -> Of<T> {
 }
 
 impl<T: Words> Stored for Sum<T> {
-    fn is_sound(state: Of<T>, bounds: &Bounds) -> bool {
+    fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds) && state.value.is_sum()
     }
 
@@ -120,7 +120,7 @@ impl<T: Words> Stored for Sum<T> {
 }
 
 impl<T: Words> Stored for Mean<T> {
-    fn is_sound(state: Of<T>, bounds: &Bounds) -> bool {
+    fn is_sound(state: Of<T>, bounds: &StateBounds) -> bool {
         Sum::<T>::is_sound(state, bounds)
     }
 
@@ -134,7 +134,7 @@ impl<T: Words> Stored for Mean<T> {
 }
 
 impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
-    fn is_sound(state: Of<i64>, bounds: &Bounds) -> bool {
+    fn is_sound(state: Of<i64>, bounds: &StateBounds) -> bool {
         came(state.rows, bounds)
     }
 
@@ -152,7 +152,7 @@ impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
 }
 
 impl<const ROOT: bool> Stored for Variance<ROOT> {
-    fn is_sound(state: Moments, bounds: &Bounds) -> bool {
+    fn is_sound(state: Moments, bounds: &StateBounds) -> bool {
         state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
     }
 
@@ -167,7 +167,7 @@ impl<const ROOT: bool> Stored for Variance<ROOT> {
 }
 
 impl<const LAST: bool> Stored for Pick<LAST> {
-    fn is_sound((_, row): (i64, u32), bounds: &Bounds) -> bool {
+    fn is_sound((_, row): (i64, u32), bounds: &StateBounds) -> bool {
         row < bounds.chosen
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::functions::{Function, Order, Output};
+use super::functions::{Function, OutputValue, RowOrder};
 use super::kinds::{Kind, kind_of};
 use super::stored::{STATE_WORDS, Stored};
 use super::{Aggregate, Column, Stream};
@@ -28,7 +28,7 @@ use super::{Aggregate, Column, Stream};
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
-///     Aggregate, Column, Order, Page, Stream, UserFunction, Values, Windows, aggregate,
+///     Aggregate, Column, RowOrder, Page, Stream, UserFunction, OutputValues, Windows, aggregate,
 /// };
 /// use tidegate_operators::driver::{Driver, Stopped};
 /// use tidegate_sync::Stop;
@@ -43,7 +43,7 @@ use super::{Aggregate, Column, Stream};
 ///     type State = Ends;
 ///     type Output = i64;
 ///
-///     const ORDER: Order = Order::Merged;
+///     const ORDER: RowOrder = RowOrder::Merged;
 ///     const EMPTY: Ends = (None, 0);
 ///
 ///     fn add(state: &mut Ends, value: i32) {
@@ -81,7 +81,7 @@ use super::{Aggregate, Column, Stream};
 /// let windows = Windows::new(10, 10, 0);
 /// let driver = Driver::new(2, Stop::default());
 /// let take = |page: Page| match &page.columns[0].values {
-///     Values::Integers(values) => Ok::<_, Stopped>(values[..page.rows].to_vec()),
+///     OutputValues::Integers(values) => Ok::<_, Stopped>(values[..page.rows].to_vec()),
 ///     _ => unreachable!("the results are whole numbers"),
 /// };
 /// let found = aggregate(&streams, 1, &windows, &[rises], &driver, |_| Ok(()), take)?;
@@ -94,10 +94,10 @@ pub trait UserFunction: Send + Sync + 'static {
     /// What is known of some rows.
     type State: Copy + Send + Sync;
     /// What comes out: `i64`, `i128`, `f64`, or `u32` for the number of a row.
-    type Output: Output;
+    type Output: OutputValue;
 
     /// In which order rows have to come.
-    const ORDER: Order;
+    const ORDER: RowOrder;
     /// The state of no rows.
     const EMPTY: Self::State;
 
@@ -125,7 +125,7 @@ impl<F: UserFunction> Function for User<F> {
     type State = F::State;
     type Output = F::Output;
 
-    const ORDER: Order = F::ORDER;
+    const ORDER: RowOrder = F::ORDER;
     const EMPTY: F::State = F::EMPTY;
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Bands: the values that are close to a value.
 
-use crate::rows::interval::Reach;
+use crate::rows::interval::LeftReach;
 
 /// How far below and above a left value the right one may be.
 ///
@@ -75,7 +75,7 @@ impl Band {
     }
 }
 
-fn write_ranges(reach: &impl Reach, values: &[i64], low: &mut [i64], high: &mut [i64]) {
+fn write_ranges(reach: &impl LeftReach, values: &[i64], low: &mut [i64], high: &mut [i64]) {
     for ((&value, low), high) in values.iter().zip(low).zip(high) {
         (*low, *high) = reach.at(0, value).unwrap_or(NO_RANGE);
     }
@@ -91,7 +91,7 @@ pub(super) struct Steps {
     pub(super) above: Option<u64>,
 }
 
-impl Reach for Steps {
+impl LeftReach for Steps {
     #[inline]
     fn at(&self, _row: usize, value: i64) -> Option<(i64, i64)> {
         Some((
@@ -116,7 +116,7 @@ pub(super) struct Floats {
     pub(super) above: f64,
 }
 
-impl Reach for Floats {
+impl LeftReach for Floats {
     // Without a bound, all values match a number, and all but the last an infinity.
     const RISING: bool = false;
 

@@ -13,7 +13,7 @@ use tidegate_structures::simd::wide::{Work, wide};
 
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
-use crate::rows::interval::Reach;
+use crate::rows::interval::LeftReach;
 
 /// Rows that are looked up together. With half or twice as many it takes half as long again.
 const BLOCK: usize = 8;
@@ -73,7 +73,7 @@ impl<'a> Directory<'a> {
     }
 
     /// The runs of left rows from number `first` on, which have these times.
-    pub(super) fn find<R: Reach>(
+    pub(super) fn find<R: LeftReach>(
         &self,
         reach: &R,
         first: usize,
@@ -116,7 +116,7 @@ struct Block {
     places: [[Places; 2]; BLOCK],
 }
 
-impl<R: Reach> Work for Find<'_, R> {
+impl<R: LeftReach> Work for Find<'_, R> {
     type Output = ();
 
     /// In three steps, each of which asks for the memory that the next one reads. While that of one
@@ -139,7 +139,7 @@ impl<R: Reach> Work for Find<'_, R> {
     }
 }
 
-impl<R: Reach> Find<'_, R> {
+impl<R: LeftReach> Find<'_, R> {
     /// The stretch of a value, or the nearest one.
     #[inline(always)]
     fn stretch(&self, value: i64) -> usize {

@@ -16,7 +16,7 @@ use tidegate_structures::memory::partition::{
 use super::JoinColumns;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
-use crate::rows::interval::Reach;
+use crate::rows::interval::LeftReach;
 
 /// Parts a thread, so that threads finish together though parts differ.
 const PARTS_A_THREAD: usize = 4;
@@ -27,7 +27,7 @@ pub(super) fn distances(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
     key_count: usize,
-    reach: &impl Reach,
+    reach: &impl LeftReach,
     driver: &Driver,
 ) -> Option<(i64, i64)> {
     let counted = key_count.saturating_mul(driver.parts(left.ts.len(), PART_ROWS));

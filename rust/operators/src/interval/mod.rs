@@ -46,7 +46,7 @@ use crate::driver::{Driver, Stopped};
 use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::Interval;
-use crate::rows::interval::Reach;
+use crate::rows::interval::LeftReach;
 pub(crate) use sweep::sweep;
 
 /// Finds the matches of every left row.
@@ -86,7 +86,7 @@ pub(crate) fn find(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
     key_count: usize,
-    reach: &impl Reach,
+    reach: &impl LeftReach,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");

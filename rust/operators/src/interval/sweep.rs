@@ -7,7 +7,7 @@ use super::directory::Directory;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 use crate::order::{Groups, JoinColumns, are_sorted, gallop};
-use crate::rows::interval::Reach;
+use crate::rows::interval::LeftReach;
 
 /// Left rows of a task, so that a stop is seen soon and threads finish together.
 const TASK_ROWS: usize = 1 << 16;
@@ -17,7 +17,7 @@ const TASK_ROWS: usize = 1 << 16;
 const CURSORS: usize = 1 << 16;
 
 /// The matches of every left row, as runs of places in `right`.
-pub(crate) fn sweep<R: Reach>(
+pub(crate) fn sweep<R: LeftReach>(
     left: JoinColumns<'_>,
     right: &Groups<'_>,
     key_count: usize,
@@ -53,7 +53,7 @@ struct Cursor {
 /// A thread takes its tasks in row order, so its cursors only rise. Two keys may share a cursor;
 /// the one that comes back then starts at the beginning of its group, from where galloping is a
 /// binary search.
-fn in_row_order<R: Reach>(
+fn in_row_order<R: LeftReach>(
     left: JoinColumns<'_>,
     right: &Groups<'_>,
     key_count: usize,
@@ -96,7 +96,7 @@ fn in_row_order<R: Reach>(
 
 /// Sweeps left rows in any order: grouped as the right ones are, each group is followed from its
 /// start.
-fn by_group<R: Reach>(
+fn by_group<R: LeftReach>(
     left: &Groups<'_>,
     right: &Groups<'_>,
     reach: &R,
@@ -136,7 +136,7 @@ fn by_group<R: Reach>(
 /// The run of right rows of `key` whose times are from the first to the last of `ends`, not before
 /// the cursor's run.
 #[inline]
-fn follow<R: Reach>(
+fn follow<R: LeftReach>(
     cursor: &mut Cursor,
     key: u32,
     ends: Option<(i64, i64)>,

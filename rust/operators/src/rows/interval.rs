@@ -30,7 +30,7 @@ pub struct Interval {
 
 /// Says which right rows a left row matches, as the first and the last of their times. Times may be
 /// other values, too: integers in the order of what they stand for.
-pub(crate) trait Reach: Sync {
+pub(crate) trait LeftReach: Sync {
     /// Whether neither end falls while left rows of a key come in time order.
     const RISING: bool = true;
 
@@ -45,7 +45,7 @@ pub(crate) trait Reach: Sync {
     }
 }
 
-impl Reach for Interval {
+impl LeftReach for Interval {
     #[inline]
     fn at(&self, _row: usize, ts: i64) -> Option<(i64, i64)> {
         Interval::at(self, ts)

@@ -21,7 +21,7 @@ use crate::interval::sweep;
 use crate::matches::{MAX_ROWS, Matches};
 use crate::order::time_order;
 use crate::order::{Groups, JoinColumns};
-use crate::rows::interval::Reach;
+use crate::rows::interval::LeftReach;
 
 /// How many rows of each side a window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Ends {
     }
 }
 
-impl Reach for Ends {
+impl LeftReach for Ends {
     fn at(&self, row: usize, _ts: i64) -> Option<(i64, i64)> {
         self.of(row)
     }

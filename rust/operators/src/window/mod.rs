@@ -22,10 +22,10 @@ pub use tables::pairs;
 /// The numbers of some rows that a join of sliding windows compares: for each term those of both
 /// sides. `None` if some row has none. From then on the join compares nothing, and the filter is
 /// given every pair in the windows.
-pub type Values<'a> = Option<&'a [(Operand, Operand)]>;
+pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 
 /// A join of sliding windows, whichever algorithm compares the rows.
-pub type SlidingJoin = dyn for<'a> RowJoin<Values<'a>>;
+pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
 /// What such a join keeps of the rows of a side, beside their numbers.
 pub(crate) type TimeLog = RowLog<KeptColumn<i64>>;

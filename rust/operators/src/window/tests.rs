@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-use super::Values;
+use super::Operands;
 use super::scale::{self, ScaleJoin};
 use crate::driver::Driver;
 use crate::papers::handshake::{self, SlidingHandshake};
@@ -131,17 +131,17 @@ fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
 /// Who compares the rows.
 #[derive(Clone, Copy, Debug)]
 enum Algorithm {
-    ScaleJoin(scale::Algorithm),
-    Handshake(handshake::Algorithm),
+    ScaleJoin(scale::ScaleAlgorithm),
+    Handshake(handshake::HandshakeAlgorithm),
 }
 
 const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::ScaleJoin(scale::Algorithm::ThreeStep),
-    Algorithm::ScaleJoin(scale::Algorithm::Cell),
-    Algorithm::ScaleJoin(scale::Algorithm::ScaleJoin),
-    Algorithm::ScaleJoin(scale::Algorithm::Indexed),
-    Algorithm::Handshake(handshake::Algorithm::Original),
-    Algorithm::Handshake(handshake::Algorithm::LowLatency),
+    Algorithm::ScaleJoin(scale::ScaleAlgorithm::ThreeStep),
+    Algorithm::ScaleJoin(scale::ScaleAlgorithm::Cell),
+    Algorithm::ScaleJoin(scale::ScaleAlgorithm::ScaleJoin),
+    Algorithm::ScaleJoin(scale::ScaleAlgorithm::Indexed),
+    Algorithm::Handshake(handshake::HandshakeAlgorithm::Original),
+    Algorithm::Handshake(handshake::HandshakeAlgorithm::LowLatency),
 ];
 
 /// What a test asks of a join.
@@ -173,7 +173,7 @@ impl Case {
         }
     }
 
-    fn run_with<J: for<'a> RowJoin<Values<'a>>>(
+    fn run_with<J: for<'a> RowJoin<Operands<'a>>>(
         &self,
         rows: &[Row],
         cuts: &[usize],
@@ -336,7 +336,8 @@ fn shares_have_equal_work() {
     // Rows of the sides take turns that have a common measure with the threads.
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows: Vec<Row> = (0..4000).map(|n| (n, side(n), n % 97)).collect();
-    for algorithm in [scale::Algorithm::Cell, scale::Algorithm::ScaleJoin].map(Algorithm::ScaleJoin)
+    for algorithm in
+        [scale::ScaleAlgorithm::Cell, scale::ScaleAlgorithm::ScaleJoin].map(Algorithm::ScaleJoin)
     {
         let windows = Retention::Time { left: 1000, right: 1000 };
         let (how, moves, with_filter) = (How::Inner, false, false);
@@ -373,8 +374,8 @@ fn looking_rows_up_finds_what_comparing_does() {
                     };
                     case.run(&rows, &(1..40).map(|nth| nth * 37).collect::<Vec<_>>())
                 };
-                let (wanted, compared) = run(scale::Algorithm::ScaleJoin);
-                let (found, looked_at) = run(scale::Algorithm::Indexed);
+                let (wanted, compared) = run(scale::ScaleAlgorithm::ScaleJoin);
+                let (found, looked_at) = run(scale::ScaleAlgorithm::Indexed);
                 assert_eq!(found, wanted, "{windows:?} {how:?} {threads}");
                 // Of a join that goes on in another, only the last one's pairs are counted.
                 let (compared, looked_at) =

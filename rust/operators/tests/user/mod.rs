@@ -1,6 +1,6 @@
 //! Functions of one's own, and what they should find.
 
-use tidegate_operators::aggregate::{Order, UserFunction};
+use tidegate_operators::aggregate::{RowOrder, UserFunction};
 
 /// How often a value is above the one before it.
 pub(crate) struct Rises;
@@ -19,7 +19,7 @@ impl UserFunction for Rises {
     type State = Ends;
     type Output = i64;
 
-    const ORDER: Order = Order::Merged;
+    const ORDER: RowOrder = RowOrder::Merged;
     const EMPTY: Ends = Ends { first: 0, last: 0, rises: 0, is_some: false };
 
     fn add(state: &mut Ends, value: i64) {
@@ -71,7 +71,7 @@ impl UserFunction for Spread {
     type State = Option<(i64, i64)>;
     type Output = i64;
 
-    const ORDER: Order = Order::Any;
+    const ORDER: RowOrder = RowOrder::Any;
     const EMPTY: Option<(i64, i64)> = None;
 
     fn add(state: &mut Option<(i64, i64)>, value: i64) {

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
-use tidegate_operators::aggregate::{Aggregate, Column, Mask, Numbers};
+use tidegate_operators::aggregate::{Aggregate, Column, Mask, NumberColumns};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
@@ -17,7 +17,7 @@ use tidegate_structures::memory::pages::Pages;
 use super::groups::Groups;
 use super::streams::{Streams, cast};
 use crate::columns::keys::KeyColumn;
-use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};
+use crate::query::aggregate::plan::{AggregatePlan, OutputPlan, leaf};
 use crate::query::aggregate::user::Of;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
@@ -34,11 +34,11 @@ pub(crate) enum Extent<'a> {
     /// depends on none of them. For each aggregate that is the smallest or the largest of
     /// [ordered](is_ordered_only) values, these as codes, source after source; none for a stream
     /// without rows.
-    Stream(&'a [Codes]),
+    Stream(&'a [OrderedCodes]),
 }
 
 /// Values as whole numbers in their order, where that is how they are written down.
-pub(crate) type Codes = Option<Arc<Vec<i64>>>;
+pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
 /// What one function is of.
 struct Values {
@@ -77,7 +77,7 @@ impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
 impl Columns {
     pub(crate) fn new(
         streams: &Streams,
-        plan: &Plan,
+        plan: &AggregatePlan,
         extent: Extent<'_>,
         driver: &Driver,
     ) -> Result<Self> {
@@ -100,7 +100,7 @@ impl Columns {
 impl Values {
     fn new(
         streams: &Streams,
-        plan: &Plan,
+        plan: &AggregatePlan,
         output: &OutputPlan,
         at: usize,
         extent: Extent<'_>,
@@ -184,11 +184,11 @@ impl Values {
         self.columns(values)
     }
 
-    fn numbers(&self) -> Numbers<'_> {
+    fn numbers(&self) -> NumberColumns<'_> {
         match &self.numbers {
-            Plain::Integers(values) => Numbers::Integers(self.columns(values)),
-            Plain::Wide(values) => Numbers::Wide(self.columns(values)),
-            Plain::Floats(values) => Numbers::Floats(self.columns(values)),
+            Plain::Integers(values) => NumberColumns::Integers(self.columns(values)),
+            Plain::Wide(values) => NumberColumns::Wide(self.columns(values)),
+            Plain::Floats(values) => NumberColumns::Floats(self.columns(values)),
             Plain::None => unreachable!("{} takes numbers", self.function.name()),
         }
     }
@@ -426,5 +426,5 @@ fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Arra
         codes.iter_mut().zip(&mut all).for_each(|(code, value)| code.set(value));
         Array64::Own(codes.written())
     };
-    streams.sources.iter().map(super::streams::Source::rows).map(source).collect()
+    streams.sources.iter().map(super::streams::SortedSource::rows).map(source).collect()
 }

@@ -10,7 +10,7 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
-use tidegate_operators::aggregate::{OutputColumn, Page, Values, Window};
+use tidegate_operators::aggregate::{OutputColumn, OutputValues, Page, Window};
 use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
@@ -18,7 +18,7 @@ use super::columns::{Columns, float_of};
 use super::groups::Groups;
 use super::streams::{Streams, cast};
 use crate::query::aggregate::Takes;
-use crate::query::aggregate::plan::{Plan, leaf};
+use crate::query::aggregate::plan::{AggregatePlan, leaf};
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
@@ -27,7 +27,7 @@ const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
 
 /// Makes the batches of a result.
 pub(crate) struct Output<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a AggregatePlan,
     /// The key columns, with a value for each rank.
     pub(crate) keys: &'a [Column],
     /// For the aggregates that are of ranks of values: the value of each rank.
@@ -38,7 +38,7 @@ pub(crate) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(crate) fn of_tables(
-        plan: &'a Plan,
+        plan: &'a AggregatePlan,
         streams: &Streams,
         columns: &'a Columns,
         groups: Option<&'a Groups>,
@@ -94,7 +94,7 @@ impl<'a> Output<'a> {
         let missing = column.missing;
         let nulls = || nulls(rows, &missing);
         match column.values {
-            Values::Rows(mut numbers) => {
+            OutputValues::Rows(mut numbers) => {
                 let column = self.of_rows[at].as_ref().expect("a column to choose from");
                 if missing.is_empty() {
                     return Ok(column.gather(&numbers[..rows])?);
@@ -102,7 +102,7 @@ impl<'a> Output<'a> {
                 missing.iter().for_each(|row| numbers[*row] = NO_ROW);
                 Ok(column.take(&numbers[..rows])?)
             }
-            Values::Integers(values) => match self.ranked[at] {
+            OutputValues::Integers(values) => match self.ranked[at] {
                 Some(column) => {
                     // A value that is missing has the rank 0, which is hidden by its null.
                     let mut ranks: Vec<u32> =
@@ -112,8 +112,10 @@ impl<'a> Output<'a> {
                 }
                 None => self.integers(at, values, rows, data_type, nulls()),
             },
-            Values::Wide(values) => self.wide(at, &values[..rows], data_type, nulls(), windows),
-            Values::Floats(mut values) => {
+            OutputValues::Wide(values) => {
+                self.wide(at, &values[..rows], data_type, nulls(), windows)
+            }
+            OutputValues::Floats(mut values) => {
                 // Decimals were added up as whole numbers.
                 if let (Takes::Sums, Some(scale)) =
                     (self.plan.outputs[at].function.takes(), self.scale(at))

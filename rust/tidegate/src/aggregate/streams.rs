@@ -15,7 +15,7 @@ use tidegate_structures::memory::pages::Pages;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
-use crate::query::aggregate::plan::{Plan, TablePlan};
+use crate::query::aggregate::plan::{AggregatePlan, TablePlan};
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
@@ -24,12 +24,12 @@ const BLOCK_ROWS: usize = 1 << 14;
 
 /// The rows of all sources that are aggregated, source after source, each in time order.
 pub(crate) struct Streams {
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<SortedSource>,
     /// Of all sources, the columns of [`Plan::read`].
     pub(crate) table: Table,
 }
 
-pub(crate) struct Source {
+pub(crate) struct SortedSource {
     pub(crate) name: String,
     ts: Int64s,
     /// The batches of `table` that are this source's.
@@ -38,14 +38,14 @@ pub(crate) struct Source {
     pub(crate) masks: Vec<Option<BitSet>>,
 }
 
-impl Source {
+impl SortedSource {
     pub(crate) fn rows(&self) -> usize {
         self.ts.len()
     }
 }
 
 impl Streams {
-    pub(crate) fn new(tables: &[Table], plan: &Plan, driver: &Driver) -> Result<Self> {
+    pub(crate) fn new(tables: &[Table], plan: &AggregatePlan, driver: &Driver) -> Result<Self> {
         let times = tables
             .iter()
             .zip(&plan.tables)
@@ -61,7 +61,7 @@ impl Streams {
     /// The rows of tables that all are as the only one of the plan, of which the times are known.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
-        plan: &Plan,
+        plan: &AggregatePlan,
         driver: &Driver,
     ) -> Result<Self> {
         let (tables, times): (Vec<Table>, Vec<Int64s>) = tables.into_iter().unzip();
@@ -71,7 +71,7 @@ impl Streams {
     fn of_times<'a>(
         tables: impl Iterator<Item = (&'a Table, Int64s)>,
         plans: impl Iterator<Item = &'a TablePlan>,
-        plan: &Plan,
+        plan: &AggregatePlan,
         driver: &Driver,
     ) -> Result<Self> {
         let (mut sources, mut batches) = (Vec::new(), Vec::new());
@@ -84,7 +84,7 @@ impl Streams {
             let masks = of.predicates.iter().map(bits).collect::<Result<_>>()?;
             let first = batches.len();
             batches.extend(read(&table, of, plan)?);
-            sources.push(Source {
+            sources.push(SortedSource {
                 name: table.name().to_owned(),
                 ts,
                 batches: first..batches.len(),
@@ -96,7 +96,7 @@ impl Streams {
 
     /// The sources, with the keys of all rows, source after source, if there are any.
     pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
-        let stream = |source: &'a Source| {
+        let stream = |source: &'a SortedSource| {
             let own = keys.as_mut().map(|keys| {
                 let (own, rest) = keys.split_at(source.rows());
                 *keys = rest;
@@ -108,7 +108,7 @@ impl Streams {
     }
 
     /// Refuses times whose windows begin or end where no 64-bit time is.
-    pub(crate) fn check_windows(&self, plan: &Plan) -> Result<()> {
+    pub(crate) fn check_windows(&self, plan: &AggregatePlan) -> Result<()> {
         for source in &self.sources {
             let (Some(low), Some(high)) = (source.ts.first(), source.ts.last()) else { continue };
             for ts in [low, high] {
@@ -176,7 +176,7 @@ fn project(table: &Table, columns: &[usize]) -> Result<Table> {
 }
 
 /// The columns of [`Plan::read`], in its types.
-fn read(table: &Table, of: &TablePlan, plan: &Plan) -> Result<Vec<RecordBatch>> {
+fn read(table: &Table, of: &TablePlan, plan: &AggregatePlan) -> Result<Vec<RecordBatch>> {
     let used = of.used();
     let places: Vec<usize> =
         of.read.iter().map(|at| used.binary_search(at).expect("what is read is used")).collect();

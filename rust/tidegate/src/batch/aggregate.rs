@@ -12,7 +12,7 @@ use crate::aggregate::groups::Groups;
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
 use crate::columns::table::Table;
-use crate::query::aggregate::plan::{Plan, Span};
+use crate::query::aggregate::plan::{AggregatePlan, Span};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::{Error, Result};
 
@@ -22,7 +22,7 @@ impl Aggregation {
         let driver = Driver::new(self.threads, stop);
         let schemas: Vec<(String, &Schema)> =
             tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
-        let plan = Plan::new(self, &schemas)?;
+        let plan = AggregatePlan::new(self, &schemas)?;
         let streams = Streams::new(&tables, &plan, &driver)?;
         drop(tables);
         if streams.table.rows() == 0 {

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_sync::Stop;
 
-use super::join::{Join, Piece, Stats};
+use super::join::{Join, JoinStats, Piece};
 use crate::background::in_background;
 use crate::results::Next;
 use crate::{Error, Result};
@@ -51,7 +51,7 @@ struct State {
     /// How the work ended, once it has.
     outcome: Option<Result<()>>,
     closed: bool,
-    stats: Stats,
+    stats: JoinStats,
 }
 
 impl Shared {
@@ -131,7 +131,7 @@ impl Batches {
     }
 
     /// Numbers that describe the join so far.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> JoinStats {
         self.shared.state().stats.clone()
     }
 

@@ -8,7 +8,7 @@ use tidegate_operators::matches::Matches;
 use tidegate_operators::predicate::{Index, ScanColumns, Term};
 
 use crate::Result;
-use crate::columns::expression::{Columns, Origin, Predicate};
+use crate::columns::expression::{Origin, Predicate, SideColumns};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
@@ -124,7 +124,7 @@ pub(crate) fn split(
     left: &Table,
     right: &Table,
 ) -> (Vec<Term>, Option<Predicate>) {
-    let columns = |table: &Table, side| Columns {
+    let columns = |table: &Table, side| SideColumns {
         arrays: predicate.columns(side).iter().map(|&at| table.whole(at)).collect(),
         rows: table.rows(),
     };

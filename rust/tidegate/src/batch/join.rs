@@ -16,7 +16,7 @@ use crate::columns::keys::{self, Keys};
 use crate::columns::table::Table;
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::output::OutputColumn;
-use crate::results::gather::{Column, Gather, Source};
+use crate::results::gather::{Column, ColumnSource, Gather};
 use crate::{Error, Result};
 
 /// The most rows of a batch: 1 MiB for a column of 8 bytes.
@@ -52,7 +52,7 @@ impl JoinPlan {
 
 /// Numbers that describe a join while it runs and afterwards.
 #[derive(Clone, Debug)]
-pub struct Stats {
+pub struct JoinStats {
     /// Rows of the left table.
     pub left_rows: usize,
     /// Rows of the right table.
@@ -119,7 +119,7 @@ pub struct Join {
     /// Whether each batch is read soon after it is made.
     read_soon: bool,
     driver: Driver,
-    stats: Stats,
+    stats: JoinStats,
 }
 
 impl Join {
@@ -148,7 +148,7 @@ impl Join {
             .unwrap_or(BATCH_ROWS)
             .min(BATCH_BYTES / gather.row_bytes().max(1))
             .max(1);
-        let stats = Stats {
+        let stats = JoinStats {
             left_rows: left.rows(),
             right_rows: right.rows(),
             key_method,
@@ -179,7 +179,7 @@ impl Join {
     }
 
     /// Numbers that describe the join.
-    pub(crate) fn stats(&self) -> &Stats {
+    pub(crate) fn stats(&self) -> &JoinStats {
         &self.stats
     }
 
@@ -342,11 +342,11 @@ pub(crate) type Piece = Result<Vec<RecordBatch>>;
 /// What gathers the columns of the result of two tables.
 fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
     let source = |column: &OutputColumn| match *column {
-        OutputColumn::Left(at) => Source::Left(Arc::new(Column::new(left, at))),
-        OutputColumn::Right(at) => Source::Right(Arc::new(Column::new(right, at))),
+        OutputColumn::Left(at) => ColumnSource::Left(Arc::new(Column::new(left, at))),
+        OutputColumn::Right(at) => ColumnSource::Right(Arc::new(Column::new(right, at))),
         OutputColumn::Either(l, r) => {
             let (of_left, of_right) = Column::new_pair(left, l, right, r);
-            Source::Either(Arc::new(of_left), Arc::new(of_right))
+            ColumnSource::Either(Arc::new(of_left), Arc::new(of_right))
         }
     };
     Gather {

@@ -10,7 +10,9 @@ use tidegate_operators::window::pairs;
 use super::condition::{Filter, split};
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
-use crate::query::window::{Algorithm, Comparing, Plan, WindowJoin, equal_keys, numbers_of};
+use crate::query::window::{
+    Algorithm, Comparing, WindowJoin, WindowJoinPlan, equal_keys, numbers_of,
+};
 use crate::{Error, Result};
 
 /// Two tables, with the times and keys of their rows.
@@ -27,7 +29,7 @@ impl WindowJoin {
     pub(super) fn compare(
         &self,
         algorithm: Algorithm,
-        plan: &Plan,
+        plan: &WindowJoinPlan,
         tables: &Tables<'_>,
         driver: &Driver,
     ) -> Result<Matches> {

@@ -30,7 +30,7 @@ pub struct IntervalJoin {
 
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct IntervalPlan {
     pub(crate) times: (usize, usize),
     pub(crate) unit: Unit,
     pub(crate) interval: Interval,
@@ -38,12 +38,12 @@ pub(crate) struct Plan {
 }
 
 impl IntervalJoin {
-    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<IntervalPlan> {
         let times =
             (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
         let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
         let interval = time::interval(self.lower, self.upper, self.closed, unit)?;
-        Ok(Plan { times, unit, interval, join: self.options.plan(left, right)? })
+        Ok(IntervalPlan { times, unit, interval, join: self.options.plan(left, right)? })
     }
 
     /// The schema of the result.
@@ -77,7 +77,7 @@ impl IntervalJoin {
     }
 
     /// What the join of two tables would do, for people.
-    fn explain(&self, plan: &Plan) -> String {
+    fn explain(&self, plan: &IntervalPlan) -> String {
         let mut lines = self.describe(plan);
         lines.extend(plan.join.describe_scan());
         lines.extend([
@@ -93,7 +93,7 @@ impl IntervalJoin {
     }
 
     /// The lines of an explanation that say which pairs there are.
-    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+    pub(crate) fn describe(&self, plan: &IntervalPlan) -> Vec<String> {
         let name =
             |end: Option<i64>, sign: &str| end.map_or(format!("{sign}inf"), |end| end.to_string());
         let Interval { lower, upper, closed } = plan.interval;

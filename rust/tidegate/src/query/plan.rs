@@ -4,7 +4,7 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::band::Band;
 use tidegate_operators::rows::{Interval, Retention};
 
-use super::aggregate::plan::{Plan, Span};
+use super::aggregate::plan::{AggregatePlan, Span};
 use super::options::JoinPlan;
 use super::output::OutputColumn;
 use super::window::WindowPlan;
@@ -141,7 +141,7 @@ pub struct AggregationPlan {
 }
 
 impl AggregationPlan {
-    pub(crate) fn new(explanation: String, plan: &Plan) -> Self {
+    pub(crate) fn new(explanation: String, plan: &AggregatePlan) -> Self {
         AggregationPlan {
             explanation,
             schema: plan.schema.clone(),

@@ -34,7 +34,7 @@ pub use intake::news::News;
 pub use intake::source::{Source, SourceStats};
 pub use join::{StreamOptions, band_join, interval_join, window_join};
 pub use memory::Memory;
-pub use merge::streams::{MergeStreams, Reader};
+pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step};
 

@@ -1,7 +1,7 @@
 //! Adds the rows of an epoch to the states of partials, whichever function it is.
 
 use super::super::fold::each;
-use super::super::functions::Order;
+use super::super::functions::RowOrder;
 use super::super::given::Given;
 use super::super::kinds::Of;
 use super::super::merged::Place;
@@ -50,7 +50,7 @@ impl<F: Stored, G: Given<F>> AddRows for Of<'_, F, G> {
     }
 
     fn needs_order(&self) -> bool {
-        F::ORDER == Order::Merged
+        F::ORDER == RowOrder::Merged
     }
 
     fn add<'a>(&'a self, lane: &'a mut dyn Lane, open: &'a [Open], tasks: &mut Vec<Task<'a>>) {

@@ -7,14 +7,14 @@ use tidegate_structures::memory::pages::Pages;
 
 use super::super::OutputColumn;
 use super::super::cells::Run;
-use super::super::functions::{Function, Output};
+use super::super::functions::{Function, OutputValue};
 use super::super::steps::Steps;
 use super::super::stored::{STATE_WORDS, Stored};
 use super::super::suffix_prefix::{SliceStates, SuffixPrefix};
 use super::add::Task;
 use super::designs::SlicePartials;
 use super::open::{Closing, Open};
-use super::{Bounds, Kept};
+use super::{Kept, StateBounds};
 
 /// How many closed slices are one thread's work at a time, at least: fewer are not worth handing
 /// over.
@@ -84,7 +84,7 @@ pub(in super::super) trait Lane: Send + Sync {
     );
 
     /// Whether rows within bounds can have brought about a state of these words.
-    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &Bounds) -> bool;
+    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &StateBounds) -> bool;
 
     fn as_any(&mut self) -> &mut dyn Any;
 }
@@ -266,7 +266,7 @@ impl<F: Stored> Lane for States<F> {
             .extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
     }
 
-    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &Bounds) -> bool {
+    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &StateBounds) -> bool {
         let state = F::of_words(words);
         F::to_words(state) == words
             && (words == F::to_words(F::EMPTY) || F::is_sound(state, bounds))

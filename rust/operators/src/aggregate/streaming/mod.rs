@@ -53,7 +53,7 @@ use lane::Lane;
 use open::{Closing, Open, arrange, close};
 pub use open_sessions::StreamingSessions;
 use plan::{Position, ranks};
-pub use saved::{Bounds, Saved};
+pub use saved::{Saved, StateBounds};
 
 /// A closed slice.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// Goes on from a state; this one must be new. Whether the state is one of this query's, after
     /// rows within `bounds`; if not, this one is of no use any more.
     #[must_use]
-    fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool;
+    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool;
 }
 
 /// Windows of time of rows that come.
@@ -426,7 +426,7 @@ impl StreamingWindows for StreamingAggregate {
         self.saved()
     }
 
-    fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool {
+    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool {
         self.is_sound(&saved, bounds) && self.go_on(saved)
     }
 }

@@ -22,7 +22,7 @@ use super::super::stored::STATE_WORDS;
 use super::super::{Aggregate, Page, Stream, Window};
 use super::plan::ranks;
 use super::saved::are_states;
-use super::{Bounds, KeyOrder, Lane, Saved, StreamingWindows, Task};
+use super::{KeyOrder, Lane, Saved, StateBounds, StreamingWindows, Task};
 use crate::driver::{Driver, Stopped};
 
 /// No session: that of a key without one.
@@ -257,7 +257,7 @@ impl StreamingWindows for StreamingSessions {
         Saved { sessions, words, ..Saved::default() }
     }
 
-    fn restore(&mut self, saved: Saved, bounds: &Bounds) -> bool {
+    fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool {
         let states = saved.sessions.len() * self.lanes.len() * STATE_WORDS;
         let is_session = |&(start, last, _): &(i64, i64, u32)| {
             start <= last

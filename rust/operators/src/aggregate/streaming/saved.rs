@@ -6,7 +6,7 @@ use super::{Kept, Lane, StreamingAggregate};
 
 /// What is known of the rows that a state is of.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct StateBounds {
     /// No more rows have come.
     pub rows: u64,
     /// Rows that may have been chosen are numbered below it.
@@ -64,7 +64,7 @@ impl StreamingAggregate {
     /// Whether a state may be one of these windows: slices in order, those that are closed before
     /// those that are not and before all rows that come, keys once in each, and states that rows
     /// can have brought about.
-    pub(super) fn is_sound(&self, saved: &Saved, bounds: &Bounds) -> bool {
+    pub(super) fn is_sound(&self, saved: &Saved, bounds: &StateBounds) -> bool {
         let next = bounds.next.map(|ts| self.windows.slice_of(ts));
         let is_slice =
             |(slice, keys): &(i64, Vec<u32>)| self.windows.has(*slice) && are_distinct(keys);
@@ -120,7 +120,7 @@ fn are_distinct(keys: &[u32]) -> bool {
 
 /// Whether rows within bounds can have brought about the states of these functions, as many of
 /// each.
-pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &Bounds) -> bool {
+pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &StateBounds) -> bool {
     if lanes.is_empty() || !words.len().is_multiple_of(lanes.len() * STATE_WORDS) {
         return words.is_empty();
     }

@@ -18,16 +18,16 @@ const PART: usize = 4096;
 
 /// Rows of numbers, and what each row takes of the other side's.
 #[derive(Clone, Debug, Default)]
-pub struct Numbers<T> {
+pub struct NumberRows<T> {
     rows: usize,
-    columns: Vec<Column<T>>,
+    columns: Vec<NumberColumn<T>>,
     /// The first column again, for predicates that look rows up by it.
     keys: Vec<i64>,
 }
 
 /// One number of each row.
 #[derive(Clone, Debug, Default)]
-pub struct Column<T> {
+pub struct NumberColumn<T> {
     /// The numbers, as unsigned integers of their order.
     pub values: Vec<T>,
     /// The numbers of the other side that each row takes. A row takes another exactly when that one
@@ -35,13 +35,13 @@ pub struct Column<T> {
     pub takes: Vec<Span<T>>,
 }
 
-impl<T: Lane + Into<u64>> Numbers<T> {
+impl<T: Lane + Into<u64>> NumberRows<T> {
     /// Rows of these columns, and with keys if they are to be looked up by the first one.
     ///
     /// # Panics
     ///
     /// When columns differ in length, or there are keys without columns.
-    pub fn new(rows: usize, columns: Vec<Column<T>>, keyed: bool) -> Self {
+    pub fn new(rows: usize, columns: Vec<NumberColumn<T>>, keyed: bool) -> Self {
         assert!(
             columns.iter().all(|column| [column.values.len(), column.takes.len()] == [rows; 2]),
             "a value for each row"
@@ -51,7 +51,7 @@ impl<T: Lane + Into<u64>> Numbers<T> {
         } else {
             Vec::new()
         };
-        Numbers { rows, columns, keys }
+        NumberRows { rows, columns, keys }
     }
 }
 
@@ -60,14 +60,14 @@ fn key(value: u64) -> i64 {
     (value ^ 1 << 63) as i64
 }
 
-impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for Numbers<T> {
+impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for NumberRows<T> {
     fn len(&self) -> usize {
         self.rows
     }
 
     fn push_rows(&mut self, from: &Self, rows: Range<usize>) {
         self.rows += rows.len();
-        self.columns.resize_with(from.columns.len(), Column::default);
+        self.columns.resize_with(from.columns.len(), NumberColumn::default);
         for (own, from) in self.columns.iter_mut().zip(&from.columns) {
             own.values.extend_from_slice(&from.values[rows.clone()]);
             own.takes.extend_from_slice(&from.takes[rows.clone()]);
@@ -96,28 +96,28 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for Numbers<T> {
 
 /// Pairs of which each row takes all numbers of the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Bands<T> {
+pub struct BandPredicate<T> {
     lookup: Option<Kind>,
     of: std::marker::PhantomData<fn(T)>,
 }
 
-impl<T> Bands<T> {
+impl<T> BandPredicate<T> {
     /// A predicate that compares all rows, or looks them up by the first column. For a hash table,
     /// that is an equality.
     pub fn new(lookup: Option<Kind>) -> Self {
-        Bands { lookup, of: std::marker::PhantomData }
+        BandPredicate { lookup, of: std::marker::PhantomData }
     }
 }
 
-impl<T: Lane + Into<u64> + std::fmt::Debug> Predicate for Bands<T> {
-    type Left = Numbers<T>;
-    type Right = Numbers<T>;
+impl<T: Lane + Into<u64> + std::fmt::Debug> Predicate for BandPredicate<T> {
+    type Left = NumberRows<T>;
+    type Right = NumberRows<T>;
 
     fn pairs(
         &self,
-        left: &Numbers<T>,
+        left: &NumberRows<T>,
         left_rows: Range<usize>,
-        right: &Numbers<T>,
+        right: &NumberRows<T>,
         right_rows: Range<usize>,
         pairs: &mut Vec<Pair>,
     ) {
@@ -132,16 +132,16 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Predicate for Bands<T> {
         }
     }
 
-    fn lookup(&self) -> Option<&dyn Lookup<Numbers<T>, Numbers<T>>> {
+    fn lookup(&self) -> Option<&dyn Lookup<NumberRows<T>, NumberRows<T>>> {
         self.lookup.is_some().then_some(self)
     }
 }
 
 /// Calls `each` with all pairs of new rows and rows of a window that they take.
 fn compare<T: Lane>(
-    new: &Numbers<T>,
+    new: &NumberRows<T>,
     new_rows: Range<usize>,
-    window: &Numbers<T>,
+    window: &NumberRows<T>,
     window_rows: Range<usize>,
     mut each: impl FnMut(u32, u32),
 ) {
@@ -159,9 +159,9 @@ fn compare<T: Lane>(
 
 /// The same for `N` new rows from `first` on.
 fn compare_some<T: Lane, const N: usize>(
-    new: &Numbers<T>,
+    new: &NumberRows<T>,
     first: usize,
-    window: &Numbers<T>,
+    window: &NumberRows<T>,
     part: Range<usize>,
     each: &mut impl FnMut(u32, u32),
 ) {
@@ -183,37 +183,39 @@ fn compare_some<T: Lane, const N: usize>(
     }
 }
 
-impl<T: Lane + Into<u64> + std::fmt::Debug> Bands<T> {
+impl<T: Lane + Into<u64> + std::fmt::Debug> BandPredicate<T> {
     /// The keys that a row takes.
-    fn reach(&self, row: &Numbers<T>, at: usize) -> (i64, i64) {
+    fn reach(&self, row: &NumberRows<T>, at: usize) -> (i64, i64) {
         let takes = row.columns[0].takes[at];
         let (low, width): (u64, u64) = (takes.low.into(), takes.width.into());
         (key(low), key(low + width))
     }
 }
 
-impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<Numbers<T>, Numbers<T>> for Bands<T> {
+impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
+    for BandPredicate<T>
+{
     fn kind(&self) -> Kind {
         self.lookup.expect("a predicate that looks up has a kind")
     }
 
-    fn left_values<'a>(&self, left: &'a Numbers<T>) -> &'a [i64] {
+    fn left_values<'a>(&self, left: &'a NumberRows<T>) -> &'a [i64] {
         &left.keys
     }
 
-    fn right_values<'a>(&self, right: &'a Numbers<T>) -> &'a [i64] {
+    fn right_values<'a>(&self, right: &'a NumberRows<T>) -> &'a [i64] {
         &right.keys
     }
 
-    fn left_reach(&self, right: &Numbers<T>, row: usize) -> Option<(i64, i64)> {
+    fn left_reach(&self, right: &NumberRows<T>, row: usize) -> Option<(i64, i64)> {
         Some(self.reach(right, row))
     }
 
-    fn right_reach(&self, left: &Numbers<T>, row: usize) -> Option<(i64, i64)> {
+    fn right_reach(&self, left: &NumberRows<T>, row: usize) -> Option<(i64, i64)> {
         Some(self.reach(left, row))
     }
 
-    fn retain(&self, left: &Numbers<T>, right: &Numbers<T>, pairs: &mut Vec<Pair>) {
+    fn retain(&self, left: &NumberRows<T>, right: &NumberRows<T>, pairs: &mut Vec<Pair>) {
         pairs.retain(|pair| {
             let (l, r) = (pair.left as usize, pair.right as usize);
             left.columns
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
 
     /// Columns of numbers below 40, which take what is up to `within` away.
-    fn numbers(rows: usize, columns: usize, within: u32, seed: usize) -> Numbers<u32> {
+    fn numbers(rows: usize, columns: usize, within: u32, seed: usize) -> NumberRows<u32> {
         let column = |nth: usize| {
             let value = |row: usize| 100 + ((row + seed) * (7 + 4 * nth) * (row + 3) % 40) as u32;
             let values: Vec<u32> = (0..rows).map(value).collect();
@@ -237,9 +239,9 @@ mod tests {
                 .iter()
                 .map(|value| Span { low: value - within, width: 2 * within })
                 .collect();
-            Column { values, takes }
+            NumberColumn { values, takes }
         };
-        Numbers::new(rows, (0..columns).map(column).collect(), columns > 0)
+        NumberRows::new(rows, (0..columns).map(column).collect(), columns > 0)
     }
 
     #[test]
@@ -257,14 +259,14 @@ mod tests {
                 let all = l.clone().flat_map(|l| r.clone().map(move |r| (l, r)));
                 let expected: Vec<_> = all.filter(|&(l, r)| matches(l, r)).collect();
                 let mut found = Vec::new();
-                Bands::new(None).pairs(&left, l, &right, r, &mut found);
+                BandPredicate::new(None).pairs(&left, l, &right, r, &mut found);
                 found.sort_unstable();
                 let found: Vec<_> =
                     found.iter().map(|pair| (pair.left as usize, pair.right as usize)).collect();
                 assert_eq!(found, expected, "{columns} columns");
             }
             if columns > 0 {
-                let bands = Bands::new(Some(Kind::Ordered));
+                let bands = BandPredicate::new(Some(Kind::Ordered));
                 for row in 0..23 {
                     let (low, high) =
                         bands.right_reach(&left, row).expect("every row takes something");

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tidegate_sync::Receiver;
 
-use super::Algorithm;
+use super::HandshakeAlgorithm;
 use super::finder::Found;
 use super::message::Arrived;
 
 /// Empties the nodes' result queues.
 #[derive(Debug)]
 pub struct Collector {
-    algorithm: Algorithm,
+    algorithm: HandshakeAlgorithm,
     queues: Vec<Receiver<Vec<Found>>>,
     arrived: [Arc<Arrived>; 2],
     /// `None` where any order will do.
@@ -21,7 +21,7 @@ pub struct Collector {
 
 impl Collector {
     pub(super) fn new(
-        algorithm: Algorithm,
+        algorithm: HandshakeAlgorithm,
         queues: Vec<Receiver<Vec<Found>>>,
         arrived: [Arc<Arrived>; 2],
         ordered: bool,
@@ -37,10 +37,10 @@ impl Collector {
         let [left, right] = [0, 1].map(|side: usize| self.arrived[side].seq.get());
         let upto = match self.algorithm {
             // A pair is found by one of its rows, and is no earlier than that row.
-            Algorithm::LowLatency => left.min(right),
+            HandshakeAlgorithm::LowLatency => left.min(right),
             // A pair is found before its left row leaves. Its right row may have left while the
             // left one is between two nodes, since it is there that the left one meets it.
-            Algorithm::Original => left,
+            HandshakeAlgorithm::Original => left,
         };
         // 2. All results so far. 3. Those before the punctuation are complete.
         self.empty_queues(results);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::feed::Burst;
 use super::finder::Found;
 use super::predicate::{Columns, Kind, Predicate};
-use super::{Algorithm, Chain};
+use super::{Chain, HandshakeAlgorithm};
 use crate::driver::{Driver, Stopped, Turn};
 use crate::rows::{Results, Retention, Side};
 use tidegate_sync::Stop;
@@ -32,7 +32,7 @@ const SMALL_WORK: u64 = if cfg!(test) { 64 } else { 1 << 20 };
 /// from the oldest row of its side that is kept, [`first`](Self::first).
 #[derive(Debug)]
 pub struct HandshakeJoin<P: Predicate> {
-    algorithm: Algorithm,
+    algorithm: HandshakeAlgorithm,
     looks_up: bool,
     chain: Chain<P>,
     epoch: Epoch<P>,
@@ -91,11 +91,11 @@ impl<P: Predicate> HandshakeJoin<P> {
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
-        algorithm: Algorithm,
+        algorithm: HandshakeAlgorithm,
         nodes: usize,
         ordered: bool,
     ) -> Self {
-        let looks_up = algorithm == Algorithm::LowLatency
+        let looks_up = algorithm == HandshakeAlgorithm::LowLatency
             && predicate.lookup().is_some_and(|lookup| lookup.kind() == Kind::Hash);
         let epoch = Epoch {
             ts: Vec::new(),
@@ -294,7 +294,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// The algorithm.
-    pub fn algorithm(&self) -> Algorithm {
+    pub fn algorithm(&self) -> HandshakeAlgorithm {
         self.algorithm
     }
 

@@ -13,10 +13,10 @@
 //!                  └─ pairs ──────────────┴────────────────────┴──▶ collector ─▶ in order
 //! ```
 //!
-//! - [`Algorithm::Original`]: rows rest on each node for their share of the window, as in Teubner
+//! - [`HandshakeAlgorithm::Original`]: rows rest on each node for their share of the window, as in Teubner
 //!   and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is found when
 //!   the windows have flowed so far that its rows meet, which takes up to half a window.
-//! - [`Algorithm::LowLatency`]: rows rush through the whole chain, and one node, their home, keeps
+//! - [`HandshakeAlgorithm::LowLatency`]: rows rush through the whole chain, and one node, their home, keeps
 //!   a copy: Roy, Teubner and Gemulla, "Low-Latency Handshake Join" (PVLDB 7.9, 2014), Figures 12
 //!   to 14. A pair is found within the time of a hop and a scan.
 //!
@@ -59,7 +59,7 @@ use std::sync::Arc;
 use tidegate_sync::ring;
 
 use crate::rows::Retention;
-pub use bands::{Bands, Column, Numbers};
+pub use bands::{BandPredicate, NumberColumn, NumberRows};
 pub use collect::Collector;
 pub use feed::{Burst, Feed};
 pub use finder::Found;
@@ -71,7 +71,7 @@ pub use sliding::{Rank, SlidingHandshake};
 
 /// How rows travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum HandshakeAlgorithm {
     /// Rows are expedited, and kept by their home node.
     LowLatency,
     /// Rows move as the windows do.
@@ -102,7 +102,7 @@ impl<P: Predicate> Chain<P> {
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
-        algorithm: Algorithm,
+        algorithm: HandshakeAlgorithm,
         nodes: usize,
         ordered: bool,
     ) -> Self {

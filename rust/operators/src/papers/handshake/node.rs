@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_sync::Sender;
 
-use super::Algorithm;
+use super::HandshakeAlgorithm;
 use super::finder::{Finder, Found};
 use super::local::{Chunk, LocalWindow};
 use super::low_latency::LowLatency;
@@ -61,7 +61,7 @@ pub(super) struct Then<L, R> {
 
 impl<P: Predicate> Node<P> {
     pub(super) fn new(
-        algorithm: Algorithm,
+        algorithm: HandshakeAlgorithm,
         (number, nodes): (usize, usize),
         predicate: Arc<P>,
         (rightward, leftward): (Station<P::Left>, Station<P::Right>),
@@ -69,9 +69,9 @@ impl<P: Predicate> Node<P> {
         results: Sender<Vec<Found>>,
     ) -> Self {
         let kind = match algorithm {
-            Algorithm::LowLatency => predicate.lookup().map(|lookup| lookup.kind()),
+            HandshakeAlgorithm::LowLatency => predicate.lookup().map(|lookup| lookup.kind()),
             // Rows that move on would leave an index as soon as they have come into it.
-            Algorithm::Original => None,
+            HandshakeAlgorithm::Original => None,
         };
         let core = Core {
             number,
@@ -88,8 +88,8 @@ impl<P: Predicate> Node<P> {
             then: Then { send_right: None, send_left: None, arrive: [None; 2] },
         };
         let behaviour = match algorithm {
-            Algorithm::LowLatency => Behaviour::LowLatency(LowLatency::default()),
-            Algorithm::Original => Behaviour::Original(Original::default()),
+            HandshakeAlgorithm::LowLatency => Behaviour::LowLatency(LowLatency::default()),
+            HandshakeAlgorithm::Original => Behaviour::Original(Original::default()),
         };
         Node { core, behaviour }
     }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::local::Chunk;
 use super::tests::{Near, Row, three_steps};
-use super::{Algorithm, Chain, Found};
+use super::{Chain, Found, HandshakeAlgorithm};
 use crate::rows::{Retention, Side};
 
 /// A node takes the next message of left rows, or of right rows.
@@ -123,7 +123,7 @@ fn drain(chain: &mut Chain<Near>, results: &mut Vec<Found>) {
 /// The results after steps in this order, and then what else there is to do.
 fn results(
     (rows, homes, expiries): (&[Row], &[usize], usize),
-    (window, algorithm, nodes): (Retention, Algorithm, usize),
+    (window, algorithm, nodes): (Retention, HandshakeAlgorithm, usize),
     steps: &[Step],
 ) -> Vec<(u64, u64)> {
     let mut chain =
@@ -131,7 +131,7 @@ fn results(
     let mut results = Vec::new();
     take(&mut chain, steps, &mut results);
     drain(&mut chain, &mut results);
-    if algorithm == Algorithm::Original {
+    if algorithm == HandshakeAlgorithm::Original {
         chain.feed.end();
         drain(&mut chain, &mut results);
         drain(&mut chain, &mut results);
@@ -171,10 +171,10 @@ fn expected(rows: &[Row], window: Retention) -> Vec<(u64, u64)> {
 }
 
 /// Tries every schedule of every such case, and gives their number.
-fn try_all(algorithm: Algorithm, nodes: usize, rows: usize, expiries: usize) -> usize {
+fn try_all(algorithm: HandshakeAlgorithm, nodes: usize, rows: usize, expiries: usize) -> usize {
     let mut schedules = 0;
     // In the original algorithm rows have no home.
-    let homes = if algorithm == Algorithm::LowLatency { nodes } else { 1 };
+    let homes = if algorithm == HandshakeAlgorithm::LowLatency { nodes } else { 1 };
     for sides in every(rows, 2) {
         let rows = rows_of(&sides);
         for window in WINDOWS {
@@ -200,7 +200,7 @@ fn every_low_latency_schedule_finds_each_pair_once() {
     let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (4, 2, 0), (2, 2, 1)];
     let schedules: usize = cases
         .iter()
-        .map(|&(nodes, rows, ends)| try_all(Algorithm::LowLatency, nodes, rows, ends))
+        .map(|&(nodes, rows, ends)| try_all(HandshakeAlgorithm::LowLatency, nodes, rows, ends))
         .sum();
     assert!(schedules > 100_000, "{schedules} schedules");
 }
@@ -211,7 +211,7 @@ fn every_original_schedule_finds_each_pair_once() {
     let cases = [(1, 4, 1), (2, 4, 0), (3, 3, 0), (3, 2, 1), (2, 2, 2)];
     let schedules: usize = cases
         .iter()
-        .map(|&(nodes, rows, ends)| try_all(Algorithm::Original, nodes, rows, ends))
+        .map(|&(nodes, rows, ends)| try_all(HandshakeAlgorithm::Original, nodes, rows, ends))
         .sum();
     assert!(schedules > 100_000, "{schedules} schedules");
 }
@@ -230,7 +230,7 @@ proptest! {
         let (sides, homes): (Vec<_>, Vec<_>) = rows.into_iter().map(|(side, home)| (side, home % nodes)).unzip();
         let rows = rows_of(&sides);
         let steps = chosen_schedule(nodes, messages(&rows, expiries), &choices);
-        for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+        for algorithm in [HandshakeAlgorithm::LowLatency, HandshakeAlgorithm::Original] {
             let found = results((&rows, &homes, expiries), (window, algorithm, nodes), &steps);
             prop_assert_eq!(found, expected(&rows, window), "{:?} {:?}", algorithm, steps);
         }
@@ -282,8 +282,13 @@ fn a_pair_is_found_where_table_1_says() {
                         if sides == [0, 1] { homes.clone() } else { vec![homes[1], homes[0]] };
                     let (case, expected) = table_1(nodes, &homes, steps);
                     cases.insert(case);
-                    let chain =
-                        Chain::new(Arc::new(ANY), window, Algorithm::LowLatency, nodes, false);
+                    let chain = Chain::new(
+                        Arc::new(ANY),
+                        window,
+                        HandshakeAlgorithm::LowLatency,
+                        nodes,
+                        false,
+                    );
                     let mut chain = feed(&rows, &fed, 0, chain);
                     let mut found = Vec::new();
                     let mut finds = |step: &Step| {

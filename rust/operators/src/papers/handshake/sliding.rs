@@ -13,17 +13,17 @@ use std::sync::Arc;
 use tidegate_structures::simd::scan::{Lane, Span};
 use tidegate_sync::Stop;
 
-use super::bands::{Bands, Column, Numbers};
+use super::bands::{BandPredicate, NumberColumn, NumberRows};
 use super::finder::Found;
 use super::predicate::Kind;
-use super::{Algorithm, HandshakeJoin};
+use super::{HandshakeAlgorithm, HandshakeJoin};
 use crate::driver::Driver;
 use crate::predicate::{RankAndTakes, Term};
 use crate::rows::{
     Extent, Failed, Filter, FilterError, How, Kept, KeptColumn, Progress, Results, Retention,
     RowJoin, RowLog, Side,
 };
-use crate::window::{TimeLog, Values};
+use crate::window::{Operands, TimeLog};
 
 /// Pairs that a filter is given at a time.
 const FILTER_PAIRS: usize = 1 << 12;
@@ -37,7 +37,7 @@ impl Rank for u64 {}
 /// The state of a join.
 #[derive(Debug)]
 pub struct SlidingHandshake<T: Rank> {
-    algorithm: Algorithm,
+    algorithm: HandshakeAlgorithm,
     retention: Retention,
     nodes: usize,
     how: How,
@@ -50,7 +50,7 @@ pub struct SlidingHandshake<T: Rank> {
     order: Vec<usize>,
     /// Whether they are compared. Not any more once a number does not fit.
     compares: bool,
-    join: HandshakeJoin<Bands<T>>,
+    join: HandshakeJoin<BandPredicate<T>>,
     /// What the chain's numbers count from: the first row of each side, and the place in merged
     /// order.
     origin: ([u64; 2], u64),
@@ -74,7 +74,7 @@ impl<T: Rank> SlidingHandshake<T> {
     pub fn new(
         retention: Retention,
         how: How,
-        algorithm: Algorithm,
+        algorithm: HandshakeAlgorithm,
         nodes: usize,
         terms: Vec<Term>,
     ) -> Self {
@@ -108,21 +108,21 @@ impl<T: Rank> SlidingHandshake<T> {
 /// A chain without rows.
 fn chain<T: Rank>(
     retention: Retention,
-    algorithm: Algorithm,
+    algorithm: HandshakeAlgorithm,
     nodes: usize,
     terms: &[Term],
-) -> HandshakeJoin<Bands<T>> {
+) -> HandshakeJoin<BandPredicate<T>> {
     let lookup = match terms {
         [] => None,
         [first, ..] if first.is_equality() => Some(Kind::Hash),
         _ => Some(Kind::Ordered),
     };
-    HandshakeJoin::new(Arc::new(Bands::new(lookup)), retention, algorithm, nodes, true)
+    HandshakeJoin::new(Arc::new(BandPredicate::new(lookup)), retention, algorithm, nodes, true)
 }
 
 /// Rows of a side, and which of them compare with nothing: the terms say what they take, and have
 /// their numbers.
-fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (Numbers<T>, Vec<bool>) {
+fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, Vec<bool>) {
     let mut void = vec![false; rows];
     let narrow = |rank: u64| T::try_from(rank).unwrap_or(!T::default());
     let spans: Vec<Vec<RankAndTakes>> = terms
@@ -141,15 +141,15 @@ fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (Numbers<T>, Vec
             _ => (T::default(), Span { low: !T::default(), width: T::default() }),
         };
         let (values, takes) = of_term.into_iter().enumerate().map(of_row).unzip();
-        Column { values, takes }
+        NumberColumn { values, takes }
     };
     let columns = spans.into_iter().map(column).collect();
-    (Numbers::new(rows, columns, !terms.is_empty()), void)
+    (NumberRows::new(rows, columns, !terms.is_empty()), void)
 }
 
 impl<T: Rank> SlidingHandshake<T> {
     /// Takes in the numbers of rows; whether they can all be compared as such.
-    fn take_numbers(&mut self, numbers: Values<'_>) -> bool {
+    fn take_numbers(&mut self, numbers: Operands<'_>) -> bool {
         let Some(numbers) = numbers else { return false };
         assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
         let fit = self.terms.iter_mut().zip(&self.order).map(|(term, &given)| {
@@ -161,7 +161,7 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 
     /// The columns of so many rows of each side, whose numbers the terms have and let go of.
-    fn columns(&mut self, rows: [usize; 2]) -> [Numbers<T>; 2] {
+    fn columns(&mut self, rows: [usize; 2]) -> [NumberRows<T>; 2] {
         [Side::Left, Side::Right].map(|side| {
             let rows = rows[side as usize];
             let (columns, void) = columns(&self.terms, side, rows);
@@ -190,7 +190,7 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 
     /// Makes the chain anew, with the rows that are kept.
-    fn fill(&mut self, [left, right]: [Numbers<T>; 2]) {
+    fn fill(&mut self, [left, right]: [NumberRows<T>; 2]) {
         let made = chain(self.retention, self.algorithm, self.nodes, &self.terms);
         let former = std::mem::replace(&mut self.join, made);
         self.compared.iter_mut().zip(former.comparisons()).for_each(|(all, more)| *all += more);
@@ -275,8 +275,8 @@ impl<T: Rank> SlidingHandshake<T> {
     }
 }
 
-impl<T: Rank> RowJoin<Values<'_>> for SlidingHandshake<T> {
-    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Values<'_>) {
+impl<T: Rank> RowJoin<Operands<'_>> for SlidingHandshake<T> {
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
         assert!(!self.flushed, "no rows follow a flush");
         self.compares &= self.take_numbers(numbers);
         if !self.compares {
@@ -315,7 +315,7 @@ impl<T: Rank> RowJoin<Values<'_>> for SlidingHandshake<T> {
     }
 
     fn holds_back(&self) -> bool {
-        self.algorithm == Algorithm::Original && !self.flushed
+        self.algorithm == HandshakeAlgorithm::Original && !self.flushed
     }
 
     fn flush(&mut self) {
@@ -323,7 +323,7 @@ impl<T: Rank> RowJoin<Values<'_>> for SlidingHandshake<T> {
         self.flushed = true;
     }
 
-    fn refill(&mut self, numbers: Values<'_>) {
+    fn refill(&mut self, numbers: Operands<'_>) {
         assert!(self.flushed, "a chain is filled again once it was flushed");
         self.take_numbers(numbers);
         self.void.iter_mut().for_each(VecDeque::clear);
@@ -389,7 +389,7 @@ impl<T: Rank> RowJoin<Values<'_>> for SlidingHandshake<T> {
             + of_waiting
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], numbers: Values<'_>) {
+    fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
         for (log, kept) in self.logs.iter_mut().zip(kept) {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }

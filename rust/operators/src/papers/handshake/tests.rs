@@ -11,7 +11,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-use super::{Algorithm, Columns, HandshakeJoin, Kind, Lookup, Pair, Predicate};
+use super::{Columns, HandshakeAlgorithm, HandshakeJoin, Kind, Lookup, Pair, Predicate};
 use crate::driver::Driver;
 use crate::rows::{Retention, Side};
 
@@ -253,7 +253,7 @@ proptest! {
     ) {
         let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
         let driver = Driver::new(threads, Stop::default());
-        for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+        for algorithm in [HandshakeAlgorithm::LowLatency, HandshakeAlgorithm::Original] {
             let made = HandshakeJoin::new(Arc::new(near), window, algorithm, nodes, true);
             let pairs = join(&rows, &cuts, true, &driver, made);
             prop_assert_eq!(&pairs, &expected, "{:?} on {} nodes", algorithm, nodes);
@@ -265,7 +265,7 @@ proptest! {
             prop_assert_eq!(&pairs, &sorted, "{:?} on {} nodes, unordered", algorithm, nodes);
         }
         // The low-latency algorithm holds nothing back.
-        let made = HandshakeJoin::new(Arc::new(near), window, Algorithm::LowLatency, nodes, true);
+        let made = HandshakeJoin::new(Arc::new(near), window, HandshakeAlgorithm::LowLatency, nodes, true);
         prop_assert_eq!(&join(&rows, &cuts, false, &driver, made), &expected);
     }
 
@@ -273,7 +273,7 @@ proptest! {
     fn a_restored_join_goes_on(rows in rows(), window in window(), near in near(), cut in 0usize..150, nodes in 1usize..5) {
         let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
         let driver = Driver::new(2, Stop::default());
-        let made = || HandshakeJoin::new(Arc::new(near), window, Algorithm::LowLatency, nodes, true);
+        let made = || HandshakeJoin::new(Arc::new(near), window, HandshakeAlgorithm::LowLatency, nodes, true);
         let (before, after) = rows.split_at(cut.min(rows.len()));
         let mut first = made();
         let mut pairs = join_epochs(before, &[before.len().max(1)], &driver, &mut first);
@@ -303,7 +303,7 @@ fn in_turn(rows: i64) -> Vec<Row> {
 #[test]
 fn nodes_share_the_work_evenly() {
     let rows = in_turn(4000);
-    for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+    for algorithm in [HandshakeAlgorithm::LowLatency, HandshakeAlgorithm::Original] {
         let driver = Driver::new(2, Stop::default());
         let near = Near { within: 0, kind: None };
         let window = Retention::Time { left: 1000, right: 1000 };
@@ -330,7 +330,7 @@ fn a_join_that_was_stopped_goes_on() {
     let window = Retention::Rows { left: 50, right: 40 };
     let near = Near { within: 2, kind: None };
     let expected = three_steps(&rows, window, |left, right| near.matches(left, right));
-    for algorithm in [Algorithm::LowLatency, Algorithm::Original] {
+    for algorithm in [HandshakeAlgorithm::LowLatency, HandshakeAlgorithm::Original] {
         let mut made = HandshakeJoin::new(Arc::new(near), window, algorithm, 3, true);
         let stop = Stop::default();
         stop.request();
@@ -352,10 +352,10 @@ fn a_join_that_was_stopped_goes_on() {
 fn memory_is_that_of_the_windows() {
     let window = Retention::Rows { left: 100, right: 100 };
     for (kind, algorithm) in [
-        (None, Algorithm::LowLatency),
-        (Some(Kind::Hash), Algorithm::LowLatency),
-        (Some(Kind::Ordered), Algorithm::LowLatency),
-        (None, Algorithm::Original),
+        (None, HandshakeAlgorithm::LowLatency),
+        (Some(Kind::Hash), HandshakeAlgorithm::LowLatency),
+        (Some(Kind::Ordered), HandshakeAlgorithm::LowLatency),
+        (None, HandshakeAlgorithm::Original),
     ] {
         let driver = Driver::new(2, Stop::default());
         let mut made =

@@ -26,13 +26,13 @@
 //!
 //! # Baselines
 //!
-//! The other [`Algorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and
+//! The other [`ScaleAlgorithm`]s find the same pairs. The three-step procedure of Kang, Naughton and
 //! Viglas is one share on one thread. CellJoin (Gedik, Bordawekar and Yu) is one share as well, and
 //! each row's window is cut anew into a piece for every thread.
 //!
 //! # Beyond the paper
 //!
-//! [`Algorithm::Indexed`]: where few pairs of long windows match, a share's rows are in blocks by value, in which new rows
+//! [`ScaleAlgorithm::Indexed`]: where few pairs of long windows match, a share's rows are in blocks by value, in which new rows
 //! are looked up ([`Index`](crate::predicate::Index)).
 
 mod epoch;
@@ -43,7 +43,7 @@ use std::ops::Range;
 
 use tidegate_structures::memory;
 
-use super::{TimeLog, Values};
+use super::{Operands, TimeLog};
 use crate::driver::Driver;
 use crate::predicate::Term;
 use crate::rows::{
@@ -55,7 +55,7 @@ use share::{Found, Share};
 
 /// How threads share the comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum ScaleAlgorithm {
     /// One thread compares.
     ThreeStep,
     /// Each row's window is cut into a piece a thread.
@@ -95,7 +95,7 @@ const GONE: usize = 1 << 12;
 pub struct ScaleJoin {
     extent: Extent,
     how: How,
-    algorithm: Algorithm,
+    algorithm: ScaleAlgorithm,
     ordered: bool,
     logs: [TimeLog; 2],
     /// What is scanned for. The numbers are those of the rows in the logs, behind those of some
@@ -129,15 +129,15 @@ impl ScaleJoin {
     pub fn new(
         retention: Retention,
         how: How,
-        algorithm: Algorithm,
+        algorithm: ScaleAlgorithm,
         threads: usize,
         ordered: bool,
         terms: Vec<Term>,
     ) -> Self {
         let (shares, comparers) = match algorithm {
-            Algorithm::ThreeStep => (1, 1),
-            Algorithm::Cell => (1, threads),
-            Algorithm::ScaleJoin | Algorithm::Indexed => (threads, threads),
+            ScaleAlgorithm::ThreeStep => (1, 1),
+            ScaleAlgorithm::Cell => (1, threads),
+            ScaleAlgorithm::ScaleJoin | ScaleAlgorithm::Indexed => (threads, threads),
         };
         let log = |side| RowLog::new(side, how, KeptColumn::default());
         ScaleJoin {
@@ -147,7 +147,7 @@ impl ScaleJoin {
             ordered,
             logs: [log(Side::Left), log(Side::Right)],
             shares: (0..shares)
-                .map(|_| Share::new(&terms, algorithm == Algorithm::Indexed))
+                .map(|_| Share::new(&terms, algorithm == ScaleAlgorithm::Indexed))
                 .collect(),
             terms,
             compares: true,
@@ -181,7 +181,7 @@ impl ScaleJoin {
 
     /// Takes in the numbers of rows, behind those of the terms. Where they do not all fit, the terms
     /// are forgotten, for good.
-    fn take_numbers(&mut self, numbers: Values<'_>) {
+    fn take_numbers(&mut self, numbers: Operands<'_>) {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
             // All of them, so that each has the numbers of every row.
@@ -255,7 +255,7 @@ impl ScaleJoin {
     }
 }
 
-impl RowJoin<Values<'_>> for ScaleJoin {
+impl RowJoin<Operands<'_>> for ScaleJoin {
     fn first(&self, side: Side) -> u64 {
         self.logs[side as usize].first()
     }
@@ -285,7 +285,7 @@ impl RowJoin<Values<'_>> for ScaleJoin {
             + self.logs.iter().map(RowLog::memory).sum::<usize>()
     }
 
-    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Values<'_>) {
+    fn begin(&mut self, _: &Driver, ts: Vec<i64>, sides: Vec<Side>, numbers: Operands<'_>) {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!(ts.len(), sides.len(), "a side a row");
         self.next = 0;
@@ -329,9 +329,9 @@ impl RowJoin<Values<'_>> for ScaleJoin {
         let firsts = self.logs.each_ref().map(|log| log.first() as u32);
         let compare = |thread: usize| {
             let (share, piece) = match self.algorithm {
-                Algorithm::ThreeStep => (0, None),
-                Algorithm::Cell => (0, Some((thread, comparers))),
-                Algorithm::ScaleJoin | Algorithm::Indexed => (thread, None),
+                ScaleAlgorithm::ThreeStep => (0, None),
+                ScaleAlgorithm::Cell => (0, Some((thread, comparers))),
+                ScaleAlgorithm::ScaleJoin | ScaleAlgorithm::Indexed => (thread, None),
             };
             self.shares[share].compare(
                 &self.terms,
@@ -397,7 +397,7 @@ impl RowJoin<Values<'_>> for ScaleJoin {
         self.shares.iter_mut().for_each(|share| share.drop_before(firsts));
     }
 
-    fn restore(&mut self, kept: &[Kept; 2], numbers: Values<'_>) {
+    fn restore(&mut self, kept: &[Kept; 2], numbers: Operands<'_>) {
         for (log, kept) in self.logs.iter_mut().zip(kept) {
             log.restore(kept, |columns| columns.extend(kept.ts.iter().copied()));
         }

@@ -10,12 +10,12 @@ use super::join::Join;
 use crate::Result;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
-use crate::query::band::{BandAlgorithm, BandJoin, MOST_CANDIDATES, Plan};
+use crate::query::band::{BandAlgorithm, BandJoin, BandPlan, MOST_CANDIDATES};
 use crate::query::options::JoinOptions;
 
 /// What is joined.
 struct Tables<'a> {
-    plan: &'a Plan,
+    plan: &'a BandPlan,
     left: &'a Table,
     right: &'a Table,
     keys: Option<&'a Keys>,

@@ -56,7 +56,7 @@ mod types;
 mod tests;
 
 pub use bind::Predicate;
-pub(crate) use split::{Columns, Scan};
+pub(crate) use split::{Scan, SideColumns};
 pub use sql::{parse_row_sql, parse_sql};
 
 /// The table that a column is of: one of the two of a join, or the one of an aggregation.

@@ -74,8 +74,8 @@ impl Scan {
     /// with null is null, and `and` then still evaluates the residual predicate.
     pub(crate) fn numbers(
         &self,
-        left: &Columns,
-        right: &Columns,
+        left: &SideColumns,
+        right: &SideColumns,
     ) -> Option<Vec<(Operand, Operand)>> {
         let sides = Sides { left, right };
         let numbers = |one: &Pushed| {
@@ -124,7 +124,11 @@ impl Predicate {
     }
 
     /// The pushed comparisons between the columns of two tables, and the residual predicate.
-    pub(crate) fn split(&self, left: &Columns, right: &Columns) -> (Vec<Term>, Option<Predicate>) {
+    pub(crate) fn split(
+        &self,
+        left: &SideColumns,
+        right: &SideColumns,
+    ) -> (Vec<Term>, Option<Predicate>) {
         let scan = self.scan();
         let term =
             |(one, (left, right)): (&Pushed, _)| Term::new(left, right, one.relation.clone());
@@ -161,7 +165,7 @@ impl Predicate {
 
 /// The columns that [`Predicate::columns`] names of one side.
 #[derive(Debug)]
-pub(crate) struct Columns {
+pub(crate) struct SideColumns {
     /// Each in one piece, where it could be had so.
     pub(crate) arrays: Vec<Option<ArrayRef>>,
     pub(crate) rows: usize,
@@ -169,12 +173,12 @@ pub(crate) struct Columns {
 
 /// The columns of both sides.
 struct Sides<'a> {
-    left: &'a Columns,
-    right: &'a Columns,
+    left: &'a SideColumns,
+    right: &'a SideColumns,
 }
 
 impl Sides<'_> {
-    fn numbers(&self, bound: &Bound, side: &Columns) -> Option<Operand> {
+    fn numbers(&self, bound: &Bound, side: &SideColumns) -> Option<Operand> {
         // An expression over one side reads neither the columns of the other side nor columns in
         // chunks.
         let columns = self.left.arrays.iter().chain(&self.right.arrays);

@@ -4,14 +4,14 @@ pub(crate) mod plan;
 pub(crate) mod user;
 
 use arrow_schema::{Schema, SchemaRef};
-pub use tidegate_operators::aggregate::{Design, Order, STATE_WORDS, UserFunction};
+pub use tidegate_operators::aggregate::{Design, RowOrder, STATE_WORDS, UserFunction};
 
 use super::identity::Identity;
 use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::time::Bound;
-use plan::Plan;
+use plan::AggregatePlan;
 pub use user::{UserDefined, UserResult};
 
 /// Windows of time.
@@ -153,7 +153,7 @@ impl Function {
 impl Aggregation {
     /// The schema of the result.
     pub fn schema(&self, schemas: &[SchemaRef]) -> Result<SchemaRef> {
-        Ok(Plan::new(self, &named(schemas))?.schema)
+        Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
     /// What decides the results of an aggregation of streams.
@@ -178,7 +178,7 @@ impl Aggregation {
 
     /// The plan of the aggregation of tables of these schemas.
     pub fn query_plan(&self, schemas: &[SchemaRef]) -> Result<AggregationPlan> {
-        let plan = Plan::new(self, &named(schemas))?;
+        let plan = AggregatePlan::new(self, &named(schemas))?;
         Ok(AggregationPlan::new(plan.explain(self, schemas.len()), &plan))
     }
 }

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// What is read of the tables and what is made of it.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: Span,
     /// The columns that keys and values are read from, with the types that all tables' columns
@@ -73,7 +73,7 @@ impl OutputPlan {
     }
 }
 
-impl Plan {
+impl AggregatePlan {
     pub(crate) fn new(query: &Aggregation, tables: &[(String, &Schema)]) -> Result<Self> {
         if tables.is_empty() {
             return Err(Error::argument("streams: expected at least one stream, got none"));
@@ -130,7 +130,7 @@ impl Plan {
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let schema = schema(&by, &window_type(&fields, unit), &read, &outputs)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
-        Ok(Plan { unit, span, read, by, outputs, tables, schema })
+        Ok(AggregatePlan { unit, span, read, by, outputs, tables, schema })
     }
 
     pub(crate) fn explain(&self, query: &Aggregation, streams: usize) -> String {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use arrow_schema::DataType;
-use tidegate_operators::aggregate::{Aggregate, Column, Output, UserFunction};
+use tidegate_operators::aggregate::{Aggregate, Column, OutputValue, UserFunction};
 
 use super::{Function, Takes};
 
@@ -24,7 +24,7 @@ pub(crate) enum Of {
 }
 
 /// What a user's function results in: `i64` or `f64`.
-pub trait UserResult: Output {
+pub trait UserResult: OutputValue {
     /// The type of the column of results.
     const TYPE: &'static DataType;
 }
@@ -91,7 +91,7 @@ impl Function {
     /// use arrow_array::cast::AsArray;
     /// use arrow_array::types::Float64Type;
     /// use arrow_array::{Array, Float64Array, Int64Array, RecordBatch};
-    /// use tidegate::query::aggregate::{Aggregate, Aggregation, Function, Order, UserFunction, Windows};
+    /// use tidegate::query::aggregate::{Aggregate, Aggregation, Function, RowOrder, UserFunction, Windows};
     /// use tidegate::{Bound, Driver, Stop, Table};
     ///
     /// struct Spread;
@@ -101,7 +101,7 @@ impl Function {
     ///     type State = [f64; 2];
     ///     type Output = f64;
     ///
-    ///     const ORDER: Order = Order::Any;
+    ///     const ORDER: RowOrder = RowOrder::Any;
     ///     const EMPTY: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
     ///
     ///     fn add(state: &mut [f64; 2], value: f64) {
@@ -178,7 +178,7 @@ mod tests {
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
     use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
-    use tidegate_operators::aggregate::Order;
+    use tidegate_operators::aggregate::RowOrder;
     use tidegate_sync::Stop;
 
     use super::super::{Aggregate, Aggregation, Design, Windows};
@@ -196,7 +196,7 @@ mod tests {
         type State = (i64, i64);
         type Output = i64;
 
-        const ORDER: Order = Order::Merged;
+        const ORDER: RowOrder = RowOrder::Merged;
         const EMPTY: (i64, i64) = (0, 1);
 
         fn add(state: &mut (i64, i64), value: i64) {

@@ -49,14 +49,14 @@ pub struct Sliding {
 
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct BandPlan {
     pub(crate) columns: Vec<ColumnPlan>,
     pub(crate) windows: Option<WindowPlan>,
     pub(crate) join: JoinPlan,
 }
 
 impl BandJoin {
-    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<BandPlan> {
         let (columns, widths) = (self.on.len(), self.within.len());
         if columns == 0 {
             return Err(Error::argument("on names no column; a band join needs one at least"));
@@ -73,11 +73,15 @@ impl BandJoin {
             // A name that is said of this join alone, since its band columns have the usual one.
             WindowPlan::new("time", time, *window, left, right)
         });
-        Ok(Plan { columns, windows: windows.transpose()?, join: self.options.plan(left, right)? })
+        Ok(BandPlan {
+            columns,
+            windows: windows.transpose()?,
+            join: self.options.plan(left, right)?,
+        })
     }
 
     /// The lines of an explanation that say which pairs there are.
-    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+    pub(crate) fn describe(&self, plan: &BandPlan) -> Vec<String> {
         let mut lines = vec![format!("band_join ({:?})", self.options.how).to_lowercase()];
         lines.extend(plan.columns.iter().map(|column| format!("  band       {column}")));
         if let (Some(windows), Some(sliding)) = (&plan.windows, &self.sliding) {
@@ -113,7 +117,7 @@ impl BandJoin {
     }
 
     /// What the join of two tables would do, for people.
-    fn explain(&self, plan: &Plan) -> String {
+    fn explain(&self, plan: &BandPlan) -> String {
         let mut lines = self.describe(plan);
         let sorted = match &plan.columns[..] {
             [column] if plan.windows.is_none() => {

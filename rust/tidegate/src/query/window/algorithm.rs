@@ -102,14 +102,14 @@ impl Comparing {
     pub(crate) fn join(self, algorithm: Algorithm) -> Box<SlidingJoin> {
         let Comparing { retention, how, threads, ordered, terms } = self;
         let algorithm = match algorithm {
-            Algorithm::ThreeStep => scale::Algorithm::ThreeStep,
-            Algorithm::Cell => scale::Algorithm::Cell,
-            Algorithm::ScaleJoin => scale::Algorithm::ScaleJoin,
-            Algorithm::Indexed => scale::Algorithm::Indexed,
+            Algorithm::ThreeStep => scale::ScaleAlgorithm::ThreeStep,
+            Algorithm::Cell => scale::ScaleAlgorithm::Cell,
+            Algorithm::ScaleJoin => scale::ScaleAlgorithm::ScaleJoin,
+            Algorithm::Indexed => scale::ScaleAlgorithm::Indexed,
             Algorithm::Handshake | Algorithm::LowLatencyHandshake => {
                 let algorithm = match algorithm {
-                    Algorithm::Handshake => handshake::Algorithm::Original,
-                    _ => handshake::Algorithm::LowLatency,
+                    Algorithm::Handshake => handshake::HandshakeAlgorithm::Original,
+                    _ => handshake::HandshakeAlgorithm::LowLatency,
                 };
                 return if terms.iter().all(Term::is_narrow) {
                     Box::new(SlidingHandshake::<u32>::new(

@@ -41,7 +41,7 @@ pub struct WindowJoin {
 
 /// A join whose names and types fit two schemas.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct WindowJoinPlan {
     pub(crate) windows: WindowPlan,
     pub(crate) join: JoinPlan,
 }
@@ -108,9 +108,9 @@ impl WindowPlan {
 }
 
 impl WindowJoin {
-    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<Plan> {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<WindowJoinPlan> {
         let windows = WindowPlan::new("on", &self.on, self.window, left, right)?;
-        Ok(Plan { windows, join: self.options.plan(left, right)? })
+        Ok(WindowJoinPlan { windows, join: self.options.plan(left, right)? })
     }
 
     /// The schema of the result.
@@ -139,7 +139,7 @@ impl WindowJoin {
     }
 
     /// What the join of two tables would do, for people.
-    fn explain(&self, plan: &Plan) -> String {
+    fn explain(&self, plan: &WindowJoinPlan) -> String {
         let mut lines = self.describe(plan);
         let (algorithm, index, memory) = match self.algorithm {
             None => (
@@ -169,7 +169,7 @@ impl WindowJoin {
     }
 
     /// The lines of an explanation that say which pairs there are.
-    pub(crate) fn describe(&self, plan: &Plan) -> Vec<String> {
+    pub(crate) fn describe(&self, plan: &WindowJoinPlan) -> Vec<String> {
         let mut lines = vec![format!("window_join ({:?})", self.options.how).to_lowercase()];
         lines.extend(plan.windows.describe(&self.on));
         lines.push(self.options.describe_keys());

@@ -41,7 +41,7 @@ pub(crate) use text::demand_texts;
 
 /// Where a column of the result comes from.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum ColumnSource {
     /// A column of the left side.
     Left(Arc<Column>),
     /// A column of the right side.
@@ -53,7 +53,7 @@ pub(crate) enum Source {
 /// What is gathered for a row of the result.
 #[derive(Debug)]
 pub(crate) struct Gather {
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<ColumnSource>,
     /// The types of the result's columns.
     pub(crate) types: Vec<DataType>,
     /// Whether result rows may be without a left row, and without a right row.
@@ -70,8 +70,8 @@ impl Gather {
         rows: (usize, usize),
         driver: &Driver,
     ) -> Result<(), Stopped> {
-        let right = |(place, source): (usize, &Source)| match source {
-            Source::Right(column) if Records::takes(column) => Some((place, column.clone())),
+        let right = |(place, source): (usize, &ColumnSource)| match source {
+            ColumnSource::Right(column) if Records::takes(column) => Some((place, column.clone())),
             _ => None,
         };
         let columns: Vec<_> = self.sources.iter().enumerate().filter_map(right).collect();
@@ -81,9 +81,9 @@ impl Gather {
 
     /// The bytes a result row takes, on average.
     pub(crate) fn row_bytes(&self) -> usize {
-        let bytes = |source: &Source| match source {
-            Source::Left(column) | Source::Right(column) => column.row_bytes(),
-            Source::Either(left, right) => left.row_bytes().max(right.row_bytes()),
+        let bytes = |source: &ColumnSource| match source {
+            ColumnSource::Left(column) | ColumnSource::Right(column) => column.row_bytes(),
+            ColumnSource::Either(left, right) => left.row_bytes().max(right.row_bytes()),
         };
         self.sources.iter().map(bytes).sum()
     }
@@ -99,16 +99,16 @@ impl Gather {
         let rows = left.len();
         // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's
         //    start.
-        let width = |source: &Source| match source {
-            Source::Left(column) | Source::Right(column) => column.width,
-            Source::Either(..) => None,
+        let width = |source: &ColumnSource| match source {
+            ColumnSource::Left(column) | ColumnSource::Right(column) => column.width,
+            ColumnSource::Either(..) => None,
         };
         let padded = |width: usize| (width * rows).next_multiple_of(64);
         let mut memory =
             Pages::<u8>::unwritten(self.sources.iter().filter_map(width).map(padded).sum());
         let store = if memory.is_warm() && !read_soon { Store::Streaming } else { Store::Cached };
         let mut rest = &mut memory[..];
-        let mut of_source = |source: &Source| {
+        let mut of_source = |source: &ColumnSource| {
             let width = width(source).unwrap_or(0);
             let (out, others) = std::mem::take(&mut rest).split_at_mut(padded(width));
             rest = others;
@@ -124,9 +124,9 @@ impl Gather {
         let mut of_sides = [Vec::new(), Vec::new()];
         for (source, out) in self.sources.iter().zip(out).filter(|(_, out)| !out.is_empty()) {
             match source {
-                Source::Left(column) => of_sides[0].push((&**column, out)),
-                Source::Right(column) => of_sides[1].push((&**column, out)),
-                Source::Either(..) => unreachable!("its width is not fixed"),
+                ColumnSource::Left(column) => of_sides[0].push((&**column, out)),
+                ColumnSource::Right(column) => of_sides[1].push((&**column, out)),
+                ColumnSource::Either(..) => unreachable!("its width is not fixed"),
             }
         }
         for (columns, (rows, optional)) in
@@ -146,10 +146,12 @@ impl Gather {
             Some(width) => fixed(column, width, rows, optional),
             None => column.take(rows),
         };
-        let one = |(source, data_type): (&Source, &DataType)| match source {
-            Source::Left(column) => array(column, left, self.optional[0]),
-            Source::Right(column) => array(column, right, self.optional[1]),
-            Source::Either(of_left, of_right) => either(of_left, of_right, left, right, data_type),
+        let one = |(source, data_type): (&ColumnSource, &DataType)| match source {
+            ColumnSource::Left(column) => array(column, left, self.optional[0]),
+            ColumnSource::Right(column) => array(column, right, self.optional[1]),
+            ColumnSource::Either(of_left, of_right) => {
+                either(of_left, of_right, left, right, data_type)
+            }
         };
         self.sources.iter().zip(&self.types).map(one).collect()
     }

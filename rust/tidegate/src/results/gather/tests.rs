@@ -93,15 +93,15 @@ proptest! {
         let columns = 0..sides[0].schema().fields().len();
         let either = |column: usize| {
             let (of_left, of_right) = Column::new_pair(&sides[0], column, &sides[1], column);
-            Source::Either(Arc::new(of_left), Arc::new(of_right))
+            ColumnSource::Either(Arc::new(of_left), Arc::new(of_right))
         };
         let of_side = |table: &Table| {
             let column = |column| Arc::new(Column::new(table, column));
             columns.clone().map(column).collect::<Vec<_>>()
         };
         let [of_left, of_right] = [&sides[0], &sides[1]].map(of_side);
-        let sources: Vec<_> = of_left.iter().cloned().map(Source::Left)
-            .chain(of_right.iter().cloned().map(Source::Right))
+        let sources: Vec<_> = of_left.iter().cloned().map(ColumnSource::Left)
+            .chain(of_right.iter().cloned().map(ColumnSource::Right))
             .chain(columns.clone().map(either))
             .collect();
         let types = sides[0].schema().fields().iter().map(|field| field.data_type().clone());
@@ -200,8 +200,9 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
     assert_eq!(laid_out(&[2, 3], 100), [[2, 3]]);
     // Of a result, those right columns that can be are laid out.
     let [left, right] = [table(&[9], false), table(&[3], false)];
-    let sides = [4, 3, 7, 2].map(|column| Source::Right(Arc::new(Column::new(&right, column))));
-    let mut sources = vec![Source::Left(Arc::new(Column::new(&left, 3)))];
+    let sides =
+        [4, 3, 7, 2].map(|column| ColumnSource::Right(Arc::new(Column::new(&right, column))));
+    let mut sources = vec![ColumnSource::Left(Arc::new(Column::new(&left, 3)))];
     sources.extend(sides);
     let (types, records) = (Vec::new(), Default::default());
     let mut gather = Gather { sources, types, optional: [false; 2], records };
@@ -217,10 +218,10 @@ fn a_result_row_takes_the_bytes_of_its_columns() {
     let rows = table(&[10, 20], false);
     let column = |column| Arc::new(Column::new(&rows, column));
     let sources = vec![
-        Source::Left(column(3)),
-        Source::Right(column(5)),
-        Source::Either(column(2), column(3)),
-        Source::Right(column(7)),
+        ColumnSource::Left(column(3)),
+        ColumnSource::Right(column(5)),
+        ColumnSource::Either(column(2), column(3)),
+        ColumnSource::Right(column(7)),
     ];
     let types = Vec::new();
     let gather = Gather { sources, types, optional: [false; 2], records: Default::default() };

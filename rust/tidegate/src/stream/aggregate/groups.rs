@@ -29,7 +29,7 @@ pub(crate) const GROUP_BYTES: usize = 64;
 
 /// The keys that rows have, by number.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(crate) struct StreamGroups {
     /// The schema of the key columns.
     schema: SchemaRef,
     numbers: KeyNumbers,
@@ -48,7 +48,7 @@ pub(crate) struct Groups {
     bytes: usize,
 }
 
-impl Groups {
+impl StreamGroups {
     /// Groups of rows of `schema`, all of whose columns are keys.
     pub(crate) fn new(schema: SchemaRef) -> Result<Self> {
         let key = |at: usize| KeyColumn::new(at, schema.field(at), at, schema.field(at));
@@ -56,7 +56,7 @@ impl Groups {
         let fields = schema.fields().iter();
         let fields = fields
             .map(|field| SortField::new_with_options(leaf(field.data_type()).clone(), ASCENDING));
-        let mut groups = Groups {
+        let mut groups = StreamGroups {
             numbers: KeyNumbers::of_groups(columns),
             converter: RowConverter::new(fields.collect())?,
             keys: Vec::new(),

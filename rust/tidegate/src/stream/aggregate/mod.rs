@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::aggregate::{
-    Bounds, Page, StreamingAggregate, StreamingSessions, StreamingWindows,
+    Page, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
 };
 use tidegate_operators::driver::Driver;
 use tidegate_structures::gate::Planned;
@@ -42,11 +42,11 @@ use crate::aggregate::streams::Streams;
 use crate::background::lasting;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Bound, Int64s};
-use crate::query::aggregate::plan::{Plan, Span, design};
+use crate::query::aggregate::plan::{AggregatePlan, Span, design};
 use crate::query::aggregate::{Aggregation, Design};
 use crate::{Error, Result};
 use chosen::ChosenRows;
-use groups::{GROUP_BYTES, Groups};
+use groups::{GROUP_BYTES, StreamGroups};
 use ordered::OrderedColumns;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
@@ -79,14 +79,14 @@ pub struct AggregateOptions {
 #[derive(Debug)]
 struct AggregateTactic {
     /// Of the columns that are read.
-    plan: Plan,
+    plan: AggregatePlan,
     stream: Stream,
     /// The columns of the stream that are read.
     read: Vec<usize>,
     /// The columns of `plan.read` that are keys.
     by: Vec<usize>,
     sources: usize,
-    groups: Groups,
+    groups: StreamGroups,
     rows: ChosenRows,
     /// For each aggregate that chooses a row, its column among those of `rows`.
     chosen: Vec<Option<usize>>,
@@ -102,7 +102,7 @@ struct AggregateTactic {
 
 /// The windows of sources of this schema, before any row has come.
 fn empty(
-    plan: &Plan,
+    plan: &AggregatePlan,
     schema: &Schema,
     sources: usize,
     algorithm: Design,
@@ -160,7 +160,7 @@ pub fn aggregate(
     schema: SchemaRef,
     options: &AggregateOptions,
 ) -> Result<Operator> {
-    let of_schema = |schema: &Schema| Plan::new(query, &[("stream".to_owned(), schema)]);
+    let of_schema = |schema: &Schema| AggregatePlan::new(query, &[("stream".to_owned(), schema)]);
     let whole = of_schema(&schema)?;
     let read = whole.tables[0].every();
     let stream = Stream {
@@ -194,7 +194,7 @@ pub fn aggregate(
         latency: Latency::default(),
     };
     let tactic = AggregateTactic {
-        groups: Groups::new(Arc::new(plan.read.project(&by)?))?,
+        groups: StreamGroups::new(Arc::new(plan.read.project(&by)?))?,
         algorithm,
         sources: options.sources,
         rows: ChosenRows::new(rows),
@@ -378,14 +378,14 @@ impl AggregateTactic {
         let former: Vec<u32> = self.groups.order().keys.iter().copied().filter(is_used).collect();
         let mut saved = self.windows.save();
         if !self.by.is_empty() {
-            let mut groups = Groups::new(self.groups.schema().clone())?;
+            let mut groups = StreamGroups::new(self.groups.schema().clone())?;
             let numbers = groups.of(&[self.groups.table(&former)?], &self.alone)?;
             let number: HashMap<u32, u32> = former.into_iter().zip(numbers).collect();
             saved.for_each_key(|key| *key = number[key]);
             self.groups = groups;
         }
         self.windows = self.no_windows()?;
-        let bounds = Bounds { rows: u64::MAX, chosen: self.rows.len() as u32, next: None };
+        let bounds = StateBounds { rows: u64::MAX, chosen: self.rows.len() as u32, next: None };
         if !self.windows.restore(saved, &bounds) {
             return Err(Error::bug("windows go on from their own state"));
         }
@@ -432,7 +432,7 @@ impl AggregateTactic {
 /// The bytes of a state.
 pub(super) fn state_bytes(
     windows: &dyn StreamingWindows,
-    groups: &Groups,
+    groups: &StreamGroups,
     ordered: &OrderedColumns,
     rows: &ChosenRows,
 ) -> usize {
@@ -456,7 +456,7 @@ fn streaming_windows(
 
 /// For each aggregate that chooses a row, its column among those to choose from, and the schema of
 /// these.
-fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
+fn chosen(plan: &AggregatePlan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     let mut columns: Vec<usize> =
         plan.outputs.iter().filter_map(|output| output.chosen()).collect();
     columns.sort_unstable();
@@ -468,7 +468,7 @@ fn chosen(plan: &Plan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
 
 fn explain(
     query: &Aggregation,
-    plan: &Plan,
+    plan: &AggregatePlan,
     options: &AggregateOptions,
     row_bytes: usize,
 ) -> Explanation {

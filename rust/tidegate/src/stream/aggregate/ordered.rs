@@ -10,15 +10,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use tidegate_operators::aggregate::{Page, StreamingWindows, Values};
+use tidegate_operators::aggregate::{OutputValues, Page, StreamingWindows};
 use tidegate_operators::driver::Driver;
 
-use super::groups::{GROUP_BYTES, Groups};
+use super::groups::{GROUP_BYTES, StreamGroups};
 use crate::Result;
-use crate::aggregate::columns::{Codes, is_ordered_only};
+use crate::aggregate::columns::{OrderedCodes, is_ordered_only};
 use crate::columns::table::Table;
 use crate::query::aggregate::Takes;
-use crate::query::aggregate::plan::{OutputPlan, Plan, leaf};
+use crate::query::aggregate::plan::{AggregatePlan, OutputPlan, leaf};
 use crate::results::gather::Column;
 
 /// How far apart codes are that are given evenly.
@@ -36,7 +36,7 @@ pub(crate) struct OrderedColumns {
 struct OrderedColumn {
     /// The column of the plan.
     at: usize,
-    values: Groups,
+    values: StreamGroups,
     /// By the number of a value: its code.
     codes: Vec<Option<i64>>,
     /// All codes, which are in the order of the values.
@@ -44,7 +44,7 @@ struct OrderedColumn {
 }
 
 /// The column of which an aggregate chooses a value that needs a code.
-fn ordered(plan: &Plan, output: &OutputPlan) -> Option<usize> {
+fn ordered(plan: &AggregatePlan, output: &OutputPlan) -> Option<usize> {
     let takes_order = output.function.takes() == Takes::Order;
     output
         .column
@@ -52,7 +52,7 @@ fn ordered(plan: &Plan, output: &OutputPlan) -> Option<usize> {
 }
 
 impl OrderedColumns {
-    pub(crate) fn new(plan: &Plan) -> Result<Self> {
+    pub(crate) fn new(plan: &AggregatePlan) -> Result<Self> {
         let mut at: Vec<usize> =
             plan.outputs.iter().filter_map(|output| ordered(plan, output)).collect();
         at.sort_unstable();
@@ -61,7 +61,7 @@ impl OrderedColumns {
             |output| ordered(plan, output).and_then(|column| at.binary_search(&column).ok());
         let of_output = plan.outputs.iter().map(place).collect();
         let column = |&at: &usize| {
-            let values = Groups::new(Arc::new(plan.read.project(&[at])?))?;
+            let values = StreamGroups::new(Arc::new(plan.read.project(&[at])?))?;
             Ok(OrderedColumn { at, values, codes: Vec::new(), ordered: Vec::new() })
         };
         Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })
@@ -86,7 +86,7 @@ impl OrderedColumns {
         rows: &Table,
         windows: &mut dyn StreamingWindows,
         driver: &Driver,
-    ) -> Result<Vec<Codes>> {
+    ) -> Result<Vec<OrderedCodes>> {
         let mut of_columns = Vec::with_capacity(self.columns.len());
         for (place, column) in self.columns.iter_mut().enumerate() {
             let batches = rows.batches().iter().map(|batch| batch.project(&[column.at]));
@@ -131,7 +131,7 @@ impl OrderedColumns {
     /// Takes back what [`tables`](Self::tables) gave; `learn` takes the values of one of them in.
     pub(crate) fn restore(
         &mut self,
-        mut learn: impl FnMut(&mut Groups) -> Result<Vec<u32>>,
+        mut learn: impl FnMut(&mut StreamGroups) -> Result<Vec<u32>>,
     ) -> Result<()> {
         for column in &mut self.columns {
             learn(&mut column.values)?;
@@ -156,7 +156,7 @@ impl OrderedColumns {
     /// Makes ranks of the codes of a page.
     pub(crate) fn ranks(&self, page: &mut Page) {
         for (of, column) in page.columns.iter_mut().zip(&self.of_output) {
-            let (Some(column), Values::Integers(codes)) = (column, &mut of.values) else {
+            let (Some(column), OutputValues::Integers(codes)) = (column, &mut of.values) else {
                 continue;
             };
             let ordered = &self.columns[*column].ordered;

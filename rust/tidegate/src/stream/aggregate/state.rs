@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 
-use tidegate_operators::aggregate::{Bounds, Saved};
+use tidegate_operators::aggregate::{Saved, StateBounds};
 use tidegate_operators::driver::Driver;
 
 use super::chosen::ChosenRows;
-use super::groups::Groups;
+use super::groups::StreamGroups;
 use super::ordered::OrderedColumns;
 use super::{AggregateTactic, state_bytes};
 use crate::stream::intake::RestoredIntake;
@@ -77,7 +77,7 @@ impl AggregateTactic {
         admit: &mut Admit<'_>,
     ) -> Result<()> {
         // 1. All is read and checked before any of it is taken.
-        let mut groups = Groups::new(self.groups.schema().clone())?;
+        let mut groups = StreamGroups::new(self.groups.schema().clone())?;
         let keys =
             if self.by.is_empty() { vec![0] } else { learn(&mut groups, reader, &self.alone)? };
         let mut ordered = OrderedColumns::new(&self.plan)?;
@@ -87,7 +87,8 @@ impl AggregateTactic {
         if !rows.is_needless() {
             rows.keep(reader.table(rows.schema())?);
         }
-        let bounds = Bounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
+        let bounds =
+            StateBounds { rows: intake.rows(), chosen: rows.len() as u32, next: intake.next() };
         let mut windows = self.no_windows()?;
         if !windows.restore(saved, &bounds) || !ordered.has_all(&mut *windows) {
             return Err(damaged("its states do not fit its slices or sessions"));
@@ -100,7 +101,7 @@ impl AggregateTactic {
 }
 
 /// Takes in keys or values of a snapshot, which are there once each and in order; their numbers.
-fn learn(groups: &mut Groups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
+fn learn(groups: &mut StreamGroups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;
     if numbers != groups.order().keys {

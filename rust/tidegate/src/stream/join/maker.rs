@@ -10,7 +10,7 @@ use tidegate_operators::rows::{How, Results, Side};
 use crate::Result;
 use crate::query::options::JoinPlan;
 use crate::query::output::OutputColumn;
-use crate::results::gather::{Gather, Records, Rows, Source, fixed_width};
+use crate::results::gather::{ColumnSource, Gather, Records, Rows, fixed_width};
 use crate::stream::state::store::Store;
 
 /// Rows of a result batch, at most: a few columns of them take a huge page. Where results are cut
@@ -28,10 +28,10 @@ impl Maker {
     pub(super) fn new(plan: &JoinPlan, how: How, stores: &[Store; 2]) -> Self {
         let [left, right] = stores;
         let source = |column: &OutputColumn| match *column {
-            OutputColumn::Left(at) => Source::Left(Arc::new(left.column(at))),
-            OutputColumn::Right(at) => Source::Right(Arc::new(right.column(at))),
+            OutputColumn::Left(at) => ColumnSource::Left(Arc::new(left.column(at))),
+            OutputColumn::Right(at) => ColumnSource::Right(Arc::new(right.column(at))),
             OutputColumn::Either(l, r) => {
-                Source::Either(Arc::new(left.column(l)), Arc::new(right.column(r)))
+                ColumnSource::Either(Arc::new(left.column(l)), Arc::new(right.column(r)))
             }
         };
         let gather = Gather {

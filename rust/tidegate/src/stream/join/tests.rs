@@ -12,6 +12,7 @@ use super::engine::{Engine, Prepare};
 use super::{Query, StreamOptions, operator};
 use crate::Result;
 use crate::columns::time::Unit;
+use crate::query::identity::Identity;
 use crate::query::options::JoinOptions;
 use crate::stream::explanation::Explanation;
 use crate::stream::operator::Operator;
@@ -101,8 +102,7 @@ fn join() -> Operator {
     let plan = options.plan(&schema, &schema).expect("the schemas fit");
     let explanation = Explanation { lines: Vec::new(), output: String::new() };
     let query = Query {
-        operator: "broken",
-        relation: Vec::new(),
+        identity: Identity::of("broken"),
         options: &options,
         times: (0, 0),
         unit: Unit::Integer,

@@ -6,12 +6,12 @@ use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::predicate::{Operand, Term};
 use tidegate_operators::rows::{Filter, Side};
-use tidegate_operators::window::{SlidingJoin, Values};
+use tidegate_operators::window::{Operands, SlidingJoin};
 
 use super::engine::{Engine, KeptRows, Prepare};
 use super::{Query, StreamOptions, operator};
 use crate::Result;
-use crate::columns::expression::{self, Columns, Predicate, Scan};
+use crate::columns::expression::{self, Predicate, Scan, SideColumns};
 use crate::query::options::JoinOptions;
 use crate::query::window::{Algorithm, Comparing, WindowJoin, equal_keys, numbers_of};
 use crate::stream::explanation::{Method, explain};
@@ -81,7 +81,7 @@ impl Numbers {
     ) -> Result<Option<Vec<(Operand, Operand)>>> {
         let mut numbers = match (&self.scan, &self.predicate) {
             (Some(scan), Some(predicate)) if join.compares() => {
-                let columns = |side: expression::Origin, batch: &RecordBatch| Columns {
+                let columns = |side: expression::Origin, batch: &RecordBatch| SideColumns {
                     arrays: predicate
                         .columns(side)
                         .iter()
@@ -144,7 +144,7 @@ impl Test<'_> {
 }
 
 impl Prepare for Numbers {
-    type Values<'a> = Values<'a>;
+    type Values<'a> = Operands<'a>;
     type Join = SlidingJoin;
 
     fn prepare(

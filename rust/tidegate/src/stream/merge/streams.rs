@@ -26,7 +26,7 @@ use crate::stream::{Operator, Polled, Stats, lock};
 use crate::{Error, Result};
 
 /// A stream of record batches.
-pub struct Reader {
+pub struct MergeInput {
     /// The batches. An error that holds an [`Error`] is passed on as it is.
     pub batches: Box<dyn RecordBatchReader + Send>,
     /// Whether a batch may be long in coming, or need what the thread holds that asks for it. A
@@ -34,7 +34,7 @@ pub struct Reader {
     pub waits: bool,
 }
 
-impl std::fmt::Debug for Reader {
+impl std::fmt::Debug for MergeInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "a stream of ({})", columns(&self.batches.schema()))
     }
@@ -49,13 +49,13 @@ impl std::fmt::Debug for Reader {
 ///
 /// use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
 /// use tidegate::Next;
-/// use tidegate::stream::{MergeStreams, Reader};
+/// use tidegate::stream::{MergeStreams, MergeInput};
 ///
 /// let stream = |ts: Vec<i64>| {
 ///     let column = Arc::new(Int64Array::from(ts)) as _;
 ///     let rows = RecordBatch::try_from_iter([("ts", column)])?;
 ///     let batches = RecordBatchIterator::new([Ok(rows.clone())], rows.schema());
-///     Ok::<_, tidegate::Error>(Reader { batches: Box::new(batches), waits: false })
+///     Ok::<_, tidegate::Error>(MergeInput { batches: Box::new(batches), waits: false })
 /// };
 /// let streams = vec![stream(vec![1, 3])?, stream(vec![2])?];
 /// let merge = MergeStreams::new(streams, "ts", None, 1)?;
@@ -88,7 +88,7 @@ struct State {
     /// The number of the time column.
     on: usize,
     /// What is left of each stream; nothing of one that is being read.
-    streams: Vec<Option<Reader>>,
+    streams: Vec<Option<MergeInput>>,
     /// The watermark and the number of each open stream; streams that hold others back come first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: Reading,
@@ -106,18 +106,18 @@ struct State {
 enum Reading {
     Nobody,
     /// The thread that reads is to read these.
-    Asked(Vec<(usize, Reader)>),
+    Asked(Vec<(usize, MergeInput)>),
     /// This thread does.
     By(ThreadId),
 }
 
 /// What a stream gave, and what is left of it.
-type Given = (usize, Reader, Option<Result<Option<RecordBatch>>>);
+type Given = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
     /// A merge of `streams` by the column `on`. The rows of each may be out of order by `lateness`.
     pub fn new(
-        streams: Vec<Reader>,
+        streams: Vec<MergeInput>,
         on: &str,
         lateness: Option<Bound>,
         threads: usize,
@@ -299,9 +299,9 @@ fn read_on(shared: &Shared) {
 }
 
 /// Reads a batch of each stream, up to the first that fails.
-fn read(asked: Vec<(usize, Reader)>) -> Vec<Given> {
+fn read(asked: Vec<(usize, MergeInput)>) -> Vec<Given> {
     let mut failed = false;
-    let one = |(number, mut stream): (usize, Reader)| {
+    let one = |(number, mut stream): (usize, MergeInput)| {
         let batch = (!failed).then(|| {
             catch_unwind(AssertUnwindSafe(|| stream.batches.next().transpose()))
                 .unwrap_or_else(|panic| {
@@ -330,7 +330,7 @@ fn failure(number: usize, error: ArrowError) -> Error {
 
 impl State {
     /// Takes the streams that hold the others back.
-    fn lowest(&mut self) -> Vec<(usize, Reader)> {
+    fn lowest(&mut self) -> Vec<(usize, MergeInput)> {
         let Reverse((lowest, _)) =
             *self.behind.peek().expect("a stream that is open holds the others back");
         let mut asked = Vec::new();
@@ -349,7 +349,7 @@ impl State {
     }
 
     /// Takes in the batches of streams. Returns the streams that are not needed any more.
-    fn take_in(&mut self, given: Vec<Given>) -> Vec<Reader> {
+    fn take_in(&mut self, given: Vec<Given>) -> Vec<MergeInput> {
         let mut left = Vec::new();
         for (number, stream, batch) in given {
             if self.closed {
@@ -421,11 +421,11 @@ impl State {
     }
 
     /// Closes the merge, and returns what is left of the streams.
-    fn close(&mut self) -> Vec<Reader> {
+    fn close(&mut self) -> Vec<MergeInput> {
         self.closed = true;
         self.merge.close();
         self.behind.clear();
-        let mut left: Vec<Reader> = self.streams.iter_mut().filter_map(Option::take).collect();
+        let mut left: Vec<MergeInput> = self.streams.iter_mut().filter_map(Option::take).collect();
         if let Reading::Asked(asked) = &mut self.reading {
             left.extend(std::mem::take(asked).into_iter().map(|(_, stream)| stream));
             self.reading = Reading::Nobody;
