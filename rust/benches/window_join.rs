@@ -64,7 +64,7 @@ fn bench(criterion: &mut Criterion) {
         let terms = vec![band(&mut random), band(&mut random)];
         let windows = Retention::Rows { left: WINDOW as u64, right: WINDOW as u64 };
         let mut join =
-            ScaleJoin::new(windows, How::Inner, Algorithm::ScaleJoin, threads, true, terms);
+            ScaleJoin::new(windows, How::Inner, ScaleAlgorithm::ScaleJoin, threads, true, terms);
         while join.rows(Side::Left) < WINDOW {
             push(&mut join, &driver, &mut random, 1 << 14);
         }
