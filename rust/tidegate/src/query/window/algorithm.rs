@@ -100,29 +100,29 @@ pub(crate) struct Comparing {
 impl Comparing {
     /// Makes a join without rows.
     pub(crate) fn join(self, algorithm: Algorithm) -> Box<SlidingJoin> {
+        match algorithm {
+            Algorithm::ThreeStep => self.scale(scale::Algorithm::ThreeStep),
+            Algorithm::Cell => self.scale(scale::Algorithm::Cell),
+            Algorithm::ScaleJoin => self.scale(scale::Algorithm::ScaleJoin),
+            Algorithm::Indexed => self.scale(scale::Algorithm::Indexed),
+            Algorithm::Handshake => self.handshake(handshake::Algorithm::Original),
+            Algorithm::LowLatencyHandshake => self.handshake(handshake::Algorithm::LowLatency),
+        }
+    }
+
+    fn scale(self, algorithm: scale::Algorithm) -> Box<SlidingJoin> {
         let Comparing { retention, how, threads, ordered, terms } = self;
-        let algorithm = match algorithm {
-            Algorithm::ThreeStep => scale::Algorithm::ThreeStep,
-            Algorithm::Cell => scale::Algorithm::Cell,
-            Algorithm::ScaleJoin => scale::Algorithm::ScaleJoin,
-            Algorithm::Indexed => scale::Algorithm::Indexed,
-            Algorithm::Handshake | Algorithm::LowLatencyHandshake => {
-                let algorithm = match algorithm {
-                    Algorithm::Handshake => handshake::Algorithm::Original,
-                    _ => handshake::Algorithm::LowLatency,
-                };
-                return if terms.iter().all(Term::is_narrow) {
-                    Box::new(SlidingHandshake::<u32>::new(
-                        retention, how, algorithm, threads, terms,
-                    ))
-                } else {
-                    Box::new(SlidingHandshake::<u64>::new(
-                        retention, how, algorithm, threads, terms,
-                    ))
-                };
-            }
-        };
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
+    }
+
+    fn handshake(self, algorithm: handshake::Algorithm) -> Box<SlidingJoin> {
+        let Comparing { retention, how, threads: nodes, terms, .. } = self;
+        match terms.iter().all(Term::is_narrow) {
+            true => Box::new(SlidingHandshake::<u32>::new(retention, how, algorithm, nodes, terms)),
+            false => {
+                Box::new(SlidingHandshake::<u64>::new(retention, how, algorithm, nodes, terms))
+            }
+        }
     }
 }
 
