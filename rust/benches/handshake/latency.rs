@@ -39,7 +39,12 @@ impl Plan {
 }
 
 /// Latencies in nanoseconds, in order, and the most results that waited.
-fn measure(plan: &Plan, algorithm: HandshakeAlgorithm, ordered: bool, rows: &Rows) -> (Vec<i64>, usize) {
+fn measure(
+    plan: &Plan,
+    algorithm: HandshakeAlgorithm,
+    ordered: bool,
+    rows: &Rows,
+) -> (Vec<i64>, usize) {
     let length = (plan.window * 1e9) as u64;
     let window = Retention::Time { left: length, right: length };
     let mut chain =

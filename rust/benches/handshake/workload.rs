@@ -1,7 +1,7 @@
 //! W3: `r.x BETWEEN s.a - 10 AND s.a + 10 AND r.y BETWEEN s.b - 10 AND s.b + 10`, values uniform in
 //! 1..10 000, the second ones floats.
 
-use tidegate_operators::papers::handshake::{BandPredicate, NumberColumn, Kind, NumberRows};
+use tidegate_operators::papers::handshake::{BandPredicate, Kind, NumberColumn, NumberRows};
 use tidegate_operators::rows::Side;
 use tidegate_structures::simd::scan::Span;
 
@@ -88,7 +88,10 @@ fn columns(points: &[(i32, i32)], test: Test) -> NumberRows<u32> {
             width: code(value + within) - code(value - within),
         };
         let values = points.iter().map(value);
-        NumberColumn { values: values.clone().map(code).collect(), takes: values.map(span).collect() }
+        NumberColumn {
+            values: values.clone().map(code).collect(),
+            takes: values.map(span).collect(),
+        }
     };
     let columns =
         vec![column(&|point| point.0, &whole, test.x()), column(&|point| point.1, &float, BAND)];

@@ -11,6 +11,31 @@ use crate::driver::Driver;
 ///
 /// The rows of a side are numbered from 0, from the first ever. Results name a row by its *offset*,
 /// its distance from the oldest row of its side that is kept.
+///
+/// ```
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
+/// use tidegate_operators::rows::{Closed, How, Interval, Progress, RowJoin, Side};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
+/// let mut join = StreamingJoin::new(&near, How::Inner, Parallelism::Auto, 1, true);
+/// // A left row at 10, right rows at 11 and 14; all have the key 0.
+/// let sides = vec![Side::Left, Side::Right, Side::Right];
+/// join.begin(&driver, vec![10, 11, 14], sides, [&[0], &[0, 0]]);
+/// while !join.is_done() {
+///     let Progress::Pieces(pieces) = join.advance(&driver, None)? else { unreachable!() };
+///     for piece in pieces {
+///         let pairs = join.assemble(piece);
+///         assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
+///     }
+/// }
+/// // The first row of each side is not needed any more.
+/// join.purge(Some(14));
+/// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
+/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
     /// the side of each, and the values of both sides' rows.

@@ -23,6 +23,12 @@ impl<T> KeptColumn<T> {
         self.values.len() - self.gone
     }
 
+    /// The value at an offset, if the row is here.
+    #[inline]
+    pub(crate) fn get(&self, offset: usize) -> Option<&T> {
+        self.values.get(self.gone.checked_add(offset)?)
+    }
+
     #[inline]
     pub(crate) fn as_slice(&self) -> &[T] {
         &self.values[self.gone..]

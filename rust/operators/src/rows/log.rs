@@ -30,7 +30,7 @@ impl KeptColumns for KeptColumn<i64> {
 
     #[inline]
     fn ts(&self, offset: usize) -> Option<i64> {
-        self.as_slice().get(offset).copied()
+        self.get(offset).copied()
     }
 
     fn drop_front(&mut self, rows: usize) {

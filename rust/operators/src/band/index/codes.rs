@@ -58,7 +58,7 @@ impl KeptColumns for CodeColumns {
 
     #[inline]
     fn ts(&self, offset: usize) -> Option<i64> {
-        self.ts.as_slice().get(offset).copied()
+        self.ts.ts(offset)
     }
 
     fn drop_front(&mut self, rows: usize) {

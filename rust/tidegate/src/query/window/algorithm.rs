@@ -100,29 +100,31 @@ pub(crate) struct Comparing {
 impl Comparing {
     /// Makes a join without rows.
     pub(crate) fn join(self, algorithm: Algorithm) -> Box<SlidingJoin> {
-        let Comparing { retention, how, threads, ordered, terms } = self;
-        let algorithm = match algorithm {
-            Algorithm::ThreeStep => scale::ScaleAlgorithm::ThreeStep,
-            Algorithm::Cell => scale::ScaleAlgorithm::Cell,
-            Algorithm::ScaleJoin => scale::ScaleAlgorithm::ScaleJoin,
-            Algorithm::Indexed => scale::ScaleAlgorithm::Indexed,
-            Algorithm::Handshake | Algorithm::LowLatencyHandshake => {
-                let algorithm = match algorithm {
-                    Algorithm::Handshake => handshake::HandshakeAlgorithm::Original,
-                    _ => handshake::HandshakeAlgorithm::LowLatency,
-                };
-                return if terms.iter().all(Term::is_narrow) {
-                    Box::new(SlidingHandshake::<u32>::new(
-                        retention, how, algorithm, threads, terms,
-                    ))
-                } else {
-                    Box::new(SlidingHandshake::<u64>::new(
-                        retention, how, algorithm, threads, terms,
-                    ))
-                };
+        match algorithm {
+            Algorithm::ThreeStep => self.scale(scale::ScaleAlgorithm::ThreeStep),
+            Algorithm::Cell => self.scale(scale::ScaleAlgorithm::Cell),
+            Algorithm::ScaleJoin => self.scale(scale::ScaleAlgorithm::ScaleJoin),
+            Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
+            Algorithm::Handshake => self.handshake(handshake::HandshakeAlgorithm::Original),
+            Algorithm::LowLatencyHandshake => {
+                self.handshake(handshake::HandshakeAlgorithm::LowLatency)
             }
-        };
+        }
+    }
+
+    fn scale(self, algorithm: scale::ScaleAlgorithm) -> Box<SlidingJoin> {
+        let Comparing { retention, how, threads, ordered, terms } = self;
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
+    }
+
+    fn handshake(self, algorithm: handshake::HandshakeAlgorithm) -> Box<SlidingJoin> {
+        let Comparing { retention, how, threads: nodes, terms, .. } = self;
+        match terms.iter().all(Term::is_narrow) {
+            true => Box::new(SlidingHandshake::<u32>::new(retention, how, algorithm, nodes, terms)),
+            false => {
+                Box::new(SlidingHandshake::<u64>::new(retention, how, algorithm, nodes, terms))
+            }
+        }
     }
 }
 

@@ -62,7 +62,7 @@ pub fn band_join(
         Method { algorithm: &query.algorithm.to_string(), index: &index, threads, row_bytes };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
     let join = query.algorithm.join(Some(windows.retention), how, columns, options.ordered);
-    let prepare = Codes {
+    let prepare = PrepareCodes {
         kind: query.algorithm.index(),
         names: names.into_iter().chain(keys.is_some().then(|| "the key".to_owned())).collect(),
         columns: plan.columns,
@@ -85,7 +85,7 @@ pub fn band_join(
 
 /// Rows whose values are close match: values, and keys behind them, become codes.
 #[derive(Debug)]
-struct Codes {
+struct PrepareCodes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
     /// What the columns are called, and the key behind them.
@@ -101,7 +101,7 @@ struct Codes {
     row_bytes: usize,
 }
 
-impl Codes {
+impl PrepareCodes {
     /// What rows of a side are compared by: their bands, then their keys.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // One thread: others are woken for what comes after.
@@ -135,7 +135,7 @@ impl Codes {
     }
 }
 
-impl Prepare for Codes {
+impl Prepare for PrepareCodes {
     type Values<'a> = [&'a [Bands<'a>]; 2];
     type Join = AnyIndexJoin;
 

@@ -32,7 +32,7 @@ pub fn interval_join(
     };
     let explanation = explain(query.describe(&plan), &method, plan.join.columns.len(), options);
     let join = StreamingJoin::new(&plan.interval, how, parallelism, threads, options.ordered);
-    let prepare = Keys(KeyNumbers::new(plan.join.keys.clone()));
+    let prepare = PrepareKeys(KeyNumbers::new(plan.join.keys.clone()));
     let engine = Engine { prepare, join: Box::new(join) };
     let query = Query {
         identity: query.identity(&left, &right),
@@ -60,9 +60,9 @@ fn algorithm(parallelism: Parallelism) -> &'static str {
 
 /// Rows of equal keys match: keys become numbers.
 #[derive(Debug)]
-struct Keys(KeyNumbers);
+struct PrepareKeys(KeyNumbers);
 
-impl Prepare for Keys {
+impl Prepare for PrepareKeys {
     type Values<'a> = [&'a [u32]; 2];
     type Join = StreamingJoin;
 

@@ -45,7 +45,7 @@ pub fn window_join(
         ordered: options.ordered,
         terms,
     };
-    let prepare = Numbers { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
+    let prepare = PrepareNumbers { row_bytes, predicate: plan.join.predicate.clone(), scan, keys };
     let engine = Engine { prepare, join: comparing.join(algorithm) };
     let query = Query {
         identity: query.identity(&left, &right),
@@ -60,7 +60,7 @@ pub fn window_join(
 
 /// Rows match by a condition: what is scanned for, and equal keys, become numbers.
 #[derive(Debug)]
-struct Numbers {
+struct PrepareNumbers {
     /// What a row is charged for what is kept of it here.
     row_bytes: usize,
     predicate: Option<Predicate>,
@@ -71,7 +71,7 @@ struct Numbers {
     keys: Option<KeptKeys>,
 }
 
-impl Numbers {
+impl PrepareNumbers {
     /// The numbers of rows, for each term, given how to get those of their keys.
     fn of(
         &mut self,
@@ -143,7 +143,7 @@ impl Test<'_> {
     }
 }
 
-impl Prepare for Numbers {
+impl Prepare for PrepareNumbers {
     type Values<'a> = Operands<'a>;
     type Join = SlidingJoin;
 
