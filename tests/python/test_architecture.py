@@ -23,9 +23,9 @@ CAPSULES = RUST / "python" / "src" / "capsule.rs"
 # Beside these, what measures them: no crate uses it, and the tests leave it out.
 BENCHES = "benches"
 # What knows the algorithms of papers by name.
-REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/window/algorithm.rs"}
+REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/published.rs"}
 # Algorithms of papers beside what they are compared with. This list only gets shorter.
-NOT_IN_PAPERS_YET = {"operators": {"aggregate/streaming/designs.rs", "band/index/tasks"}}
+NOT_IN_PAPERS_YET = {"operators": {"aggregate/streaming/designs.rs"}}
 # What a caller of a crate begins with: joins, aggregations and merges.
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
 # Entrances without an example. This list only gets shorter.
@@ -37,7 +37,7 @@ WITHOUT_EXAMPLE = {
         "aggregate/streaming/mod.rs: StreamingAggregate",
         "aggregate/streaming/open_sessions.rs: StreamingSessions",
         "band/index/mod.rs: IndexJoin",
-        "band/index/tasks/mod.rs: TaskJoin",
+        "papers/index_tasks/mod.rs: TaskJoin",
         "interval/streaming/mod.rs: StreamingJoin",
         "papers/handshake/join.rs: HandshakeJoin",
         "window/counts.rs: count_window_join",

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use tidegate_operators::band::index::{Bands, IndexJoin, IndexKind, TaskOptions};
+use tidegate_operators::band::index::{Ahead, Bands, Find, IndexJoin, IndexKind};
 use tidegate_operators::driver::Driver;
+use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions};
 use tidegate_operators::rows::{How, Progress, Retention, RowJoin, Side};
-use tidegate_structures::index::WindowIndex;
 use tidegate_sync::Stop;
 
 use crate::Point;
@@ -16,7 +16,7 @@ const ROWS: usize = 1 << 18;
 /// Rows of both sides that come together.
 const MANY: usize = 1 << 14;
 
-type Join = IndexJoin<Box<dyn WindowIndex>>;
+type Join = IndexJoin<Box<dyn Find>>;
 
 /// A join whose windows slide over values in any order.
 struct Load {
@@ -95,15 +95,19 @@ impl Codes {
     }
 }
 
-fn join(kind: IndexKind) -> Join {
+fn join(finder: impl Find + 'static) -> Join {
     let window = Retention::Rows { left: WINDOW as u64, right: WINDOW as u64 };
-    IndexJoin::new(window, How::Inner, 1, true, move || kind.index())
+    IndexJoin::of_two_streams(window, How::Inner, 1, true, Box::new(finder))
+}
+
+fn ahead(kind: IndexKind) -> Join {
+    join(Ahead::new(2, || kind.index()))
 }
 
 /// Rates by rows of a task, with latencies of so many that each thread has one; and both merges by
 /// threads.
 pub(crate) fn tasks() {
-    let by_tasks = |options: TaskOptions| join(IndexKind::PimTree).by_tasks(options);
+    let by_tasks = |options: TaskOptions| join(TaskJoin::new(2, options));
     for threads in [1, 2] {
         for rows in [1, 2, 4, 8, 16, 32, 64] {
             let mut load =
@@ -123,8 +127,8 @@ pub(crate) fn tasks() {
                 "IBWJ, blocking merge",
                 by_tasks(TaskOptions { is_blocking: true, ..TaskOptions::default() }),
             ),
-            ("PIM-Tree ahead", join(IndexKind::PimTree)),
-            ("buckets ahead", join(IndexKind::Buckets)),
+            ("PIM-Tree ahead", ahead(IndexKind::PimTree)),
+            ("buckets ahead", ahead(IndexKind::Buckets)),
         ];
         for (series, join) in joins {
             let rate = ROWS as f64 / Load::new(join, threads).run(ROWS, MANY) / 1e6;

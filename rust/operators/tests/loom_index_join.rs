@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use loom::thread;
-use tidegate_operators::band::index::{TaskJoin, TaskOptions, TaskRow, Worker};
 use tidegate_operators::driver::Turn;
+use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions, TaskRow, Worker};
 use tidegate_structures::index::Probe;
 use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Prefix, explore};
@@ -99,10 +99,10 @@ fn model(rows: u32, before: u32, options: TaskOptions) {
         };
         let mut join = TaskJoin::new(1, options);
         // Some are there already, so that an index is nearly full.
-        join.begin((0..before).map(row).collect());
+        join.queue_up((0..before).map(row).collect());
         work(join.worker());
         assert_eq!(join.take_matches().len(), before as usize);
-        join.begin((before..before + rows).map(row).collect());
+        join.queue_up((before..before + rows).map(row).collect());
         let join = Arc::new(join);
         let other = thread::spawn({
             let join = join.clone();

@@ -9,7 +9,7 @@ use crate::rows::{KeptColumn, KeptColumns, RowLog};
 
 /// The times of rows, and their codes in the columns with bands.
 #[derive(Debug)]
-pub(super) struct CodeColumns {
+pub(crate) struct CodeColumns {
     ts: KeptColumn<i64>,
     /// Whether a row can match anything by its values.
     joins: KeptColumn<bool>,
@@ -93,7 +93,7 @@ impl RowLog<CodeColumns> {
     }
 
     /// The rows of these numbers that can match anything, as an index has them.
-    pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
+    pub(crate) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let offset = |number: u64| (number - self.first()) as usize;
         let offsets = offset(numbers.start)..offset(numbers.end);
         let CodeColumns { joins, codes, .. } = self.columns();

@@ -6,10 +6,10 @@ use tidegate_structures::index::{Probe, WindowIndex};
 use tidegate_structures::simd::wide::{Work, wide};
 
 use super::epoch::Epoch;
-use super::{IndexJoin, SIDES};
+use super::{Rows, SIDES};
 use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
-use crate::rows::{Filter, FilterError, Side};
+use crate::rows::{Failed, Filter, FilterError, Side};
 
 /// Rows that are looked for together: the first ones, before it is known how many matches they
 /// have, and at most.
@@ -20,24 +20,88 @@ const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 const MATCHES: usize = 1 << 14;
 
 /// Matches after which a piece is given up for the rest of its rows to come later.
-pub(super) const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
+pub(crate) const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
+
+/// Rows that a thread looks for by itself: fewer are not worth waking it.
+pub(crate) const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
+
+/// Finds the matches of an epoch's rows by the column that is indexed.
+pub trait Find: Send + Sync {
+    /// Begins with the rows of an epoch; those of the former one are through.
+    fn begin(&mut self, rows: &Rows);
+
+    /// The matches of rows of the epoch from `next` on: of some of them if they have many, or if
+    /// the driver is to pause.
+    fn find(
+        &mut self,
+        rows: &Rows,
+        next: usize,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<Found>, Failed>;
+
+    /// Has the rows of a side that are in its window, and no others. No row is looked for.
+    fn refill(&mut self, rows: &Rows, side: usize);
+
+    /// Notes that no later row looks for those of a side before `first`; there are no others if it
+    /// `is_all`.
+    fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
+
+    /// How often new rows have been merged with the others.
+    fn merges(&self) -> u64;
+
+    /// Bytes held.
+    fn memory(&self) -> usize;
+}
+
+impl<F: Find + ?Sized> Find for Box<F> {
+    fn begin(&mut self, rows: &Rows) {
+        (**self).begin(rows);
+    }
+
+    fn find(
+        &mut self,
+        rows: &Rows,
+        next: usize,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<Found>, Failed> {
+        (**self).find(rows, next, driver, filter)
+    }
+
+    fn refill(&mut self, rows: &Rows, side: usize) {
+        (**self).refill(rows, side);
+    }
+
+    fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool) {
+        (**self).expire(rows, side, first, is_all);
+    }
+
+    fn merges(&self) -> u64 {
+        (**self).merges()
+    }
+
+    fn memory(&self) -> usize {
+        (**self).memory()
+    }
+}
 
 /// The matches of some neighbouring rows of the epoch.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub struct Found {
     /// The rows that were looked at.
-    pub(super) rows: Range<usize>,
+    pub(crate) rows: Range<usize>,
     /// The low bits of the numbers of their matches, row by row.
-    pub(super) numbers: Vec<u32>,
+    pub(crate) numbers: Vec<u32>,
     /// For each row, where its matches end.
-    pub(super) ends: Vec<u32>,
+    pub(crate) ends: Vec<u32>,
     /// Candidates that the index gave.
-    pub(super) comparisons: u64,
+    pub(crate) comparisons: u64,
 }
 
 impl Found {
     /// The matches of each of some rows.
-    pub(super) fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
+    pub(crate) fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
         let skipped = rows.start - self.rows.start;
         let begin = skipped.checked_sub(1).map_or(0, |before| self.ends[before]);
         rows.zip(&self.ends[skipped..]).scan(begin as usize, |begin, (row, &end)| {
@@ -79,11 +143,12 @@ impl Candidates {
     }
 }
 
-impl<I: WindowIndex> IndexJoin<I> {
+impl Rows {
     /// Looks for the matches of rows of the epoch, or of as many of them as have the most matches
     /// that should be taken at once, or as come before a pause.
     pub(super) fn look(
         &self,
+        indexes: &[impl WindowIndex],
         rows: Range<usize>,
         filter: Option<&Filter<'_>>,
         driver: &Driver,
@@ -103,8 +168,7 @@ impl<I: WindowIndex> IndexJoin<I> {
             let mut compared = 0;
             for (side, candidates) in SIDES.into_iter().zip(&mut candidates) {
                 let ranks = from[side as usize]..to[side as usize];
-                candidates
-                    .find(&self.indexes[self.other(side)], self.epoch.probes(side, ranks.clone()));
+                candidates.find(&indexes[self.other(side)], self.epoch.probes(side, ranks.clone()));
                 compared += candidates.numbers.len();
                 if self.epoch.has_further() {
                     candidates.retain(|nth, other| self.agrees(side, ranks.start + nth, other));
@@ -132,7 +196,7 @@ impl<I: WindowIndex> IndexJoin<I> {
 
     /// Brings the candidates of rows into order, and drops those that fail another band or the
     /// condition.
-    pub(super) fn refine(
+    pub(crate) fn refine(
         &self,
         candidates: Found,
         filter: Option<&Filter<'_>>,

@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
-use tidegate_structures::index::WindowIndex;
 use tidegate_structures::memory;
 
-use super::IndexJoin;
 use super::codes::CodeColumns;
-use super::find::Found;
+use super::find::{Find, Found};
+use super::{IndexJoin, Rows};
 use crate::matches::SHORT;
 use crate::rows::{Extent, Results, RowLog, Side};
 
-impl<I: WindowIndex> IndexJoin<I> {
+impl<F: Find> IndexJoin<F> {
     /// The pairs of a piece of the epoch that was named last.
     pub(super) fn pairs(&self, rows: Range<usize>) -> Results {
         let found = || self.found.iter().filter(|found| rows.contains(&found.rows.start));
@@ -36,13 +35,14 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// Writes the offsets of the left and right rows of pairs; behind them there is room for a few
     /// more.
     fn pair(&self, found: &Found, left: &mut [u32], right: &mut [u32]) {
-        let firsts = [0, 1].map(|side| self.logs.get(side).map_or(0, |log| log.first() as u32));
+        let firsts =
+            [0, 1].map(|side| self.rows.logs.get(side).map_or(0, |log| log.first() as u32));
         let mut begin = 0;
         for (row, &end) in found.rows.clone().zip(&found.ends) {
             let end = end as usize;
-            let side = self.epoch.sides[row];
-            let offset = self.epoch.number(row).wrapping_sub(firsts[side as usize]);
-            let first = firsts[self.other(side)];
+            let side = self.rows.epoch.sides[row];
+            let offset = self.rows.epoch.number(row).wrapping_sub(firsts[side as usize]);
+            let first = firsts[self.rows.other(side)];
             let (own, other) = if side == Side::Left {
                 (&mut *left, &mut *right)
             } else {
@@ -68,9 +68,10 @@ impl<I: WindowIndex> IndexJoin<I> {
     /// match.
     pub(super) fn collect(&mut self, from: usize) -> Results {
         let mut results = Results::default();
-        let firsts: Vec<u32> = self.logs.iter().map(|log| log.first() as u32).collect();
+        let firsts: Vec<u32> = self.rows.logs.iter().map(|log| log.first() as u32).collect();
         let mut offsets: Vec<u32> = Vec::new();
-        let IndexJoin { found, epoch, logs, window, how, .. } = self;
+        let IndexJoin { found, rows, window, how, .. } = self;
+        let Rows { ordered, logs, epoch } = rows;
         let extent = Extent::new(*window);
         let sides: &mut [RowLog<CodeColumns>; 2] =
             logs.as_mut_slice().try_into().expect("one stream has no rows that come once or alone");
@@ -80,7 +81,7 @@ impl<I: WindowIndex> IndexJoin<I> {
                 continue;
             }
             let side = epoch.sides[row];
-            if self.ordered {
+            if *ordered {
                 results.add_unmatched(sides, &extent, *how, Some(epoch.ts[row]));
             }
             offsets.clear();

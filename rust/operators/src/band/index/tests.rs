@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::rows::NO_ROW;
+use crate::papers::index_tasks::{TaskJoin, TaskOptions};
+use crate::rows::{FilterError, NO_ROW};
 
 /// Its time, its side, and its values in two columns, of which any may be missing.
 type Row = (i64, Side, [Option<i64>; 2]);
@@ -167,12 +168,22 @@ struct Manner {
     exchanges: usize,
 }
 
-type Join = IndexJoin<Box<dyn WindowIndex>>;
+impl Manner {
+    /// What finds the matches in joins of so many sides.
+    fn finder(&self, sides: usize) -> Box<dyn Find> {
+        match self.tasks {
+            Some(options) => Box::new(TaskJoin::new(sides, options)),
+            None => Box::new(Ahead::new(sides, || self.kind.index())),
+        }
+    }
+}
+
+type Join = IndexJoin<Box<dyn Find>>;
 type Keep<'a> = Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>;
 
 /// Joins an epoch, and gives its results as numbers of rows, to which `base` is added by side.
-fn epoch(
-    join: &mut Join,
+fn epoch<F: Find>(
+    join: &mut IndexJoin<F>,
     rows: &[Row],
     within: &Within,
     columns: usize,
@@ -181,13 +192,13 @@ fn epoch(
     keep: Keep<'_>,
 ) -> Vec<(u32, u32)> {
     let mut found = Vec::new();
-    let number = |join: &Join, side: Side, offset| match offset {
+    let number = |join: &IndexJoin<F>, side: Side, offset| match offset {
         NO_ROW => NO_ROW,
         _ => (base[side as usize] + join.first(side)) as u32 + offset,
     };
-    let is_self_join = join.logs.len() == 1;
+    let is_self_join = join.rows.logs.len() == 1;
     let right_side = if is_self_join { Side::Left } else { Side::Right };
-    let mut add = |join: &Join, results: Results| {
+    let mut add = |join: &IndexJoin<F>, results: Results| {
         let right = results.right.iter().copied().chain(std::iter::repeat(NO_ROW));
         found.extend(
             results
@@ -234,13 +245,7 @@ fn run(
     manner: &Manner,
     keep: Keep<'_>,
 ) -> Vec<(u32, u32)> {
-    let make = || {
-        let join = IndexJoin::new(window, how, columns, manner.ordered, || manner.kind.index());
-        match manner.tasks {
-            Some(tasks) => join.by_tasks(tasks),
-            None => join,
-        }
-    };
+    let make = || IndexJoin::of_two_streams(window, how, columns, manner.ordered, manner.finder(2));
     let driver = Driver::new(manner.threads, Stop::default());
     let (mut join, mut base) = (make(), [0; 2]);
     let mut found = Vec::new();
@@ -283,7 +288,6 @@ fn run(
         (0, 0),
         "nothing is kept at the end"
     );
-    assert!(join.indexes.iter().all(|index| index.is_empty()));
     found
 }
 
@@ -438,10 +442,9 @@ proptest! {
                 }
             }
         }
-        let mut join: Join = IndexJoin::of_one_stream(window, columns, true, || manner.kind.index());
-        if let Some(tasks) = manner.tasks {
-            join = join.by_tasks(tasks);
-        }
+        let mut join: Join = IndexJoin::of_sides(
+            &[Side::Left], window, How::Inner, columns, true, manner.finder(1),
+        );
         let driver = Driver::new(manner.threads, Stop::default());
         let (mut found, mut rest) = (Vec::new(), &rows[..]);
         for &len in manner.epochs.iter().cycle() {
@@ -457,12 +460,27 @@ proptest! {
 }
 
 #[test]
+fn no_row_is_left_in_an_index() {
+    let rows: Vec<Row> = (0..500).map(|n| (n, NUMBERS[n as usize % 2], [Some(n), None])).collect();
+    let within = [(-3, 3); 2];
+    for kind in [IndexKind::Buckets, IndexKind::PimTree, IndexKind::BPlusTree] {
+        let window = Retention::Time { left: 20, right: 30 };
+        let mut join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
+        let driver = Driver::new(1, Stop::default());
+        assert!(!epoch(&mut join, &rows, &within, 1, &driver, [0; 2], None).is_empty());
+        assert!(join.finder.rows() > 0);
+        join.purge(None);
+        assert_eq!(join.finder.rows(), 0, "{kind:?}");
+    }
+}
+
+#[test]
 fn matches_without_number_come_a_piece_at_a_time() {
     // All rows are equal, so the last ones match a whole window.
     let rows: Vec<Row> = (0..3000).map(|n| (n, NUMBERS[n as usize % 2], [Some(1), None])).collect();
     let window = Retention::Rows { left: 1000, right: 1000 };
     for kind in [IndexKind::Buckets, IndexKind::PimTree, IndexKind::BPlusTree] {
-        let mut join: Join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
+        let mut join = IndexJoin::new(window, How::Inner, 1, true, || kind.index());
         let driver = Driver::new(2, Stop::default());
         let columns =
             NUMBERS.map(|side| Columns::new(rows.iter().filter(|row| row.1 == side), &[(0, 0); 2]));
@@ -481,6 +499,6 @@ fn matches_without_number_come_a_piece_at_a_time() {
             }
         }
         assert_eq!(pairs, (0..3000_usize).map(|n| (n.div_ceil(2)).min(1000)).sum::<usize>());
-        assert!(most < find::MOST_MATCHES + 8 * 1000, "{most} pairs in one piece");
+        assert!(most < MOST_MATCHES + 8 * 1000, "{most} pairs in one piece");
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use tidegate_operators::band::index::{IndexJoin, IndexKind, TaskOptions};
+use tidegate_operators::band::index::{Ahead, Find, IndexJoin, IndexKind};
 use tidegate_operators::rows::{How, Retention};
-use tidegate_structures::index::WindowIndex;
+
+use crate::query::published;
 
 /// How the pairs of a band join are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +23,8 @@ pub enum BandAlgorithm {
     },
 }
 
-/// A join of rows as they come, by whichever index.
-pub(crate) type AnyIndexJoin = IndexJoin<Box<dyn WindowIndex>>;
+/// A join of rows as they come, whatever finds their matches.
+pub(crate) type AnyIndexJoin = IndexJoin<Box<dyn Find>>;
 
 impl BandAlgorithm {
     /// A join of rows as they come, with so many columns to compare.
@@ -35,14 +36,12 @@ impl BandAlgorithm {
         ordered: bool,
     ) -> AnyIndexJoin {
         let retention = retention.unwrap_or(Retention::Time { left: u64::MAX, right: u64::MAX });
-        let make =
-            |kind: IndexKind| IndexJoin::new(retention, how, columns, ordered, || kind.index());
-        match self {
-            BandAlgorithm::Auto | BandAlgorithm::Sort => make(IndexKind::Buckets),
-            BandAlgorithm::Index(kind) => make(kind),
-            BandAlgorithm::Tasks { is_blocking } => make(IndexKind::PimTree)
-                .by_tasks(TaskOptions { is_blocking, ..TaskOptions::default() }),
-        }
+        let finder = match self {
+            BandAlgorithm::Auto | BandAlgorithm::Sort => ahead(IndexKind::Buckets),
+            BandAlgorithm::Index(kind) => ahead(kind),
+            BandAlgorithm::Tasks { is_blocking } => published::index_tasks(is_blocking),
+        };
+        IndexJoin::of_two_streams(retention, how, columns, ordered, finder)
     }
 
     /// What rows that come are indexed by, for people.
@@ -60,6 +59,11 @@ impl BandAlgorithm {
             BandAlgorithm::Tasks { .. } => "PIM-Tree that threads share",
         }
     }
+}
+
+/// Rows enter an index a side, and look for others in it.
+fn ahead(kind: IndexKind) -> Box<dyn Find> {
+    Box::new(Ahead::new(2, || kind.index()))
 }
 
 impl fmt::Display for BandAlgorithm {

@@ -1,10 +1,11 @@
 //! Who compares the rows in each other's windows.
 
-use tidegate_operators::papers::handshake::{self, SlidingHandshake};
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, NO_KEY, Retention};
 use tidegate_operators::window::SlidingJoin;
 use tidegate_operators::window::scale::{self, ScaleJoin};
+
+use crate::query::published::{self, HandshakeAlgorithm};
 
 /// How the rows in each other's windows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,10 +106,8 @@ impl Comparing {
             Algorithm::Cell => self.scale(scale::ScaleAlgorithm::Cell),
             Algorithm::ScaleJoin => self.scale(scale::ScaleAlgorithm::ScaleJoin),
             Algorithm::Indexed => self.scale(scale::ScaleAlgorithm::Indexed),
-            Algorithm::Handshake => self.handshake(handshake::HandshakeAlgorithm::Original),
-            Algorithm::LowLatencyHandshake => {
-                self.handshake(handshake::HandshakeAlgorithm::LowLatency)
-            }
+            Algorithm::Handshake => self.handshake(HandshakeAlgorithm::Original),
+            Algorithm::LowLatencyHandshake => self.handshake(HandshakeAlgorithm::LowLatency),
         }
     }
 
@@ -117,14 +116,9 @@ impl Comparing {
         Box::new(ScaleJoin::new(retention, how, algorithm, threads, ordered, terms))
     }
 
-    fn handshake(self, algorithm: handshake::HandshakeAlgorithm) -> Box<SlidingJoin> {
-        let Comparing { retention, how, threads: nodes, terms, .. } = self;
-        match terms.iter().all(Term::is_narrow) {
-            true => Box::new(SlidingHandshake::<u32>::new(retention, how, algorithm, nodes, terms)),
-            false => {
-                Box::new(SlidingHandshake::<u64>::new(retention, how, algorithm, nodes, terms))
-            }
-        }
+    fn handshake(self, algorithm: HandshakeAlgorithm) -> Box<SlidingJoin> {
+        let Comparing { retention, how, threads, terms, .. } = self;
+        published::handshake(algorithm, retention, how, threads, terms)
     }
 }
 

@@ -89,7 +89,7 @@ fn matches(
         rest = tail;
         let rows = tasks(head, sides, &mut came, window, within);
         all.extend(rows.iter().copied());
-        join.begin(rows);
+        join.queue_up(rows);
         let upto = all.len();
         while found.len() < upto {
             // Some are taken before all are found.

@@ -40,8 +40,9 @@ use tidegate_structures::memory::select::select_within;
 use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
-use super::find::Found;
-use crate::driver::Turn;
+use crate::band::index::{Find, Found, IndexJoin, MOST_MATCHES, PIECE, Rows as EpochRows};
+use crate::driver::{Driver, Turn};
+use crate::rows::{Failed, Filter, FilterError, How, Retention};
 use merge::Merge;
 use queue::{Acquired, Indexes, Queue};
 
@@ -97,6 +98,19 @@ struct Side {
     indexed: Prefix,
 }
 
+/// The index-based window join of two streams by tasks that threads take from a queue, and PIM-Trees
+/// that they share, with bands on so many columns. Unless it is `ordered`, the pairs of a row come
+/// in any order.
+pub fn index_join(
+    window: Retention,
+    how: How,
+    columns: usize,
+    ordered: bool,
+    options: TaskOptions,
+) -> IndexJoin<TaskJoin> {
+    IndexJoin::of_two_streams(window, how, columns, ordered, TaskJoin::new(2, options))
+}
+
 /// The state of a join whose rows are tasks of threads.
 #[derive(Debug)]
 pub struct TaskJoin {
@@ -146,7 +160,7 @@ impl TaskJoin {
 
     /// Puts rows into the queue, those of each side with rising numbers. All former ones are
     /// through.
-    pub fn begin(&mut self, rows: Vec<TaskRow>) {
+    pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
         let of_side = |side: usize| {
             let mut own = rows.iter().filter(|row| row.side == side).peekable();
             let first = own.peek().map_or(0, |row| row.number);
@@ -184,7 +198,7 @@ impl TaskJoin {
 
     /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker
     /// is left.
-    pub(super) fn take(&mut self) -> Vec<Found> {
+    fn take(&mut self) -> Vec<Found> {
         self.propagate();
         std::mem::take(&mut self.output.get_mut().pieces)
     }
@@ -199,36 +213,6 @@ impl TaskJoin {
         let pieces = self.take();
         let matches = pieces.iter().flat_map(|found| found.matches(found.rows.clone()));
         matches.map(|(row, numbers)| sorted(numbers, &self.rows[row])).collect()
-    }
-
-    /// Lets the index of a side have these rows and no others. All rows of the queue are through.
-    pub(super) fn refill(&mut self, side: usize, rows: &[Entry]) {
-        let index = SharedPimTree::default();
-        index.insert_all(rows);
-        self.queue.with(|queue| queue.sides[side].index = Arc::new(index));
-    }
-
-    /// Merges of all sides so far.
-    pub(super) fn merges(&self) -> u64 {
-        self.queue.with(|queue| queue.merges)
-    }
-
-    /// Notes that no later row looks for those of a side before `first`; there are no others if it
-    /// `is_all`.
-    pub(super) fn expire(&mut self, side: usize, first: u32, is_all: bool) {
-        self.queue.with(|queue| {
-            queue.sides[side].first = first;
-            if is_all {
-                queue.sides[side].index = Arc::default();
-            }
-        });
-    }
-
-    /// Bytes held.
-    pub(super) fn memory(&self) -> usize {
-        let indexes: Vec<Arc<SharedPimTree>> =
-            self.queue.with(|queue| queue.sides.iter().map(|side| side.index.clone()).collect());
-        indexes.iter().map(|index| index.memory()).sum()
     }
 
     /// The matches of a task's rows.
@@ -302,6 +286,59 @@ impl TaskJoin {
     }
 }
 
+impl Find for TaskJoin {
+    fn begin(&mut self, rows: &EpochRows) {
+        let task = |row: usize| {
+            let (side, number, key, probe) = rows.row(row);
+            TaskRow { side: side as usize, other: rows.other(side), number, key, probe }
+        };
+        self.queue_up((0..rows.len()).map(task).collect());
+    }
+
+    fn find(
+        &mut self,
+        rows: &EpochRows,
+        _next: usize,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<Found>, Failed> {
+        self.limit(MOST_MATCHES);
+        let workers = (0..driver.threads()).map(|_| self.worker());
+        let turns = workers.map(|mut worker| move || worker.step()).collect();
+        driver.take_turns(turns).map_err(Failed::Stopped)?;
+        let found = self.take();
+        let refined =
+            driver.map(found, |found| rows.refine(found, filter)).map_err(Failed::Stopped)?;
+        refined.into_iter().collect::<Result<_, FilterError>>().map_err(Failed::Filter)
+    }
+
+    fn refill(&mut self, rows: &EpochRows, side: usize) {
+        let log = &rows.logs[side];
+        let index = SharedPimTree::default();
+        index.insert_all(&log.entries(log.first()..log.end()));
+        self.queue.with(|queue| queue.sides[side].index = Arc::new(index));
+    }
+
+    fn expire(&mut self, _: &EpochRows, side: usize, first: u64, is_all: bool) {
+        self.queue.with(|queue| {
+            queue.sides[side].first = first as u32;
+            if is_all {
+                queue.sides[side].index = Arc::default();
+            }
+        });
+    }
+
+    fn merges(&self) -> u64 {
+        self.queue.with(|queue| queue.merges)
+    }
+
+    fn memory(&self) -> usize {
+        let indexes: Vec<Arc<SharedPimTree>> =
+            self.queue.with(|queue| queue.sides.iter().map(|side| side.index.clone()).collect());
+        indexes.iter().map(|index| index.memory()).sum()
+    }
+}
+
 impl Side {
     /// Adds the numbers of the rows at these places whose keys the probe takes.
     fn scan(&self, places: Range<u32>, probe: &Probe, found: &mut Vec<u32>) {
@@ -322,9 +359,8 @@ impl Side {
 
 impl Output {
     fn push(&mut self, results: Results) {
-        let is_full = |piece: &Found| {
-            piece.rows.len() >= super::PIECE || piece.numbers.len() >= super::find::MOST_MATCHES
-        };
+        let is_full =
+            |piece: &Found| piece.rows.len() >= PIECE || piece.numbers.len() >= MOST_MATCHES;
         if self.pieces.last().is_none_or(is_full) {
             self.pieces.push(Found { rows: self.row..self.row, ..Found::default() });
         }

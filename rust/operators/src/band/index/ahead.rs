@@ -1,0 +1,150 @@
+//! Rows enter the indexes ahead, then threads look for the matches of a piece each.
+
+use std::ops::Range;
+
+use tidegate_structures::index::WindowIndex;
+
+use super::find::{Find, Found, MOST_MATCHES, PIECE};
+use super::{Rows, SIDES};
+use crate::driver::{Driver, Stopped};
+use crate::rows::{Failed, Filter};
+
+/// Rows that enter the indexes ahead of those that look for others, at least and at most.
+const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
+const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
+
+/// An index a side, which rows enter before they or earlier ones are looked for.
+#[derive(Debug)]
+pub struct Ahead<I> {
+    indexes: Vec<I>,
+    /// The oldest row of each side that is in its index.
+    indexed: Vec<u64>,
+    /// How many rows of the epoch have entered the indexes.
+    entered: usize,
+}
+
+impl<I: WindowIndex> Ahead<I> {
+    /// Indexes of so many sides.
+    pub fn new(sides: usize, index: impl Fn() -> I) -> Self {
+        Ahead {
+            indexes: (0..sides).map(|_| index()).collect(),
+            indexed: vec![0; sides],
+            entered: 0,
+        }
+    }
+
+    /// How many rows the indexes have.
+    #[cfg(test)]
+    pub(super) fn rows(&self) -> usize {
+        self.indexes.iter().map(I::len).sum()
+    }
+
+    /// Inserts the rows of the epoch before `upto` into the indexes of their sides.
+    fn enter(&mut self, rows: &Rows, driver: &Driver, upto: usize) -> Result<(), Stopped> {
+        let Rows { epoch, logs, .. } = rows;
+        let (from, to) = (epoch.before(self.entered), epoch.before(upto));
+        let insert = |(side, index): (usize, &mut I)| {
+            let first = epoch.first(side);
+            index.insert_all(
+                &logs[side].entries(first + from[side] as u64..first + to[side] as u64),
+            );
+        };
+        let sides: Vec<(usize, &mut I)> = self.indexes.iter_mut().enumerate().collect();
+        if upto - self.entered < PIECE {
+            sides.into_iter().for_each(insert);
+        } else {
+            driver.map(sides, insert)?;
+        }
+        self.entered = upto;
+        Ok(())
+    }
+
+    /// Removes the rows from the indexes that no row from `next` on may match.
+    fn leave(&mut self, rows: &Rows, next: usize) {
+        let came = rows.epoch.before(next);
+        for side in SIDES {
+            let Some(last) = came[side as usize].checked_sub(1) else { continue };
+            let other = rows.other(side);
+            let first = rows.epoch.probe_of(side, last).from;
+            let gone = first.wrapping_sub(self.indexed[other] as u32).cast_signed().max(0);
+            let first = self.indexed[other] + gone.cast_unsigned() as u64;
+            self.remove_before(rows, other, first);
+        }
+    }
+
+    /// Removes the rows of a side before the one of that number from its index.
+    fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
+        let from = self.indexed[side];
+        self.indexes[side].remove_all(&rows.logs[side].entries(from..number.max(from)));
+        self.indexed[side] = number.max(from);
+    }
+}
+
+impl<I: WindowIndex> Find for Ahead<I> {
+    fn begin(&mut self, _: &Rows) {
+        self.entered = 0;
+    }
+
+    fn find(
+        &mut self,
+        rows: &Rows,
+        mut next: usize,
+        driver: &Driver,
+        filter: Option<&Filter<'_>>,
+    ) -> Result<Vec<Found>, Failed> {
+        let (mut all, mut matches) = (Vec::new(), 0);
+        while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
+            // 1. Some rows enter the indexes: few, if they are many beside those that are there.
+            if next == self.entered {
+                let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
+                let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);
+                self.enter(rows, driver, rows.len().min(self.entered + ahead))
+                    .map_err(Failed::Stopped)?;
+            }
+            // 2. They look for others, in pieces that no number of threads shows in.
+            let pieces: Vec<Range<usize>> = (next..self.entered)
+                .step_by(PIECE)
+                .map(|from| from..self.entered.min(from + PIECE))
+                .collect();
+            let indexes = &self.indexes;
+            let looked = driver
+                .map(pieces, |piece| (piece.end, rows.look(indexes, piece, filter, driver)))
+                .map_err(Failed::Stopped)?;
+            // 3. Results are taken up to the first row that was not looked for, since its piece has
+            //    matches enough.
+            for (end, found) in looked {
+                let found = found.map_err(Failed::Filter)?;
+                matches += found.numbers.len();
+                next = found.rows.end;
+                let is_whole = found.rows.end == end;
+                all.push(found);
+                if !is_whole {
+                    break;
+                }
+            }
+            if next == self.entered {
+                self.leave(rows, next);
+            }
+        }
+        driver.check().map_err(Failed::Stopped)?;
+        Ok(all)
+    }
+
+    fn refill(&mut self, rows: &Rows, side: usize) {
+        let log = &rows.logs[side];
+        self.indexes[side].clear();
+        self.indexes[side].insert_all(&log.entries(self.indexed[side]..log.end()));
+    }
+
+    fn expire(&mut self, rows: &Rows, side: usize, first: u64, _is_all: bool) {
+        self.remove_before(rows, side, first);
+    }
+
+    fn merges(&self) -> u64 {
+        self.indexes.iter().map(I::merges).sum()
+    }
+
+    fn memory(&self) -> usize {
+        self.indexes.iter().map(I::memory).sum()
+    }
+}

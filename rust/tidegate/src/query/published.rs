@@ -1,0 +1,29 @@
+//! The joins that papers have published, which are asked for by name: no other file of this crate
+//! names them.
+
+use tidegate_operators::band::index::Find;
+pub(crate) use tidegate_operators::papers::handshake::HandshakeAlgorithm;
+use tidegate_operators::papers::handshake::SlidingHandshake;
+use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions};
+use tidegate_operators::predicate::Term;
+use tidegate_operators::rows::{How, Retention};
+use tidegate_operators::window::SlidingJoin;
+
+/// A handshake join of so many nodes that compares what `terms` says, without rows.
+pub(crate) fn handshake(
+    algorithm: HandshakeAlgorithm,
+    retention: Retention,
+    how: How,
+    nodes: usize,
+    terms: Vec<Term>,
+) -> Box<SlidingJoin> {
+    match terms.iter().all(Term::is_narrow) {
+        true => Box::new(SlidingHandshake::<u32>::new(retention, how, algorithm, nodes, terms)),
+        false => Box::new(SlidingHandshake::<u64>::new(retention, how, algorithm, nodes, terms)),
+    }
+}
+
+/// Finds the matches of two sides' rows by tasks that threads take from a queue.
+pub(crate) fn index_tasks(is_blocking: bool) -> Box<dyn Find> {
+    Box::new(TaskJoin::new(2, TaskOptions { is_blocking, ..TaskOptions::default() }))
+}
