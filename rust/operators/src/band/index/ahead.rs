@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidegate_structures::index::WindowIndex;
 
-use super::find::{Find, Found, MOST_MATCHES, PIECE};
+use super::find::{Find, MOST_MATCHES, PIECE, RowMatches};
 use super::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Failed, Filter};
@@ -91,7 +91,7 @@ impl<I: WindowIndex> Find for Ahead<I> {
         mut next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<Found>, Failed> {
+    ) -> Result<Vec<RowMatches>, Failed> {
         let (mut all, mut matches) = (Vec::new(), 0);
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
             // 1. Some rows enter the indexes: few, if they are many beside those that are there.

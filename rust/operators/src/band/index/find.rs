@@ -38,7 +38,7 @@ pub trait Find: Send + Sync {
         next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<Found>, Failed>;
+    ) -> Result<Vec<RowMatches>, Failed>;
 
     /// Has the rows of a side that are in its window, and no others. No row is looked for.
     fn refill(&mut self, rows: &Rows, side: usize);
@@ -65,7 +65,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
         next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<Found>, Failed> {
+    ) -> Result<Vec<RowMatches>, Failed> {
         (**self).find(rows, next, driver, filter)
     }
 
@@ -88,7 +88,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
 
 /// The matches of some neighbouring rows of the epoch.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct RowMatches {
     /// The rows that were looked at.
     pub(crate) rows: Range<usize>,
     /// The low bits of the numbers of their matches, row by row.
@@ -99,7 +99,7 @@ pub struct Found {
     pub(crate) comparisons: u64,
 }
 
-impl Found {
+impl RowMatches {
     /// The matches of each of some rows.
     pub(crate) fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
         let skipped = rows.start - self.rows.start;
@@ -152,8 +152,8 @@ impl Rows {
         rows: Range<usize>,
         filter: Option<&Filter<'_>>,
         driver: &Driver,
-    ) -> Result<Found, FilterError> {
-        let mut found = Found { rows: rows.start..rows.start, ..Found::default() };
+    ) -> Result<RowMatches, FilterError> {
+        let mut found = RowMatches { rows: rows.start..rows.start, ..RowMatches::default() };
         found.ends.reserve(rows.len());
         let mut together = FIRST_ROWS;
         let mut candidates = [Candidates::default(), Candidates::default()];
@@ -198,13 +198,13 @@ impl Rows {
     /// condition.
     pub(crate) fn refine(
         &self,
-        candidates: Found,
+        candidates: RowMatches,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Found, FilterError> {
-        let mut found = Found {
+    ) -> Result<RowMatches, FilterError> {
+        let mut found = RowMatches {
             rows: candidates.rows.clone(),
             comparisons: candidates.comparisons,
-            ..Found::default()
+            ..RowMatches::default()
         };
         for (row, numbers) in candidates.matches(candidates.rows.clone()) {
             let (side, rank) = (self.epoch.sides[row], self.epoch.rank(row));
@@ -240,7 +240,7 @@ struct Merge<'a> {
     rows: Range<usize>,
     candidates: &'a mut [Candidates; 2],
     ordered: bool,
-    found: &'a mut Found,
+    found: &'a mut RowMatches,
 }
 
 impl Work for Merge<'_> {
@@ -291,7 +291,7 @@ fn sort(numbers: &mut [u32], first: u32) {
     numbers.sort_unstable_by_key(|number| number.wrapping_sub(first));
 }
 
-impl Found {
+impl RowMatches {
     /// Drops the matches of the last rows that the condition does not keep.
     fn filter(
         &mut self,

@@ -54,7 +54,7 @@ use crate::selectivity;
 pub use ahead::Ahead;
 use codes::CodeColumns;
 use epoch::Epoch;
-pub use find::{Find, Found};
+pub use find::{Find, RowMatches};
 pub(crate) use find::{MOST_MATCHES, PIECE};
 pub use kind::IndexKind;
 use window::Edge;
@@ -139,7 +139,7 @@ pub struct IndexJoin<F> {
     /// How many rows of the epoch have been looked for.
     next: usize,
     /// The matches of the rows that were looked for last.
-    found: Vec<Found>,
+    found: Vec<RowMatches>,
     comparisons: u64,
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_structures::memory;
 
 use super::codes::CodeColumns;
-use super::find::{Find, Found};
+use super::find::{Find, RowMatches};
 use super::{IndexJoin, Rows};
 use crate::matches::SHORT;
 use crate::rows::{Extent, Results, RowLog, Side};
@@ -34,7 +34,7 @@ impl<F: Find> IndexJoin<F> {
 
     /// Writes the offsets of the left and right rows of pairs; behind them there is room for a few
     /// more.
-    fn pair(&self, found: &Found, left: &mut [u32], right: &mut [u32]) {
+    fn pair(&self, found: &RowMatches, left: &mut [u32], right: &mut [u32]) {
         let firsts =
             [0, 1].map(|side| self.rows.logs.get(side).map_or(0, |log| log.first() as u32));
         let mut begin = 0;

@@ -40,9 +40,9 @@ use tidegate_structures::memory::select::select_within;
 use tidegate_structures::papers::trees::SharedPimTree;
 use tidegate_sync::{Counter, Lock, Prefix, TryLock};
 
-use crate::band::index::{Find, Found, IndexJoin, MOST_MATCHES, PIECE, Rows as EpochRows};
+use crate::band::index::{Find, MOST_MATCHES, PIECE, RowMatches, Rows as EpochRows};
 use crate::driver::{Driver, Turn};
-use crate::rows::{Failed, Filter, FilterError, How, Retention};
+use crate::rows::{Failed, Filter, FilterError};
 use merge::Merge;
 use queue::{Acquired, Indexes, Queue};
 
@@ -98,19 +98,6 @@ struct Side {
     indexed: Prefix,
 }
 
-/// The index-based window join of two streams by tasks that threads take from a queue, and PIM-Trees
-/// that they share, with bands on so many columns. Unless it is `ordered`, the pairs of a row come
-/// in any order.
-pub fn index_join(
-    window: Retention,
-    how: How,
-    columns: usize,
-    ordered: bool,
-    options: TaskOptions,
-) -> IndexJoin<TaskJoin> {
-    IndexJoin::of_two_streams(window, how, columns, ordered, TaskJoin::new(2, options))
-}
-
 /// The state of a join whose rows are tasks of threads.
 #[derive(Debug)]
 pub struct TaskJoin {
@@ -140,7 +127,7 @@ struct Output {
     /// The next task whose results are wanted, and the next row.
     task: usize,
     row: usize,
-    pieces: Vec<Found>,
+    pieces: Vec<RowMatches>,
 }
 
 impl TaskJoin {
@@ -198,7 +185,7 @@ impl TaskJoin {
 
     /// The results so far that were not taken, in order, as pieces of neighbouring rows. No worker
     /// is left.
-    fn take(&mut self) -> Vec<Found> {
+    fn take(&mut self) -> Vec<RowMatches> {
         self.propagate();
         std::mem::take(&mut self.output.get_mut().pieces)
     }
@@ -301,7 +288,7 @@ impl Find for TaskJoin {
         _next: usize,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
-    ) -> Result<Vec<Found>, Failed> {
+    ) -> Result<Vec<RowMatches>, Failed> {
         self.limit(MOST_MATCHES);
         let workers = (0..driver.threads()).map(|_| self.worker());
         let turns = workers.map(|mut worker| move || worker.step()).collect();
@@ -360,9 +347,9 @@ impl Side {
 impl Output {
     fn push(&mut self, results: Results) {
         let is_full =
-            |piece: &Found| piece.rows.len() >= PIECE || piece.numbers.len() >= MOST_MATCHES;
+            |piece: &RowMatches| piece.rows.len() >= PIECE || piece.numbers.len() >= MOST_MATCHES;
         if self.pieces.last().is_none_or(is_full) {
-            self.pieces.push(Found { rows: self.row..self.row, ..Found::default() });
+            self.pieces.push(RowMatches { rows: self.row..self.row, ..RowMatches::default() });
         }
         let piece = self.pieces.last_mut().expect("one was pushed");
         let before = piece.numbers.len() as u32;
