@@ -30,19 +30,7 @@ NOT_IN_PAPERS_YET = {"operators": {"aggregate/streaming/designs.rs"}}
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
 # Entrances without an example. This list only gets shorter.
 WITHOUT_EXAMPLE = {
-    "operators": {
-        "aggregate/mod.rs: aggregate",
-        "aggregate/mod.rs: aggregate_by",
-        "aggregate/sessions.rs: aggregate_sessions",
-        "aggregate/streaming/mod.rs: StreamingAggregate",
-        "aggregate/streaming/open_sessions.rs: StreamingSessions",
-        "band/index/mod.rs: IndexJoin",
-        "papers/index_tasks/mod.rs: TaskJoin",
-        "interval/streaming/mod.rs: StreamingJoin",
-        "papers/handshake/join.rs: HandshakeJoin",
-        "window/counts.rs: count_window_join",
-        "window/scale/mod.rs: ScaleJoin",
-    },
+    "operators": set(),
     "tidegate": {
         "query/aggregate/mod.rs: Aggregation",
         "query/band/mod.rs: BandJoin",

@@ -188,6 +188,29 @@ pub enum OutputValues {
 /// order.
 ///
 /// Keys are less than `key_count`.
+///
+/// The sums of two sources in windows of 10:
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, Column, NumberColumns, OutputValues, Page, Stream, Windows, aggregate,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let streams = [Stream { ts: &[1, 12], keys: None }, Stream { ts: &[4, 13], keys: None }];
+/// let column = |values| Column { values, mask: None };
+/// let sum = Aggregate::Sum(NumberColumns::Integers(vec![column(&[5, 6]), column(&[7, 8])]));
+/// let (windows, driver) = (Windows::new(10, 10, 0), Driver::new(2, Stop::default()));
+/// let take = |page: Page| {
+///     let OutputValues::Integers(sums) = &page.columns[0].values else { unreachable!() };
+///     let starts = page.windows.iter().map(|window| window.start);
+///     Ok::<_, Stopped>(starts.zip(sums.to_vec()).collect::<Vec<_>>())
+/// };
+/// let found = aggregate(&streams, 1, &windows, &[sum], &driver, |_| Ok(()), take)?;
+/// assert_eq!(found.concat(), [(0, 5 + 7), (10, 6 + 8)]);
+/// # Ok::<(), Stopped>(())
+/// ```
 pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     streams: &[Stream<'_>],
     key_count: usize,
@@ -242,6 +265,30 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
 }
 
 /// As [`aggregate`], by another design than that of slices.
+///
+/// All designs count the same rows:
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, Design, OutputValues, Page, Stream, Windows, aggregate_by,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let streams = [Stream { ts: &[1, 12], keys: None }, Stream { ts: &[4, 13, 14], keys: None }];
+/// let (windows, driver) = (Windows::new(10, 10, 0), Driver::new(2, Stop::default()));
+/// let take = |page: Page| match &page.columns[0].values {
+///     OutputValues::Integers(counts) => Ok::<_, Stopped>(counts[..page.rows].to_vec()),
+///     _ => unreachable!("a count is a whole number"),
+/// };
+/// for design in [Design::MultiQueue, Design::MergedSingleConsumer, Design::WindowMerged] {
+///     let count = [Aggregate::Count(vec![None, None])];
+///     let ok = |_| Ok(());
+///     let found = aggregate_by(design, &streams, 1, &windows, &count, &driver, ok, take)?;
+///     assert_eq!(found.concat(), [2, 3]);
+/// }
+/// # Ok::<(), Stopped>(())
+/// ```
 #[expect(clippy::too_many_arguments, reason = "those of `aggregate`, and the design")]
 pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
     design: Design,

@@ -30,6 +30,24 @@ pub(super) fn extends(ts: i64, last: i64, gap: i64) -> bool {
 
 /// As [`aggregate`](super::aggregate), of the sessions that end `gap` after their last row. Times
 /// plus the gap are within 64 bits.
+///
+/// Rows that follow each other within less than 5 are one session:
+///
+/// ```
+/// use tidegate_operators::aggregate::{Aggregate, Page, Stream, aggregate_sessions};
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let streams = [Stream { ts: &[0, 3, 20], keys: None }, Stream { ts: &[6], keys: None }];
+/// let count = Aggregate::Count(vec![None, None]);
+/// let driver = Driver::new(1, Stop::default());
+/// let take = |page: Page| Ok::<_, Stopped>(page.windows);
+/// let found = aggregate_sessions(&streams, 1, 5, &[count], &driver, |_| Ok(()), take)?.concat();
+/// // The first one ends 5 after the row of the second source.
+/// assert_eq!((found[0].start, found[0].end), (0, 11));
+/// assert_eq!((found[1].start, found[1].end), (20, 25));
+/// # Ok::<(), Stopped>(())
+/// ```
 pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     streams: &[Stream<'_>],
     key_count: usize,

@@ -82,6 +82,31 @@ pub fn meetings(
 ///
 /// `key_count` bounds the keys of both sides; a window counts rows of all keys.
 ///
+/// A left row meets the last two right rows, and a right row meets the last left row:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::matches::Output;
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::How;
+/// use tidegate_operators::window::counts::{Counts, count_window_join};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let left = JoinColumns { ts: &[5, 6], keys: None };
+/// let right = JoinColumns { ts: &[1, 2, 3, 7], keys: None };
+/// let counts = Counts { left: 1, right: 2 };
+/// let matches = Arc::new(count_window_join(left, right, 1, counts, &driver)?);
+/// let pairs = Output::new(matches, How::Inner, &driver)?;
+/// pairs.list(0..pairs.rows(), |pairs| {
+///     assert_eq!(pairs.left(), [0, 0, 1, 1, 1]);
+///     assert_eq!(pairs.right(), [1, 2, 1, 2, 3]); // the right row at 1 is too old for both
+/// });
+/// # Ok::<(), Stopped>(())
+/// ```
+///
 /// # Panics
 ///
 /// When a side has [`MAX_ROWS`] rows or more, columns differ in length, or a key is out of bounds.

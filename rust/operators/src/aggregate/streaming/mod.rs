@@ -145,6 +145,29 @@ pub trait StreamingWindows: fmt::Debug + Send {
 ///
 /// Where a function needs the rows of several sources in merged order, there is one source more,
 /// which has them all; to the other functions, its rows are nothing.
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, Design, KeyOrder, OutputValues, Stream, StreamingAggregate, StreamingWindows,
+///     Windows,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let (windows, count) = (Windows::new(10, 10, 0), [Aggregate::Count(vec![None])]);
+/// let mut streaming = StreamingAggregate::new(windows, 1, &count, Design::Slices);
+/// let order = KeyOrder { keys: &[0], ranks: &[0] };
+/// // Further rows may fall in the first window, so it has no result yet.
+/// streaming.add(&[Stream { ts: &[1, 4], keys: None }], 1, &[0], &count, &driver)?;
+/// assert!(streaming.pages(1, order, &driver)?.is_empty());
+/// // A row at 12 is beyond it.
+/// streaming.add(&[Stream { ts: &[12], keys: None }], 1, &[2], &count, &driver)?;
+/// let pages = streaming.pages(1, order, &driver)?;
+/// let OutputValues::Integers(counts) = &pages[0].columns[0].values else { unreachable!() };
+/// assert_eq!((pages[0].windows[0].start, counts[0]), (0, 2));
+/// # Ok::<(), Stopped>(())
+/// ```
 pub struct StreamingAggregate {
     windows: Windows,
     design: Design,

@@ -40,6 +40,27 @@ struct Session {
 }
 
 /// Windows that rows of a key keep open, of rows that come.
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, KeyOrder, Stream, StreamingSessions, StreamingWindows,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let count = [Aggregate::Count(vec![None])];
+/// let mut sessions = StreamingSessions::new(5, &count);
+/// let order = KeyOrder { keys: &[0], ranks: &[0] };
+/// sessions.add(&[Stream { ts: &[0, 3], keys: None }], 1, &[0], &count, &driver)?;
+/// // A row at 7 would extend the session; one at 8 would not.
+/// sessions.advance(7, &driver)?;
+/// assert!(sessions.pages(1, order, &driver)?.is_empty());
+/// sessions.advance(8, &driver)?;
+/// let pages = sessions.pages(1, order, &driver)?;
+/// assert_eq!((pages[0].windows[0].start, pages[0].windows[0].end), (0, 8));
+/// # Ok::<(), Stopped>(())
+/// ```
 pub struct StreamingSessions {
     gap: i64,
     lanes: Vec<Box<dyn Lane>>,

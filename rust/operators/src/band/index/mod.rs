@@ -129,6 +129,29 @@ impl Rows {
 }
 
 /// The state of a join whose matches `F` finds.
+///
+/// Rows match whose values are at most 5 apart and whose times are at most 10 apart:
+///
+/// ```
+/// use tidegate_operators::band::index::{Bands, IndexJoin};
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_operators::rows::{How, Progress, Retention, RowJoin, Side};
+/// use tidegate_structures::index::BucketIndex;
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let window = Retention::Time { left: 10, right: 10 };
+/// let mut join = IndexJoin::new(window, How::Inner, 1, true, BucketIndex::new);
+/// // Two left rows of the values 100 and 200, then a right row of 203.
+/// let sides = vec![Side::Left, Side::Left, Side::Right];
+/// let left = Bands { codes: &[100, 200], low: &[95, 195], high: &[105, 205] };
+/// let right = Bands { codes: &[203], low: &[198], high: &[208] };
+/// join.begin(&driver, vec![1, 2, 3], sides, [&[left], &[right]]);
+/// let Progress::Pieces(pieces) = join.advance(&driver, None)? else { unreachable!() };
+/// let pairs = join.assemble(pieces[0].clone());
+/// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0])); // 200 with 203
+/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// ```
 pub struct IndexJoin<F> {
     window: Retention,
     how: How,

@@ -66,6 +66,30 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// The state of a join.
+///
+/// A left row that finds nothing comes out alone once no match can come:
+///
+/// ```
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_operators::interval::streaming::{Parallelism, StreamingJoin};
+/// use tidegate_operators::rows::{Closed, How, Interval, NO_ROW, RowJoin, Side};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let near = Interval { lower: Some(-2), upper: Some(2), closed: Closed::Both };
+/// let mut join = StreamingJoin::new(&near, How::Left, Parallelism::Key, 1, true);
+/// // Two left rows at 10 have the keys 0 and 1.
+/// join.begin(&driver, vec![10, 10], vec![Side::Left; 2], [&[0, 1], &[]]);
+/// assert!(join.advance(&driver, None)?.into_results().left.is_empty());
+/// // A right row at 11 has the key 1.
+/// join.begin(&driver, vec![11], vec![Side::Right], [&[], &[1]]);
+/// let pairs = join.advance(&driver, None)?.into_results();
+/// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0]));
+/// // Rows from 13 on are too late for the other left row.
+/// let alone = join.unmatched(Some(13));
+/// assert_eq!((alone.left, alone.right), (vec![0], vec![NO_ROW]));
+/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// ```
 pub struct StreamingJoin {
     reach: Reach,
     how: How,

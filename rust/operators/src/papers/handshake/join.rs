@@ -30,6 +30,39 @@ const SMALL_WORK: u64 = if cfg!(test) { 64 } else { 1 << 20 };
 
 /// The state of a join. Rows of each side are numbered from 0; results name a row by its distance
 /// from the oldest row of its side that is kept, [`first`](Self::first).
+///
+/// Rows match whose values are at most 5 apart:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::papers::handshake::{
+///     BandPredicate, HandshakeAlgorithm, HandshakeJoin, NumberColumn, NumberRows,
+/// };
+/// use tidegate_operators::rows::{Retention, Side};
+/// use tidegate_structures::simd::scan::Span;
+/// use tidegate_sync::Stop;
+///
+/// let rows = |values: Vec<u64>| {
+///     let takes = values.iter().map(|value| Span { low: value - 5, width: 10 }).collect();
+///     NumberRows::new(values.len(), vec![NumberColumn { values, takes }], false)
+/// };
+/// let predicate = Arc::new(BandPredicate::new(None));
+/// let (window, nodes) = (Retention::Time { left: 10, right: 10 }, 2);
+/// let algorithm = HandshakeAlgorithm::LowLatency;
+/// let mut join = HandshakeJoin::new(predicate, window, algorithm, nodes, true);
+/// // Left rows at 1 and 2, and a right row at 3.
+/// let sides = vec![Side::Left, Side::Left, Side::Right];
+/// join.begin(vec![1, 2, 3], sides, rows(vec![100, 200]), rows(vec![203]));
+/// let (driver, mut pairs) = (Driver::new(2, Stop::default()), Vec::new());
+/// while !join.is_done() {
+///     let found = join.advance(&driver)?;
+///     pairs.extend(found.left.into_iter().zip(found.right));
+/// }
+/// assert_eq!(pairs, [(1, 0)]); // 200 with 203
+/// # Ok::<(), Stopped>(())
+/// ```
 #[derive(Debug)]
 pub struct HandshakeJoin<P: Predicate> {
     algorithm: HandshakeAlgorithm,

@@ -99,6 +99,28 @@ struct Side {
 }
 
 /// The state of a join whose rows are tasks of threads.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::papers::index_tasks::{TaskJoin, TaskOptions, TaskRow};
+/// use tidegate_structures::index::Probe;
+/// use tidegate_sync::Stop;
+///
+/// // A row of side 0 has the key 7. Then a row of side 1 looks for keys from 6 to 10.
+/// let probe = Probe { low: 5, high: 9, from: 0, to: 0 };
+/// let first = TaskRow { side: 0, other: 1, number: 0, key: Some(7), probe };
+/// let probe = Probe { low: 6, high: 10, from: 0, to: 1 };
+/// let second = TaskRow { side: 1, other: 0, number: 0, key: Some(8), probe };
+///
+/// let mut join = TaskJoin::new(2, TaskOptions::default());
+/// join.queue_up(vec![first, second]);
+/// let workers = (0..2).map(|_| join.worker());
+/// let turns = workers.map(|mut worker| move || worker.step()).collect();
+/// Driver::new(2, Stop::default()).take_turns(turns)?;
+/// // Nothing came before the first row; the second one finds it.
+/// assert_eq!(join.take_matches(), [vec![], vec![0]]);
+/// # Ok::<(), Stopped>(())
+/// ```
 #[derive(Debug)]
 pub struct TaskJoin {
     options: TaskOptions,

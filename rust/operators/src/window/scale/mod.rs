@@ -92,6 +92,31 @@ const FILTER_PAIRS: usize = 1 << 12;
 const GONE: usize = 1 << 12;
 
 /// The state of a join.
+///
+/// Rows match whose times are at most 10 apart, if the left number is not above the right one:
+///
+/// ```
+/// use tidegate_operators::driver::Driver;
+/// use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
+/// use tidegate_operators::rows::{How, Retention, RowJoin, Side};
+/// use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
+/// use tidegate_sync::Stop;
+///
+/// let numbers = |values: &[i64]| Operand::new(Numbers::I64(values.to_vec()), None);
+/// let order = Order::LessOrEqual;
+/// let relation = Relation::Whole(vec![Constraint::Difference { order, than: 0 }]);
+/// let term = Term::new(numbers(&[]), numbers(&[]), relation).expect("no row yet");
+/// let (window, algorithm) = (Retention::Time { left: 10, right: 10 }, ScaleAlgorithm::ScaleJoin);
+/// let mut join = ScaleJoin::new(window, How::Inner, algorithm, 2, true, vec![term]);
+/// // Two left rows have the numbers 7 and 5, then a right row has 6.
+/// let sides = vec![Side::Left, Side::Left, Side::Right];
+/// let rows = [(numbers(&[7, 5]), numbers(&[6]))];
+/// let driver = Driver::new(2, Stop::default());
+/// join.begin(&driver, vec![1, 2, 3], sides, Some(&rows));
+/// let pairs = join.advance(&driver, None)?.into_results();
+/// assert_eq!((pairs.left, pairs.right), (vec![1], vec![0])); // 5 with 6
+/// # Ok::<(), tidegate_operators::rows::Failed>(())
+/// ```
 pub struct ScaleJoin {
     extent: Extent,
     how: How,
