@@ -12,10 +12,10 @@ use crate::driver::{Driver, Stopped};
 /// About how many rows a part has: what is gathered from them should fit a second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
-/// Every so many rows of a source, a time is looked at to find where to cut.
+/// At one row in this number, the time is looked at to find where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
-/// So many rows are passed over at a time while they are of one slice.
+/// How many rows are passed over at a time while they are of one slice.
 const STEP_ROWS: usize = 32;
 
 /// The number of a partial or a cell that is none: that of rows which are not counted.

@@ -2,9 +2,9 @@
 //! numbers.
 //!
 //! Where each source's rows of a slice are not far fewer than there are keys, nothing is gained by
-//! numbering those that occur ([`cells`](super::cells)). All sources' rows of a slice go one after
-//! the other into states that stay in the first cache, and those of the keys that occurred become
-//! the slice's cells.
+//! numbering the keys that occur ([`cells`](super::cells)). All sources' rows of a slice go one
+//! after the other into states that stay in the first cache. The states of the keys that occurred
+//! become the slice's cells.
 
 use std::ops::Range;
 
@@ -18,11 +18,11 @@ use super::functions::{Function, RowOrder};
 use super::given::Given;
 use super::windows::Windows;
 
-/// States of so many keys stay in a near cache.
+/// The most keys whose states stay in a near cache.
 const MOST_KEYS: usize = 1 << 13;
 
-/// So many states of absent keys may be combined in vain for each row: it costs a tenth of adding
-/// one.
+/// How many states of absent keys may be combined in vain for each row: a combination costs a tenth
+/// of adding a row.
 const KEYS_A_ROW: usize = 4;
 
 /// The bytes of a cache line.
@@ -121,7 +121,7 @@ impl Dense {
         streams: &[Stream<'_>],
     ) -> Vec<F::State> {
         let mut states = memory::vec(part.keys.len());
-        // Behind those of the keys, that of rows which do not count.
+        // The state of rows that do not count is behind the states of the keys.
         let mut cells = memory::filled(self.key_count + 1, F::EMPTY);
         let mut partials = cells.clone();
         for (slice, runs) in part.slices.iter().zip(&self.slices) {

@@ -15,7 +15,7 @@ pub(super) trait Function: Send + Sync + 'static {
 
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// The state of the rows of both, those of `earlier` first.
+    /// The state of the rows of both; the rows of `earlier` come first.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
     /// The result, or none where there were too few rows.

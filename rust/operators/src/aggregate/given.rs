@@ -105,8 +105,8 @@ pub(super) struct Chosen<'a> {
 
 impl Chosen<'_> {
     /// The rows of cells. A source's rows come in time order, so the number alone says which is
-    /// better: a partial is of 4 bytes instead of 16, and no time is read but those of the rows
-    /// that partials have chosen.
+    /// better: a partial has 4 bytes instead of 16, and only the times of the rows that partials
+    /// have chosen are read.
     fn of_partials<const LAST: bool>(&self, part: &Part, of: &Partials<'_>) -> Vec<(i64, u32)> {
         // Numbers within the source, by which their times are found.
         let numbers = |_: usize, rows: Range<usize>| rows.start as u32..rows.end as u32;

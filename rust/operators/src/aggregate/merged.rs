@@ -1,4 +1,4 @@
-//! The rows of several sources as those of one, in merged order.
+//! The rows of several sources as one source, in merged order.
 
 use super::Stream;
 use crate::driver::{Driver, Stopped};
@@ -38,7 +38,7 @@ impl Merged {
         })
     }
 
-    /// They as those of one source.
+    /// The rows as one source.
     pub(super) fn stream(&self) -> Stream<'_> {
         Stream { ts: &self.ts, keys: self.keys.as_deref() }
     }

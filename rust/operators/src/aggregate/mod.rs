@@ -38,7 +38,7 @@
 //! | `user.rs` | functions that users bring |
 //! | `cells.rs`, `dense.rs` | rows by slice and key; the same for few keys |
 //! | `merged.rs` | the rows of several sources in merged order |
-//! | `fold.rs`, `in_order.rs` | states of cells; those of functions that need merged order |
+//! | `fold.rs`, `in_order.rs` | states of cells; states of functions that need merged order |
 //! | `steps.rs`, `suffix_prefix.rs` | from one window to the next; the two states that make a window |
 //! | `slide.rs` | from cells to windows |
 //! | `sessions.rs` | windows that rows keep open |
@@ -150,7 +150,7 @@ pub struct Page {
     pub columns: Vec<OutputColumn>,
 }
 
-/// The time from `start` up to `end`, which has so many rows of a page.
+/// The time from `start` up to `end`, and the number of its rows in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// The first time.

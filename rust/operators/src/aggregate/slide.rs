@@ -1,6 +1,6 @@
 //! From cells to windows: two runs of states that meet at fixed borders.
 //!
-//! A window is a run of slices of fixed length. Time is cut into *blocks* of so many slices, so
+//! A window is a run of slices of fixed length. Time is cut into *blocks* of as many slices, so
 //! that a window is the end of one block and the beginning of the next:
 //!
 //! ```text
@@ -278,7 +278,7 @@ impl<'a> Writer<'a> {
         present.make_room(block.keys.len());
         let mut new_suffix = Some(0..block.suffix);
         block.slices[..block.suffix].iter().for_each(|slice| present.insert(block.locals(slice)));
-        // The slices of the window: those of the suffix that are left, and those of the prefix.
+        // The slices of the window: the ones that are left of the suffix, and the prefix.
         let (mut begin, mut end) = (0, block.suffix);
         let mut steps = Steps::default();
         let mut start = (stretch.windows.start + stride - 1).div_euclid(stride) * stride;

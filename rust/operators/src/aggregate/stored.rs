@@ -1,5 +1,5 @@
-//! What functions need beyond those of whole tables: states that can be written, and values and
-//! rows that go by numbers which change.
+//! What functions need when rows come epoch by epoch: states that can be written, and values and
+//! rows whose numbers change.
 
 use super::StateBounds;
 use super::functions::{
@@ -31,7 +31,7 @@ pub(super) trait Stored: Function {
     }
 }
 
-/// Whether so many rows, and not none, can have come.
+/// Whether this number of rows can have come, and is not 0.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }
@@ -72,7 +72,7 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 values of 64 bits stay far within it; those of decimals need not.
+    /// Sums of fewer than 2^48 values of 64 bits stay far within it; sums of decimals need not.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120
     }

@@ -104,7 +104,7 @@ pub trait UserFunction: Send + Sync + 'static {
     /// Adds a row to a state.
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// The state of the rows of both, those of `earlier` first.
+    /// The state of the rows of both; the rows of `earlier` come first.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
     /// The result; none where there were too few rows.

@@ -7,7 +7,7 @@ use crate::rows::interval::LeftReach;
 /// Values are given as codes: integers in the order of what they stand for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Band {
-    /// So many steps of codes that are whole numbers; `None` for no bound.
+    /// Steps of codes that are whole numbers; `None` for no bound.
     Steps {
         /// How far below.
         below: Option<u64>,

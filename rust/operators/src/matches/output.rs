@@ -17,7 +17,7 @@ const BLOCK: usize = 1 << 10;
 /// Runs up to this length are copied as if they had it, without a loop.
 pub(crate) const SHORT: usize = 8;
 
-/// How many runs ahead the rows of one are asked for: those of neighbouring left rows lie far
+/// How many runs ahead the rows of a run are asked for: the rows of neighbouring runs lie far
 /// apart.
 const AHEAD: usize = 32;
 
@@ -30,7 +30,7 @@ pub struct Output {
     left: Range<usize>,
     /// The number of result rows before each block of left rows, and the number of all.
     before: Vec<u64>,
-    /// Scratch of former calls: whoever lists next to another range finds a long run already
+    /// Scratch of former calls: a call for the range next to a former one finds a long run already
     /// sorted.
     scratch: Mutex<Vec<Pairs>>,
 }

@@ -17,7 +17,7 @@
 //! If few pairs pass and windows are long, rows are not even compared: they are looked up by value
 //! ([`Index`]).
 //!
-//! The tested pairs are those of the three-step procedure of Kang, Naughton and Viglas. Teubner and
+//! The three-step procedure of Kang, Naughton and Viglas tests the same pairs. Teubner and
 //! Mueller's handshake join, too, compares several new rows with each part of the window; so it
 //! reaches its rates on vector units.
 //!
@@ -81,8 +81,8 @@ impl Term {
         Term { left, right, relation: self.relation.clone() }
     }
 
-    /// Adds rows behind those of each side; whether the condition can still be tested by ranks. If
-    /// not, the term is of no more use.
+    /// Adds rows behind the rows of each side. Says whether the condition can still be tested by
+    /// ranks. If not, the term is of no more use.
     ///
     /// # Panics
     ///

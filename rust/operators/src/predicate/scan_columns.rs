@@ -32,7 +32,7 @@ const SAMPLE: (usize, usize) = (64, 1 << 10);
 const BYTE_COST: f64 = 7.0;
 const BITMAP_COST: f64 = 4.0;
 
-/// Rows below which a window has no bitmaps: those of a block take memory for so many.
+/// Rows below which a window has no bitmaps: the bitmaps of a block take memory for this number.
 const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
 
 /// What it costs to look at a tile again in which a pair is left, and at one of bitmaps; with their

@@ -7,7 +7,7 @@ use super::{Interval, Reach, Retention};
 pub(crate) enum Extent {
     /// As far as they reach in time.
     Time(Reach),
-    /// Until so many rows of their side have come after them.
+    /// Until this number of rows of their side have come after them.
     Rows([u64; 2]),
 }
 

@@ -37,7 +37,7 @@ use crate::driver::Driver;
 /// # Ok::<(), tidegate_operators::rows::Failed>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// Begins an epoch with rows in merged order, none before a row of a former epoch: the time and
     /// the side of each, and the values of both sides' rows.
     ///
     /// # Panics

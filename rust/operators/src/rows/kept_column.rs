@@ -44,7 +44,7 @@ impl<T> KeptColumn<T> {
         self.values.extend(values);
     }
 
-    /// Drops the values of the oldest rows, so many of them.
+    /// Drops the values of the oldest `rows` rows.
     pub(crate) fn drop_front(&mut self, rows: usize) {
         self.gone += rows;
         // Each value is moved about twice.
@@ -65,7 +65,7 @@ impl<T> KeptColumn<T> {
 }
 
 impl<T: Clone> KeptColumn<T> {
-    /// Adds copies of a value until there is one for each of so many rows.
+    /// Adds copies of a value until there is one for each of `rows` rows.
     pub(crate) fn fill_to(&mut self, rows: usize, value: T) {
         self.values.resize(self.gone + rows, value);
     }

@@ -14,7 +14,7 @@ pub(crate) trait KeptColumns: Debug {
     /// The time of the row at an offset, if it is here.
     fn ts(&self, offset: usize) -> Option<i64>;
 
-    /// Drops the oldest rows, so many of them.
+    /// Drops the oldest `rows` rows.
     fn drop_front(&mut self, rows: usize);
 
     /// Bytes held.
@@ -225,12 +225,12 @@ impl<C: KeptColumns> RowLog<C> {
         from
     }
 
-    /// So many rows from the oldest on, or as many of them as may be let go of.
+    /// How many of the oldest `rows` rows may be let go of.
     pub(crate) fn droppable(&self, rows: usize) -> usize {
         if self.is_outer() { rows.min(self.settled) } else { rows }
     }
 
-    /// Drops so many rows from the oldest on, as far as they may be let go of.
+    /// Drops the oldest `rows` rows, as far as they may be let go of.
     pub(crate) fn drop_first(&mut self, rows: usize) {
         let rows = self.droppable(rows);
         self.first += rows as u64;

@@ -13,7 +13,7 @@ pub enum Retention {
         /// How long right rows stay.
         right: u64,
     },
-    /// While it is among the last so many of its side.
+    /// While it is among the last rows of its side. Each side has a number of rows of its own.
     Rows {
         /// The number of left rows.
         left: u64,
@@ -23,7 +23,7 @@ pub enum Retention {
 }
 
 impl Retention {
-    /// How long rows of a side stay: for this time, or while so many come after.
+    /// How long rows of a side stay: a time, or a number of rows that come after.
     #[inline]
     pub fn length(self, side: Side) -> u64 {
         match (self, side) {

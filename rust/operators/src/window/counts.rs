@@ -1,5 +1,5 @@
-//! Matches by count windows: the earlier row is one of the last so many rows of its stream before
-//! the later row.
+//! Matches by count windows: the earlier row is one of the last n rows of its stream before the
+//! later row.
 //!
 //! Rows of both sides have one merged order: by time, left before right at equal times, then by
 //! row. A left row's matches are neighbours among the right rows in that order: at most `right`
@@ -143,7 +143,7 @@ fn ends(
         }
         before.push(passed as u32);
     }
-    // 2. A left row meets right rows until so many left rows more have come.
+    // 2. A left row meets right rows until `counts.left` more left rows have come.
     let mut ends = Pages::unwritten(left.len());
     for nth in 0..left.len() {
         let first = before[nth].saturating_sub(u32::try_from(counts.right).unwrap_or(u32::MAX));

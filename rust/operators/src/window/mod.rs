@@ -6,7 +6,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `tables.rs` | whole tables through such a join |
-//! | `counts.rs` | windows of so many rows, as runs of an interval join |
+//! | `counts.rs` | windows that count rows, as runs of an interval join |
 //! | `scale/` | windows of rows as they come, compared by all threads, or looked up by value |
 
 pub mod counts;
@@ -19,9 +19,9 @@ use crate::predicate::Operand;
 use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
-/// The numbers of some rows that a join of sliding windows compares: for each term those of both
-/// sides. `None` if some row has none. From then on the join compares nothing, and the filter is
-/// given every pair in the windows.
+/// The numbers of some rows that a join of sliding windows compares: for each term, the numbers of
+/// both sides. `None` if some row has none. From then on the join compares nothing, and the filter
+/// is given every pair in the windows.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 
 /// A join of sliding windows, whichever algorithm compares the rows.

@@ -53,8 +53,8 @@ impl PromiseCell {
     /// Promises that no later row is below `ts`.
     #[inline]
     pub(crate) fn raise(&self, ts: i64) {
-        // Release: whoever sees the promise with `get` sees every row that was linked under an
-        // earlier one, and every fork (P2).
+        // Release: a thread that sees the promise with `get` sees every row that was linked under
+        // an earlier one, and every fork (P2).
         self.ts.store(ts, Ordering::Release);
     }
 

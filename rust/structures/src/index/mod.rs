@@ -84,8 +84,8 @@ pub trait WindowIndex: Send + Sync {
     /// Removes the oldest row, whose key is given.
     fn remove(&mut self, key: i64, row: u32);
 
-    /// Adds the numbers of the rows that the probe takes to `found`, in any order. The probe's
-    /// numbers are those of rows that have been inserted and not removed.
+    /// Adds the numbers of the rows that the probe takes to `found`, in any order. Each of the
+    /// probe's numbers belongs to a row that has been inserted and not removed.
     fn find(&self, probe: &Probe, found: &mut Vec<u32>);
 
     /// Rows that were inserted and not removed.

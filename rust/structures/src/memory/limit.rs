@@ -30,7 +30,7 @@ fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
 }
 
 /// The same of texts as of `limits`, where a limit stands behind its name, and of `statm`, in
-/// pages: all addresses first, those of data sixth.
+/// pages: all addresses first, the addresses of data sixth.
 #[cfg(target_os = "linux")]
 fn room_of(limits: &str, sizes: &str) -> Option<usize> {
     const PAGE: usize = 4 << 10;

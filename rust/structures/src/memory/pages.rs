@@ -203,8 +203,8 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
         pages
     }
 
-    /// An array of `len` values with arbitrary contents, for those of this crate that know what
-    /// they have written.
+    /// An array of `len` values with arbitrary contents, for callers in this crate that know which
+    /// values they have written.
     pub(crate) fn arbitrary(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<T>());
         let mut block = Block::take(bytes).unwrap_or_else(|error| error.raise());

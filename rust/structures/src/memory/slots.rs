@@ -61,7 +61,7 @@ impl<T: Copy> Slot<T> {
 }
 
 impl<T: AnyBitPattern + NoUninit> Slot<T> {
-    /// The places as those of values of another type.
+    /// The places, as places of values of another type.
     ///
     /// # Panics
     ///

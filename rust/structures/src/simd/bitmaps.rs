@@ -41,7 +41,7 @@ static ALL: Bitmap = [!0; BLOCK_WORDS];
 #[derive(Debug, Default)]
 pub struct Bitmaps {
     rows: usize,
-    /// One a bucket, block by block; behind those of the last block, zeros.
+    /// One bitmap a bucket, block by block. Zeros follow the bitmaps of the last block.
     segments: Vec<Pages<u64>>,
 }
 

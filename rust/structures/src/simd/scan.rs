@@ -172,8 +172,8 @@ impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
         match by {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => {
-                // SAFETY: the processor has the features, as whoever chose the instructions has
-                // seen.
+                // SAFETY: the processor has the features, as the choice of the instructions has
+                // made sure.
                 unsafe { x86::avx512::<A, B, TWO, N>(self, found) }
             }
             #[cfg(target_arch = "x86_64")]

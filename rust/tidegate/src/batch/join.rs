@@ -208,8 +208,8 @@ impl Join {
     ) -> Result<Vec<R>> {
         let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
         let mut taken = Vec::new();
-        // With a condition, left rows are done page by page: so many pairs might be left that they
-        // do not fit memory.
+        // With a condition, left rows are done page by page, since memory might not hold all the
+        // pairs that are left.
         let mut left_rows = 0;
         let mut is_first = true;
         while is_first || left_rows < self.matches.left_rows() {

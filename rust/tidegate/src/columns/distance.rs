@@ -12,7 +12,7 @@ pub enum Distance {
     Whole(i128),
     /// A floating-point number.
     Float(f64),
-    /// So many times a negative power of ten.
+    /// `digits` times ten to the power of `-scale`.
     Decimal {
         /// How many.
         digits: i128,

@@ -23,7 +23,7 @@ use crate::{Error, Result};
 pub(crate) enum Unit {
     /// A plain number.
     Integer,
-    /// So many nanoseconds.
+    /// This number of nanoseconds.
     Nanoseconds(i64),
 }
 

@@ -9,7 +9,7 @@ use tidegate_operators::predicate::Term;
 use tidegate_operators::rows::{How, Retention};
 use tidegate_operators::window::SlidingJoin;
 
-/// A handshake join of so many nodes that compares what `terms` says, without rows.
+/// A handshake join without rows, on a chain of `nodes` nodes, which compares by `terms`.
 pub(crate) fn handshake(
     algorithm: HandshakeAlgorithm,
     retention: Retention,

@@ -14,7 +14,7 @@ pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
 /// What the pass over epochs does with a function and what it is of.
 pub(in super::super) trait AddRows: Send + Sync {
-    /// The states of so many sources.
+    /// States for `sources` sources, without rows.
     fn lane(&self, sources: usize) -> Box<dyn Lane>;
 
     /// Whether the rows of all sources have to come in merged order.

@@ -73,7 +73,7 @@ impl Part {
         change: impl FnOnce([u64; STATE_WORDS]) -> [u64; STATE_WORDS],
     ) {
         let words = &self.0[function * STATE_WORDS..][..STATE_WORDS];
-        // Relaxed: one thread updates a part, and whoever reads it got it from that thread.
+        // Relaxed: one thread updates a part, and a thread that reads it got it from that one.
         let new =
             change(std::array::from_fn(|at| words[at].load(Ordering::Relaxed).cast_unsigned()));
         words

@@ -68,14 +68,14 @@ pub(in super::super) trait Lane: Send + Sync {
     fn words(&self, source: usize, partial: usize) -> [u64; STATE_WORDS];
     fn empty(&self) -> [u64; STATE_WORDS];
 
-    /// Replaces the partials of a source; the states are those of the function of this number.
+    /// Replaces the partials of a source by the states of the function of this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
-    /// Appends the states of all partials, source by source, then those of all cells.
+    /// Appends the states of all partials, source by source, then the states of all cells.
     fn save(&self, words: &mut Vec<u64>);
 
-    /// Takes back what [`save`](Self::save) gave, of so many partials a source, and so many cells a
-    /// slice.
+    /// Takes back the words that [`save`](Self::save) gave, given the number of partials of each
+    /// source and of cells of each slice.
     fn restore(
         &mut self,
         partials: &[usize],

@@ -18,8 +18,8 @@
 //!    cells.
 //! 4. *Slide* (`plan.rs`): cells become suffixes and prefixes of windows, function by function.
 //!
-//! That is the design of tidegate; those of the multiway aggregation paper (`designs.rs`) can stand
-//! in for the first two steps.
+//! That is the design of tidegate. The designs of the multiway aggregation paper (`designs.rs`) can
+//! stand in for the first two steps.
 //!
 //! # Trade-offs
 //!
@@ -186,8 +186,8 @@ pub struct StreamingAggregate {
 }
 
 impl StreamingAggregate {
-    /// Windows of rows of so many sources. Of `aggregates`, only what they compute counts, not of
-    /// which rows.
+    /// Windows of the rows of `sources` sources. Only the functions of `aggregates` count here, not
+    /// their columns.
     pub fn new(
         windows: Windows,
         sources: usize,

@@ -109,8 +109,8 @@ pub(in super::super) struct Closing {
     pub(super) cell_of: Option<Vec<u32>>,
 }
 
-/// Finds the cells of a slice from the partials of its runs. `slots` are those of all keys, and are
-/// left as they were.
+/// Finds the cells of a slice from the partials of its runs. `slots` has a slot for each key, and
+/// is left as it was.
 pub(super) fn close(runs: &[Run], open: &[Open], slots: &mut Vec<u32>) -> Closing {
     let keys_of = |run: &Run| &open[run.source].keys[run.partials.clone()];
     let slice = runs[0].slice;

@@ -79,8 +79,8 @@ pub struct StreamingSessions {
 }
 
 impl StreamingSessions {
-    /// Sessions that end `gap` after their last row. Of `aggregates`, only what they compute
-    /// counts, not of which rows.
+    /// Sessions that end `gap` after their last row. Only the functions of `aggregates` count here,
+    /// not their columns.
     pub fn new(gap: i64, aggregates: &[Aggregate<'_>]) -> Self {
         assert!(gap > 0, "a session lasts longer than its last row");
         StreamingSessions {

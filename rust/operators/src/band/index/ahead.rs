@@ -24,7 +24,7 @@ pub struct Ahead<I> {
 }
 
 impl<I: WindowIndex> Ahead<I> {
-    /// Indexes of so many sides.
+    /// An index for each of `sides` sides.
     pub fn new(sides: usize, index: impl Fn() -> I) -> Self {
         Ahead {
             indexes: (0..sides).map(|_| index()).collect(),

@@ -18,7 +18,7 @@ pub(crate) struct CodeColumns {
 }
 
 impl CodeColumns {
-    /// So many columns of codes, without rows.
+    /// This number of columns of codes, without rows.
     pub(super) fn new(columns: usize) -> Self {
         CodeColumns {
             ts: KeptColumn::default(),

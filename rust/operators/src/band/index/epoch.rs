@@ -107,7 +107,7 @@ impl Epoch {
         self.further[side as usize].iter().map(move |ranges| ranges[rank])
     }
 
-    /// A row's place among those of its side.
+    /// A row's place among the rows of its side.
     #[inline]
     pub(super) fn rank(&self, row: usize) -> usize {
         self.ranks[row] as usize

@@ -27,7 +27,7 @@ pub(crate) const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
 /// Finds the matches of an epoch's rows by the column that is indexed.
 pub trait Find: Send + Sync {
-    /// Begins with the rows of an epoch; those of the former one are through.
+    /// Begins with the rows of an epoch. The rows of the former epoch are through.
     fn begin(&mut self, rows: &Rows);
 
     /// The matches of rows of the epoch from `next` on: of some of them if they have many, or if
@@ -43,8 +43,8 @@ pub trait Find: Send + Sync {
     /// Has the rows of a side that are in its window, and no others. No row is looked for.
     fn refill(&mut self, rows: &Rows, side: usize);
 
-    /// Notes that no later row looks for those of a side before `first`; there are no others if it
-    /// `is_all`.
+    /// Notes that no later row looks for rows of a side before `first`. If it `is_all`, there are
+    /// no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
     /// How often new rows have been merged with the others.
@@ -233,8 +233,8 @@ impl Rows {
     }
 }
 
-/// Appends the candidates of rows of both sides in the order of the rows, and those of each in the
-/// order in which they came, if that is wanted.
+/// Appends the candidates of rows of both sides in the order of the rows. The candidates of each
+/// row are in the order in which they came, if that is wanted.
 struct Merge<'a> {
     epoch: &'a Epoch,
     rows: Range<usize>,

@@ -25,7 +25,7 @@ pub enum IndexKind {
     BChain,
     /// A chain of immutable trees behind a B+-tree.
     IbChain,
-    /// So many B+-trees, between which rows are dealt out in turns.
+    /// This number of B+-trees, to which rows are dealt out in turns.
     RoundRobin(usize),
 }
 

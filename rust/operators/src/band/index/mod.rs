@@ -96,7 +96,7 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
 
-/// The rows of a join: those that are kept, and those of the epoch with what they look for.
+/// The rows of a join: the rows that are kept, and the rows of the epoch with their probes.
 #[derive(Debug)]
 pub struct Rows {
     /// Whether the matches of a row come in the order in which they came.
@@ -176,8 +176,8 @@ impl<F> fmt::Debug for IndexJoin<F> {
 }
 
 impl<I: WindowIndex> IndexJoin<Ahead<I>> {
-    /// A join of two streams, without rows, with bands on so many columns. Unless it is `ordered`,
-    /// the pairs of a row come in any order.
+    /// A join of two streams, without rows, with bands on `columns` columns. Unless it is
+    /// `ordered`, the pairs of a row come in any order.
     pub fn new(
         window: Retention,
         how: How,

@@ -6,8 +6,8 @@
 //!   calibrate it; from then on frequencies are measured anew with every [`MEASURED_ROWS`] rows,
 //!   older ones fading, and keys follow. One row in [`SAMPLED`] stands for the others.
 //! - **Auto**: KP, until the comparisons that the replicas make differ by more than [`THRESHOLD`];
-//!   then HP. But only where pairs are filtered: others are found faster than those of several
-//!   replicas are put in order.
+//!   then HP. But only where pairs are filtered: otherwise, finding pairs takes less time than
+//!   putting the pairs of several replicas in order.
 //!
 //! Mappings change between two epochs only, when no replica is at work. A replica that is taken off
 //! a key keeps the rows it has stored and is asked for their matches until they are purged; it
@@ -37,11 +37,11 @@ const THRESHOLD: f64 = 1.2;
 /// Rows between two looks at the frequencies: a few milliseconds of work.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// So many rows of a side that follow each other are stored by one replica of their key: what a row
-/// matches is mostly found by one replica, and need not be put in order.
+/// How many rows of a side that follow each other are stored by one replica of their key. So one
+/// replica finds most of a row's matches, and they need not be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// One row in so many is counted.
+/// One row in this number is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Comparisons that are needed to say how they are spread.

@@ -6,8 +6,8 @@
 //! is done for them one by one. A full block is left for one that fits what is still of use, or its
 //! rows move to its start.
 
-/// So many numbers are read or written at once, whether all of them are wanted or not: most rows
-/// have no more matches.
+/// How many numbers are read or written at once, even if fewer are wanted: most rows have no more
+/// matches.
 pub(super) const LANES: usize = 8;
 
 /// Free cells that a full block leaves behind it, at least.
@@ -74,7 +74,7 @@ fn size_of_class(class: usize) -> usize {
     (4 + class % 4) << (class / 4)
 }
 
-/// The class of a block for so many rows and some to come.
+/// The class of a block for `rows` rows and some to come.
 fn class_with_room(rows: usize) -> usize {
     class_of(rows + rows / 4 + LEAST_ROOM)
 }

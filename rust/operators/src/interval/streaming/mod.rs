@@ -61,8 +61,9 @@ const LEAST_PIECE: usize = 1024;
 /// Pairs that a replica finds before it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// Rows of a side after which buffers are freed of all that were let go of: the low bits of any two
-/// numbers there are those of rows less than 2^31 apart, as long as fewer than 2^30 rows are kept.
+/// Rows of a side after which buffers are freed of all rows that were let go of. As long as fewer
+/// than 2^30 rows are kept, any two numbers there then belong to rows less than 2^31 apart, so that
+/// their low bits suffice.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// The state of a join.
@@ -369,8 +370,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     }
 }
 
-/// Writes the times of each side, of which there are so many, to `times`. Without a branch on the
-/// side, which nothing could predict: the other's times are written over.
+/// Writes the times of each side, which has `rows` rows, to `times`. There is no branch on the
+/// side, since nothing could predict it: the other side's times are written over.
 fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;

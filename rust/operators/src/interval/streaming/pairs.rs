@@ -27,7 +27,7 @@ impl Pairs {
     #[inline]
     pub(super) fn add(&mut self, side: Side, offset: u32, matches: Matches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());
-        // So many at once, whether there are so many or not: what is too much is written over.
+        // A fixed number at once, even if there are fewer: the next row writes over the surplus.
         self.offsets[side as usize][from..from + LANES].fill(offset);
         let lanes = matches.first_lanes().map(|number| number.wrapping_sub(first));
         self.offsets[side.other() as usize][from..from + LANES].copy_from_slice(&lanes);

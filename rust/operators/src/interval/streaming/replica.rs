@@ -417,7 +417,7 @@ impl<'a> Matches<'a> {
         &self.padded[..self.len]
     }
 
-    /// The first few, whether there are so many or not.
+    /// The first few numbers; if there are fewer, any values follow them.
     #[inline]
     pub(super) fn first_lanes(self) -> &'a [u32; LANES] {
         self.padded[..LANES].try_into().expect("so many lanes")

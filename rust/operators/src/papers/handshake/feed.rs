@@ -83,7 +83,7 @@ impl<P: Predicate> Feed<P> {
         [0, 1].map(|side: usize| self.sent[side] - self.arrived[side].messages.get())
     }
 
-    /// Feeds rows, none before those of former bursts. A message goes each way, so that each end's
+    /// Feeds rows, none before a row of a former burst. A message goes each way, so that each end's
     /// high-water mark rises as the other's does; without rows it is but a punctuation.
     ///
     /// # Panics

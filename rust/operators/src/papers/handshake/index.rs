@@ -39,8 +39,8 @@ enum Rows {
 }
 
 impl Index {
-    /// An index of a window whose first `gone` places are those of rows that are gone. A hash table
-    /// is made before any is.
+    /// An index of a window. Its first `gone` places belong to rows that are gone. A hash table is
+    /// made before any row is gone.
     pub(super) fn new(kind: Kind, gone: usize) -> Self {
         debug_assert!(
             kind == Kind::Ordered || gone == 0,

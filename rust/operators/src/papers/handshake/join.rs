@@ -11,12 +11,12 @@ use crate::driver::{Driver, Stopped, Turn};
 use crate::rows::{Results, Retention, Side};
 use tidegate_sync::Stop;
 
-/// Rows that are fed at once: so many that a node's kernel has several new rows to a piece of its
+/// Rows that are fed at once. A node's kernel then has several new rows for each piece of its
 /// window, as in the paper.
 const BURST: usize = if cfg!(test) { 3 } else { 64 };
 
-/// Pairs that the rows of a burst may find together, about: there is memory for those of all bursts
-/// on their way.
+/// Pairs that the rows of a burst may find together, about. There is memory for the pairs of all
+/// bursts on their way.
 const BURST_PAIRS: u64 = 1 << 18;
 
 /// Comparisons after which it is known how many pairs come of them.
@@ -92,7 +92,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// How many rows to feed at once, each of which meets so many.
+    /// How many rows to feed at once, if each of them meets `window` rows.
     fn burst(&self, window: u64) -> usize {
         let pairs = match self.compared {
             0..KNOWN => window as f64,
@@ -154,7 +154,7 @@ impl<P: Predicate> HandshakeJoin<P> {
         }
     }
 
-    /// Begins an epoch with rows in merged order, none before those of former epochs: the time and
+    /// Begins an epoch with rows in merged order, none before a row of a former epoch: the time and
     /// the side of each, and the columns of each side's rows.
     ///
     /// # Panics
@@ -223,9 +223,9 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.epoch.through = false;
     }
 
-    /// Finds the next results of the epoch: all that can be given so far, or so many that they
-    /// should be taken, or those before a pause. In the original algorithm results of an epoch may
-    /// also come in later ones.
+    /// Finds the next results of the epoch: all that can be given so far, or enough to be taken, or
+    /// the ones before a pause. In the original algorithm, results of an epoch may also come in
+    /// later ones.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;

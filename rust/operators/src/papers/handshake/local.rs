@@ -9,8 +9,8 @@ use super::window::Place;
 /// Rows below which an ordered index is not worth its upkeep.
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
-/// New rows, and how many pairs with kept rows, on which it is tried whether an ordered index pays;
-/// and it does if values are within reach in fewer than one pair of so many.
+/// A sample says whether an ordered index pays: this number of new rows, and of pairs with kept
+/// rows. The index pays if fewer than one pair in `PAYS` has values within reach.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 

@@ -160,7 +160,7 @@ impl<T: Rank> SlidingHandshake<T> {
         fit.fold(true, |all, fits| all & fits)
     }
 
-    /// The columns of so many rows of each side, whose numbers the terms have and let go of.
+    /// The columns of `rows` rows of each side. The terms have their numbers, and let go of them.
     fn columns(&mut self, rows: [usize; 2]) -> [NumberRows<T>; 2] {
         [Side::Left, Side::Right].map(|side| {
             let rows = rows[side as usize];

@@ -16,8 +16,8 @@
 //! 1. *Acquire*: some rows become active, and the thread gets the indexes as they are.
 //! 2. *Find*: for each row the edge of the other side is read, then the index is asked for rows
 //!    before it, and the rows from it on are compared one by one.
-//! 3. *Index*: the rows enter their indexes and are marked; whoever can moves the edge on.
-//! 4. *Propagate*: whoever can takes the results of completed tasks, in order.
+//! 3. *Index*: the rows enter their indexes and are marked; any thread that can moves the edge on.
+//! 4. *Propagate*: any thread that can takes the results of completed tasks, in order.
 //!
 //! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new
 //! ones begin; makes the new tree while others go on without indexing (first phase); lets the tasks
@@ -54,8 +54,8 @@ const TASK_ROWS: usize = 8;
 pub struct TaskOptions {
     /// Rows of a task.
     pub rows: usize,
-    /// When an index is merged: as soon as so many times the rows of its immutable part were
-    /// inserted.
+    /// When an index is merged: as soon as the rows inserted are this many times the rows of its
+    /// immutable part.
     pub merge_ratio: f64,
     /// The depth at which an index has its subindexes; without one it chooses.
     pub insertion_depth: Option<usize>,
@@ -90,7 +90,7 @@ pub struct TaskRow {
 struct Side {
     /// The number of the first one.
     first: u32,
-    /// Their keys; those of rows that can match nothing mean nothing.
+    /// Their keys. The key of a row that can match nothing has no meaning.
     keys: Vec<i64>,
     /// Which can match anything; none if all can.
     joins: Vec<bool>,
@@ -153,7 +153,7 @@ struct Output {
 }
 
 impl TaskJoin {
-    /// A join of so many sides, without rows.
+    /// A join of `sides` sides, without rows.
     pub fn new(sides: usize, options: TaskOptions) -> Self {
         TaskJoin {
             options,
@@ -167,8 +167,7 @@ impl TaskJoin {
         }
     }
 
-    /// Puts rows into the queue, those of each side with rising numbers. All former ones are
-    /// through.
+    /// Puts rows into the queue. Numbers rise within each side. All former rows are through.
     pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
         let of_side = |side: usize| {
             let mut own = rows.iter().filter(|row| row.side == side).peekable();
@@ -268,7 +267,7 @@ impl TaskJoin {
         }
     }
 
-    /// Inserts those of some rows of the queue that are of a side into its index, and marks them.
+    /// Of some rows of the queue, inserts the rows of a side into its index, and marks them.
     fn index(&self, side: usize, rows: Rows, index: &SharedPimTree) {
         let own = || self.rows[rows.clone()].iter().filter(|row| row.side == side);
         let entries: Vec<Entry> =

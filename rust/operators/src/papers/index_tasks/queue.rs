@@ -43,7 +43,8 @@ pub(super) struct Indexed {
 /// and let go of the same tree again and again hold each other up.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
-    /// The changes up to which they are those of the queue; none if they never were.
+    /// The number of changes of the queue's indexes when they were last equal to these; none if
+    /// they never were.
     changes: Option<u64>,
     pub(super) trees: Vec<Arc<SharedPimTree>>,
     /// Whether tasks insert their rows.

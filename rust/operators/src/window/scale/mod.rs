@@ -123,8 +123,8 @@ pub struct ScaleJoin {
     algorithm: ScaleAlgorithm,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// What is scanned for. The numbers are those of the rows in the logs, behind those of some
-    /// rows that are gone.
+    /// The conditions that are scanned for. They have the numbers of the rows in the logs, behind
+    /// the numbers of some rows that are gone.
     terms: Vec<Term>,
     /// Whether it is. Not any more once a number does not fit.
     compares: bool,
@@ -204,8 +204,8 @@ impl ScaleJoin {
         }
     }
 
-    /// Takes in the numbers of rows, behind those of the terms. Where they do not all fit, the terms
-    /// are forgotten, for good.
+    /// Takes in the numbers of rows, behind the numbers that the terms have. If they do not all
+    /// fit, the terms are forgotten, for good.
     fn take_numbers(&mut self, numbers: Operands<'_>) {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -314,7 +314,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         assert!(self.is_done(), "an epoch begins when the one before is done");
         assert_eq!(ts.len(), sides.len(), "a side a row");
         self.next = 0;
-        // 1. Rows go into the logs of their sides, and their numbers behind those of the terms.
+        // 1. Rows go into the logs of their sides, and their numbers go into the terms.
         self.epoch.offsets.clear();
         let mut next = self.logs.each_ref().map(RowLog::len);
         for &side in &sides {
@@ -379,8 +379,7 @@ impl RowJoin<Operands<'_>> for ScaleJoin {
         }
         // 3. What they found is put together in order, and filtered.
         let mut together = Found::merge(found, rows.len());
-        // So many of the next ones would leave as many pairs as there is room for, were they like
-        // these.
+        // If the next rows are like these, this budget leaves as many pairs as there is room for.
         let each = pairs / (together.pairs() as u64 + 1);
         let room = MOST_PAIRS.saturating_mul(each.max(1)).min(self.budget.saturating_mul(GROWTH));
         self.budget = room.min(STEP_PAIRS);

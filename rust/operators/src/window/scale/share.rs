@@ -19,7 +19,7 @@ pub(super) struct Share([Half; 2]);
 /// The rows of one side.
 #[derive(Debug)]
 struct Half {
-    /// The low bits of their numbers, ascending, behind those of some rows that are gone.
+    /// The low bits of their numbers, ascending, behind the numbers of some rows that are gone.
     numbers: Vec<u32>,
     gone: usize,
     window: ScanColumns,
@@ -74,8 +74,8 @@ impl Share {
         }
     }
 
-    /// Adds rows, given by their offsets; the numbers of the terms have those of `gone` rows in
-    /// front, and the row of each side with offset 0 has the number `firsts`.
+    /// Adds rows, given by their offsets; the terms have the numbers of `gone` rows in front, and
+    /// the row of each side with offset 0 has the number `firsts`.
     pub(super) fn store(
         &mut self,
         terms: &[Term],
@@ -98,8 +98,7 @@ impl Share {
         }
     }
 
-    /// Compares rows of the epoch with this share of their windows, or with one of so many pieces
-    /// of it.
+    /// Compares rows of the epoch with this share of their windows, or with one `piece` of it.
     pub(super) fn compare(
         &self,
         terms: &[Term],

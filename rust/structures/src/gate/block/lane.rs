@@ -35,8 +35,8 @@ struct Cursor {
 /// Rows of one run that go into a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The run among those of the block, once the block has been planned; until then the lane and
-    /// the run among those of the lane.
+    /// The number of the run in the block, once the block has been planned. Until then, the number
+    /// of the lane and of the run in the lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,

@@ -194,8 +194,8 @@ impl Scatter {
         for word in &self.words {
             let slot = (word >> (u32::BITS - slot_bits)) as usize;
             debug_assert!(slot < self.slots.len());
-            // SAFETY: the upper `slot_bits` bits of a word are below `2^slot_bits`, and so many
-            // slots there are.
+            // SAFETY: the upper `slot_bits` bits of a word are below `2^slot_bits`, which is the
+            // number of slots.
             unsafe { *self.slots.get_unchecked_mut(slot) += 1 };
         }
     }
@@ -236,7 +236,7 @@ impl Scatter {
     }
 }
 
-/// Sorts rows by time that are nearly sorted, and those of equal time by id.
+/// Sorts rows that are nearly sorted by time, and rows of equal time by id.
 #[cold]
 fn put_right(ts: &mut [i64], ids: &mut [RowId]) {
     let mut moves = ts.len() * MOST_MOVES_PER_ROW;

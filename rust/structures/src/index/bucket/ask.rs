@@ -83,8 +83,8 @@ pub(super) fn ask_pairs(blocks: &[Block], pairs: &[Pair]) {
     }
 }
 
-/// Asks for the blocks behind those of probes. Most have none, so nobody's is asked for, which is
-/// always there.
+/// Asks for the blocks that follow the blocks of probes. Most have none: nobody's block, which is
+/// always there, is asked for instead.
 #[inline(always)]
 pub(super) fn ask_more(blocks: &[Block], pairs: &[Pair]) {
     for pair in pairs {

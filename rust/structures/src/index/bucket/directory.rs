@@ -65,7 +65,7 @@ impl Cell {
 /// Where the rows of a key are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
-    /// Cells of the root, then those of the others.
+    /// The cells of the root, then the cells of the other nodes.
     cells: Vec<Cell>,
     /// By cell, how many blocks it has got for rows that found theirs full.
     more: Vec<u32>,
@@ -285,7 +285,7 @@ impl Directory {
         base as u32
     }
 
-    /// Gives the node of a cell back, and those of its cells, if it is one.
+    /// Gives the node of a cell back, and the nodes below it, if the cell has one.
     fn give_nodes_back(&mut self, cell: Cell) {
         if cell.kind() == NODE {
             let bits = cell.blocks();
@@ -383,8 +383,8 @@ impl Directory {
         Leaf { cell, at, shift, start: distance >> shift << shift }
     }
 
-    /// Notes that the cell of a key has got one more block, or one less; whether it has got so many
-    /// that it should be made anew.
+    /// Notes that the cell of a key has got one more block, or one less. Says whether the cell has
+    /// so many that it should be made anew.
     pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
         let place = self.place(self.distance(key));
         let more = &mut self.more[place.at];

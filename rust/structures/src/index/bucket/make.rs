@@ -282,7 +282,7 @@ impl BucketIndex {
     }
 }
 
-/// How far beyond the keys the next directory goes on one side, if so many rows were there.
+/// How far beyond the keys the next directory goes on one side, if `beyond` rows were there.
 fn margin(before: u32, beyond: usize, rows: usize) -> u32 {
     if beyond > SMALL + rows / 64 { (2 * before).clamp(1, 8) } else { (before / 2).max(1) }
 }

@@ -49,7 +49,7 @@ pub struct BucketIndex {
     /// below and above.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
-    /// So many of these on one side that the directory may rather move there.
+    /// The number of these rows on one side after which the directory may rather move there.
     slide_at: usize,
     margins: Margins,
     /// A key of each cell that has become crowded.
@@ -151,7 +151,7 @@ impl BucketIndex {
         self.put_each::<Avx512>(rows);
     }
 
-    /// Puts each row into its block, while those of the next groups are on their way.
+    /// Puts each row into its block, while the blocks of the next groups are on their way.
     #[inline(always)]
     fn put_each<K: Kernel + Lookup>(&mut self, rows: &[Entry]) {
         let (directory, first) = (&self.directory, self.first);

@@ -163,7 +163,7 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
         // Pairs with the Acquire of `HiveReader::collect`.
         self.place.hold.store(hold, Ordering::Release);
         // Release: this thread's updates of earlier windows, and winsets that it has made, are seen
-        // by whoever reads the promise. Pairs with the Acquire of `HiveReader::frontier`.
+        // by every thread that reads the promise. Pairs with the Acquire of `HiveReader::frontier`.
         self.place.promise.store(start, Ordering::Release);
     }
 }

@@ -146,8 +146,8 @@ impl<V> Trie<V> {
     }
 }
 
-/// Puts a node where an entry is, and the entry in that; whoever was faster has done the same, or
-/// put more there.
+/// Puts a node where an entry is, and the entry into the node. A thread that was faster has done
+/// the same, or put more there.
 fn part<V>(slot: &Slot<V>, found: *mut Entry<V>, key: u32, depth: u32) {
     let node = Box::new(Node::new());
     // Relaxed: published by the Release below.

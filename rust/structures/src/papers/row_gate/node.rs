@@ -66,8 +66,8 @@ impl<T> NodePtr<T> {
     #[inline]
     pub(super) unsafe fn get<'a>(self) -> &'a Node<T> {
         debug_assert!(!self.0.is_null());
-        // SAFETY: a node at or after a hold is not freed (H1), and whoever has its pointer came by
-        // it through an Acquire load, so the node is seen whole.
+        // SAFETY: a node at or after a hold is not freed (H1), and a thread that has its pointer
+        // came by it through an Acquire load, so the node is seen whole.
         unsafe { &*self.0 }
     }
 

@@ -77,8 +77,8 @@ impl SharedPimTree {
         }
     }
 
-    /// Adds the numbers of the rows that the probe takes to `found`, in any order: all whose
-    /// insertion was over before, and those of others that came in time.
+    /// Adds the numbers of the rows that the probe takes to `found`, in any order: the numbers of
+    /// all rows whose insertion was over before, and of others that came in time.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut node = self.immutable.descend(probe.low, 0, 0, self.depth);
         let leaf = self.immutable.descend(probe.low, self.depth, node, self.immutable.height());

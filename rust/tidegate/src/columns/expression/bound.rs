@@ -31,7 +31,7 @@ pub(super) struct Bound {
 
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
-    /// One of the gathered columns: first those of the left side, then those of the right.
+    /// One of the gathered columns. The columns of the left side come first.
     Column(usize),
     /// An array of one value.
     Scalar(ArrayRef),

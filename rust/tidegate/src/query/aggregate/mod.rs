@@ -108,7 +108,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// All functions but for those of one's own.
+    /// All functions except the ones that users define.
     pub const ALL: [Function; 9] = [
         Function::Count,
         Function::Sum,

@@ -27,7 +27,7 @@ pub enum BandAlgorithm {
 pub(crate) type AnyIndexJoin = IndexJoin<Box<dyn Find>>;
 
 impl BandAlgorithm {
-    /// A join of rows as they come, with so many columns to compare.
+    /// A join of rows as they come, which compares this number of columns.
     pub(crate) fn join(
         self,
         retention: Option<Retention>,

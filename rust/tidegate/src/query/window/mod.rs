@@ -19,7 +19,7 @@ pub(crate) use algorithm::{Comparing, equal_keys, numbers_of};
 pub enum Window {
     /// For a time.
     Time(Bound),
-    /// Until so many more rows of the side have come.
+    /// Until this number of rows of the side have come after it.
     Rows(usize),
 }
 

@@ -10,7 +10,7 @@ use super::column::Column;
 /// a time.
 const GROUP: usize = 8;
 
-/// Groups under way: the values of the first one are asked for, and those of the last one are
+/// Groups under way: while the values of the first are asked for, the values of the last are
 /// copied.
 const UNDER_WAY: usize = 3;
 

@@ -140,8 +140,8 @@ impl Records {
         groups.map(records).collect()
     }
 
-    /// Writes the rows to those of `out` that are of these columns, and takes them out of there.
-    /// Rows that are not there, which only those of `optional` columns may be, are zeros.
+    /// Writes the rows to the places in `out` of these columns, and takes the places out of it. If
+    /// the rows are `optional`, some may be missing: they are zeros.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

@@ -20,8 +20,8 @@ use crate::{Error, Result};
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Numbers that are no group's any more are looked for when there are so many more than after the
-/// last time.
+/// Numbers that have lost their group are looked for when there are this many more numbers than
+/// after the last search.
 const NEW_GROUPS: usize = 1 << 10;
 
 /// What a group takes beside its key: its number, its place in a hash table and in the order.

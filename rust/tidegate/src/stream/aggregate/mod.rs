@@ -88,7 +88,7 @@ struct AggregateTactic {
     sources: usize,
     groups: StreamGroups,
     rows: ChosenRows,
-    /// For each aggregate that chooses a row, its column among those of `rows`.
+    /// For each aggregate that chooses a row, the number of its column in `rows`.
     chosen: Vec<Option<usize>>,
     /// The columns of which the smallest or the largest value is chosen, and that are no numbers.
     ordered: OrderedColumns,

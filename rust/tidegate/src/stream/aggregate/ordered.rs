@@ -273,8 +273,8 @@ impl OrderedColumn {
     }
 }
 
-/// So many codes between two others: the one before the first, and the distance of each from the
-/// one before it; none where there are not as many.
+/// Codes between two others, `count` of them: the one before the first, and the distance of each
+/// from the one before it; none where there are not as many.
 fn between(before: Option<i64>, after: Option<i64>, count: i64) -> Option<(i64, i64)> {
     match (before, after) {
         (None, None) => Some((0, SPACE)),

@@ -72,8 +72,8 @@ impl Charges {
 }
 
 impl Intake {
-    /// Sources of these names and streams. Each of their rows is charged so many bytes beside its
-    /// own.
+    /// Sources of these names and streams. Each of their rows is charged `row_bytes` bytes beside
+    /// its own.
     pub(super) fn new(
         streams: Vec<(String, Stream)>,
         memory: Memory,

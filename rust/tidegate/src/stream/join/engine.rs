@@ -91,8 +91,8 @@ pub(in crate::stream) struct Engine<P: Prepare> {
 }
 
 impl<P: Prepare> Engine<P> {
-    /// Begins an epoch, when the former is done, with rows in merged order, none before those of
-    /// former epochs.
+    /// Begins an epoch, when the former is done, with rows in merged order. None is before a row of
+    /// a former epoch.
     pub(super) fn begin(
         &mut self,
         driver: &Driver,
@@ -106,7 +106,7 @@ impl<P: Prepare> Engine<P> {
         })
     }
 
-    /// Pairs that may be compared for so many rows until some results are given, at most.
+    /// The most pairs that may be compared for this number of rows until some results are given.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();
         let others = if all_match { 1 } else { rows + self.rows() };

@@ -389,8 +389,8 @@ impl<P: Prepare> JoinTactic<P> {
     }
 }
 
-/// The rows of a side in merged order, of its sources' runs; `sources` are those of all rows of
-/// both sides.
+/// The rows of a side in merged order, from the runs of its sources. `sources` has the source of
+/// each row of both sides.
 fn side_rows(schema: &SchemaRef, runs: &[ReadyRun], sources: &[u16]) -> Result<RecordBatch> {
     let batches: Vec<RecordBatch> = runs.iter().map(ReadyRun::rows).collect();
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {

@@ -72,7 +72,7 @@ struct PrepareNumbers {
 }
 
 impl PrepareNumbers {
-    /// The numbers of rows, for each term, given how to get those of their keys.
+    /// The numbers of rows, for each term. `of_keys` gives the numbers of their keys.
     fn of(
         &mut self,
         join: &SlidingJoin,

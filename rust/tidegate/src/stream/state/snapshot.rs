@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Reads what [`Writer::matched`] wrote of so many rows, if it matters which of them have had a
+    /// Reads what [`Writer::matched`] wrote of `rows` rows, if it matters which of them have had a
     /// match.
     pub(crate) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
         let (matched, settled) = (self.bytes()?, self.number()?);

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 use crate::stream::memory::Charge;
 
-/// So many neighbouring segments are put together: results are gathered from few segments faster
+/// How many neighbouring segments are put together: results are gathered from few segments faster
 /// than from many, and from large ones, which lie on huge pages. A row is copied once for each
 /// power of this number that there is between the rows of a push and of a large segment.
 const TOGETHER: usize = 8;
@@ -24,8 +24,8 @@ const TOGETHER: usize = 8;
 const LARGE: usize = 1 << 16;
 const LARGE_OF_BYTES: usize = 1 << 13;
 
-/// Memory is given back by copying the rows that stay, where it is no less than this part of
-/// theirs: so many rows at most are copied for one that goes.
+/// Memory is given back by copying the rows that stay, if it is at least this part of their memory.
+/// So for each row that goes, at most this number of rows are copied.
 const SPARE: usize = 8;
 
 /// Rows in merged order, numbered from the first ever.
@@ -161,8 +161,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the last segments are to become one: not if most of the rows are those of the first
-    /// of them, which would be copied again and again.
+    /// Whether the last segments are to become one: not if the first of them has most of the rows,
+    /// which would be copied again and again.
     fn is_cut_up(&self) -> bool {
         let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
         let rows = |segment: &Segment| segment.len() - self.gone(segment);

@@ -87,8 +87,8 @@ fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
         .ok_or_else(|| "it ends early".to_owned())
 }
 
-/// Whether a record batch is as [`write`] writes those of a schema, and its buffers lie within its
-/// body.
+/// Whether a record batch is as [`write`] writes a batch of this schema, and its buffers lie within
+/// its body.
 fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
     let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
