@@ -1,5 +1,5 @@
-//! The one error of the crate: a private kind, a message, and predicates for what a caller can do
-//! about it.
+//! The one error of the crate: a private kind, a message, and predicates that tell a caller what to
+//! do about it.
 
 use std::any::Any;
 use std::borrow::Cow;

@@ -1,5 +1,5 @@
-//! Cells of few keys: a state for every key, of which rows are added to the one that their key
-//! numbers.
+//! Cells of few keys. Every key has a state, and the key of a row is the number of the state that
+//! the row is added to.
 //!
 //! Where each source's rows of a slice are not far fewer than there are keys, nothing is gained by
 //! numbering the keys that occur ([`cells`](super::cells)). All sources' rows of a slice go one

@@ -1,6 +1,6 @@
 //! The state of every cell: rows are added to partials, and the partials of a cell combined in
-//! source order. All functions fold a part, one after the other, while what says where its rows
-//! belong is in the cache.
+//! source order. All functions fold a part, one after the other, while the cells of its rows are in
+//! the cache.
 
 use std::any::Any;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The aggregate functions as states: what a row adds, how two states combine, and what comes out.
+//! The aggregate functions as states: how a row is added, how two states combine, and how the
+//! result comes out.
 
 /// A function whose states of neighbouring stretches of time combine to the state of both.
 pub(super) trait Function: Send + Sync + 'static {

@@ -1,7 +1,7 @@
-//! What functions are of: the values of rows, and which rows count.
+//! The input of functions: the values of rows, and which rows count.
 //!
 //! Both passes, the one over tables and the one over epochs, take values from here, each in loops
-//! that are compiled for the function and what it is given.
+//! that are compiled for the function and its input.
 
 use std::ops::Range;
 

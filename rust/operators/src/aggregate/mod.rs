@@ -34,7 +34,7 @@
 //! | `windows.rs` | the slices that windows share |
 //! | `functions.rs`, `stored.rs` | the functions as states that combine; their states as words |
 //! | `kinds.rs` | which function an [`Aggregate`] is: the only place that says it |
-//! | `given.rs` | what functions are of, row by row |
+//! | `given.rs` | the input of functions, row by row |
 //! | `user.rs` | functions that users bring |
 //! | `cells.rs`, `dense.rs` | rows by slice and key; the same for few keys |
 //! | `merged.rs` | the rows of several sources in merged order |
@@ -45,7 +45,7 @@
 //! | `streaming/` | the same of rows that come epoch by epoch |
 //!
 //! To add a function, write its state in `functions.rs` and `stored.rs`, add it to [`Aggregate`],
-//! and say in `kinds.rs` what it is given. Both passes and the designs of the paper then have it.
+//! and name its input in `kinds.rs`. Both passes and the designs of the paper then have it.
 
 mod cells;
 mod dense;

@@ -1,4 +1,4 @@
-//! What happens from one window to the next: which slices leave it, which come, and which keys have
+//! The step from one window to the next: which slices leave it, which come, and which keys have
 //! rows in it. It is the same for all functions.
 
 use std::ops::Range;

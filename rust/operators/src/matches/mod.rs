@@ -4,7 +4,7 @@
 //! the same for all joins:
 //!
 //! 1. *Narrow* ([`Matches::narrow`]), when a band join has further columns: the runs are replaced
-//!    by runs of what is left of them. *Filter* ([`Matches::scan`], [`Matches::filter`]), when
+//!    by runs of the pairs that are left. *Filter* ([`Matches::scan`], [`Matches::filter`]), when
 //!    there is a predicate: likewise. Comparisons and bands are scanned for, the rest is evaluated
 //!    on the pairs that they leave.
 //! 2. *Output* ([`Output`]): result rows are numbered by the runs' lengths, and any range of them

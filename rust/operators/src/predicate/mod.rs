@@ -25,7 +25,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `relation.rs` | what has to hold between two numbers |
+//! | `relation.rs` | the condition between two numbers |
 //! | `numbers.rs` | numbers as integers of the same order |
 //! | `scan_columns.rs`, `column.rs` | columns of kept rows that are scanned |
 //! | `codes.rs`, `ranges.rs` | codes and bitmaps of them; ranges that match |

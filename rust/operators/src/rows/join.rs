@@ -1,4 +1,4 @@
-//! What a join is whose rows come epoch by epoch.
+//! The trait of a join whose rows come epoch by epoch.
 
 use std::fmt::Debug;
 use std::ops::Range;

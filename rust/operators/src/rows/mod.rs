@@ -1,4 +1,4 @@
-//! What all joins share that take rows one after the other, and what all joins say of rows.
+//! The parts that all joins of rows that come share, and the words that all joins have for rows.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | `interval.rs`, `retention.rs` | which times match, with bounds that never wrap; how long rows stay |
 //! | `reach.rs`, `extent.rs` | how far rows reach for each other; for how long a row may be matched |
 //! | `log.rs`, `kept_column.rs` | the rows of a side that are kept, and which have had a match |
-//! | `join.rs`, `step.rs` | what such a join is; what a call to it comes to |
+//! | `join.rs`, `step.rs` | the trait of such a join; the outcome of a call to it |
 //! | `reorder.rs` | a source's rows in order |
 //! | `results.rs` | from matches to result rows |
 

@@ -1,4 +1,4 @@
-//! What a join of streams asks for, and what it comes to, from one call to the next.
+//! The filter that a join of streams asks for, and the outcome of a call to it.
 
 use std::error::Error;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! What all joins of sliding windows share: the values of rows, what is kept of a row, and how
-//! tables go through such a join. Each algorithm compares the rows in its own way.
+//! All joins of sliding windows share this part: the values of rows, the kept columns of a row, and
+//! how tables go through such a join. Each algorithm compares the rows in its own way.
 //!
 //! # Files
 //!

@@ -13,7 +13,7 @@
 //!
 //! Two gates keep the same contract, row by row the same stream:
 //!
-//! - [`BlockGate`]: sorted column runs in, blocks of rows out; what operators on batches use.
+//! - [`BlockGate`]: sorted column runs in, blocks of rows out. Operators on batches use it.
 //! - [`ScaleGate`](crate::papers::row_gate::ScaleGate): rows one at a time, as published; lowest
 //!   latency.
 //!

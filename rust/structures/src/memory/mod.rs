@@ -1,5 +1,4 @@
-//! Where rows lie: arrays of rows and what is done with all of an array, in memory that may not be
-//! there.
+//! Where rows lie: arrays of rows, and operations on whole arrays, in memory that may not be there.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -10,7 +9,7 @@
 //! | `records.rs` | the same for several columns that lie side by side, also of rows that come and leave |
 //! | `select.rs` | the values of an array in a range |
 //! | `bits.rs` | a set of row numbers |
-//! | `left.rs`, `limit.rs`, `reserve.rs` | what the machine leaves, what a limit leaves, what small requests get |
+//! | `left.rs`, `limit.rs`, `reserve.rs` | memory that the machine leaves, or a limit; for small requests |
 //!
 //! # Memory that may not be there
 //!

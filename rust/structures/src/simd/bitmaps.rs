@@ -1,10 +1,11 @@
 //! A column as bitmaps of its rows, one for each of a few buckets of its values.
 //!
-//! A bitmap has the rows of all buckets before its own. So the rows in a range of buckets are those
-//! of one bitmap that are not in another, however wide the range is, and 64 rows of two columns are
-//! tested by four loads. This is the range encoding of Chan and Ioannidis, "Bitmap Index Design and
-//! Evaluation" (SIGMOD 1998), over blocks of rows, so that what a group of ranges is tested with
-//! stays in the second cache, and on huge pages, since each test goes to others.
+//! A bitmap has the rows of all buckets before its own. So the rows in a range of buckets are the
+//! rows of one bitmap that are not in another, however wide the range is, and 64 rows of two
+//! columns are tested by four loads. This is the range encoding of Chan and Ioannidis, "Bitmap
+//! Index Design and Evaluation" (SIGMOD 1998), over blocks of rows, so that the bitmaps that a
+//! group of ranges needs stay in the second cache. They are on huge pages, since each test goes to
+//! other bitmaps.
 
 use std::ops::Range;
 

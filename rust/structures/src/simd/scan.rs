@@ -4,11 +4,11 @@
 //! This is the inner loop of joins that compare every pair. A tile of each column is loaded once
 //! and compared with the ranges of all rows; whether any place of the tile is in range is one bit a
 //! row, found without a branch. Only where there is one, the tile is looked at again. The same code
-//! is compiled for AVX-512, for AVX2 and for what every processor of the target has (NEON on ARM),
-//! and chosen when it runs.
+//! is compiled for AVX-512, for AVX2 and for the features that every processor of the target has
+//! (NEON on ARM), and chosen when it runs.
 //!
 //! Before AVX-512 vectors have no unsigned comparison. There a range is moved to the signed
-//! numbers, and what is beyond it is compared instead: two instructions where there would be three.
+//! numbers, and values beyond it are compared instead: two instructions where there would be three.
 
 /// A range of unsigned values: `low`, and how far the largest is above it.
 ///

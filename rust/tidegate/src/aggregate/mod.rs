@@ -1,5 +1,5 @@
-//! What aggregations of tables and of streams share: the rows of all inputs as one table, keys,
-//! values, and results.
+//! Aggregations of tables and of streams share this part. It makes one table of the rows of all
+//! inputs, keys, values, and results.
 //!
 //! ```text
 //! inputs ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks

@@ -1,7 +1,7 @@
-//! What decides the results of a query, as text: what a snapshot is of.
+//! The identity of a query: a text that decides its results, and that a snapshot keeps.
 //!
-//! Queries of one text have the same results. So threads, memory limits and algorithms are not in
-//! it.
+//! Queries with one text have the same results, so the text has no threads, memory limits and
+//! algorithms.
 
 use std::fmt::{Debug, Display, Write};
 

@@ -1,15 +1,15 @@
-//! What is asked: which columns are read, which rows match, what the result is called. Nothing here
+//! Queries: which columns are read, which rows match, and which names the result has. Nothing here
 //! runs.
 //!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `interval.rs`, `window/`, `band/` | the joins, with their algorithms by name |
 //! | `published.rs` | the joins of papers, by name |
-//! | `options.rs` | what any join may be asked for |
-//! | `aggregate/` | the aggregation: its functions, also those that users bring, and its plan |
+//! | `options.rs` | the options that all joins have |
+//! | `aggregate/` | the aggregation: its functions, also functions that users bring, and its plan |
 //! | `output.rs` | names and types of the result |
-//! | `plan.rs` | what a query reads and gives, as Python sees it |
-//! | `identity.rs` | what decides its results, as text that snapshots keep |
+//! | `plan.rs` | the columns that a query reads and gives, as Python sees them |
+//! | `identity.rs` | the text that decides its results, which snapshots keep |
 
 pub mod aggregate;
 pub(crate) mod band;

@@ -1,4 +1,4 @@
-//! What any join may be asked for, and the part of its plan that follows from that.
+//! The options that all joins have, and the part of the plan that follows from them.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Which columns a join's result has, what they are called, and where they come from.
+//! The columns of a join's result: their names, and where they come from.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

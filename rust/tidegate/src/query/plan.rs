@@ -1,4 +1,4 @@
-//! What a join or an aggregation reads and gives, told before anything runs.
+//! The columns that a join or an aggregation reads and gives, told before anything runs.
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::band::Band;

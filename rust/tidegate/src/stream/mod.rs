@@ -13,9 +13,9 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `operator.rs` | the operator: its loop of steps, polls, snapshots |
-//! | `tactic.rs`, `explanation.rs` | what one kind of operator does in a step; what it says of itself |
+//! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
 //! | `memory.rs` | the limit, and whose memory it is |
-//! | `intake/` | from a source's rows to what the gate gives |
+//! | `intake/` | from a source's rows to the rows that the gate gives |
 //! | `join/`, `aggregate/`, `merge/` | the operators |
 //! | `state/` | rows and keys that are kept, and all of an operator as bytes |
 

@@ -1,5 +1,5 @@
-//! The designs of the multiway aggregation paper: who merges the rows, and who updates what they
-//! fall in.
+//! The designs of the multiway aggregation paper: who merges the rows, and who updates their
+//! windows.
 //!
 //! ```text
 //!           add            merge                    update                         output
@@ -10,8 +10,8 @@
 //! WiML      per source ───────────────────────────▶ by the sources, in the W-Hive ▶ ┘
 //! ```
 //!
-//! They are here to be compared: a row at a time goes through what threads share. Each epoch, rows
-//! go into winsets, and what has come of these goes to where all designs keep it.
+//! They are here to be compared: a row at a time goes through structures that threads share. Each
+//! epoch, rows go into winsets, and the states of these go to where all designs keep them.
 //!
 //! Departures from Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data
 //! streaming multiway aggregation through concurrent algorithmic designs and new abstract data

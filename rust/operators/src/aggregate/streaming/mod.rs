@@ -6,8 +6,8 @@
 //!             └ may get more rows        ┘   └ later windows have      ┘
 //! ```
 //!
-//! What is done, and in which order floats are added, is what [`super::aggregate`] does of whole
-//! tables; only that states are kept from one epoch to the next. So the results have the same bits,
+//! The steps, and the order in which floats are added, are the same as in [`super::aggregate`] for
+//! whole tables. But states are kept from one epoch to the next. So the results have the same bits,
 //! wherever epochs are cut.
 //!
 //! 1. *Open* (`open.rs`): the partial of each row, by source, slice and key. Sources are numbered

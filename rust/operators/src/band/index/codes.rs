@@ -1,4 +1,4 @@
-//! What is kept of the rows of one side: their times and codes.
+//! The kept columns of the rows of one side: their times and codes.
 
 use std::ops::Range;
 

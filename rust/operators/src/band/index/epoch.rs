@@ -1,4 +1,4 @@
-//! Rows that are joined together, and what each of them looks for.
+//! Rows that are joined together, and the probe of each.
 
 use std::ops::Range;
 

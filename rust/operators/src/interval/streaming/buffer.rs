@@ -3,8 +3,8 @@
 //!
 //! All buffers of a replica lie in one array of cells, each in a block of its own. Rows enter at a
 //! buffer's end. Rows that are too old are passed over when its front is looked at, so that nothing
-//! is done for them one by one. A full block is left for one that fits what is still of use, or its
-//! rows move to its start.
+//! is done for them one by one. A full block is left for one that fits the rows that are still of
+//! use, or these rows move to its start.
 
 /// How many numbers are read or written at once, even if fewer are wanted: most rows have no more
 /// matches.

@@ -1,4 +1,4 @@
-//! What is kept of the rows of one side: their times and keys, in chunks.
+//! The kept columns of the rows of one side: their times and keys, in chunks.
 
 use std::collections::VecDeque;
 

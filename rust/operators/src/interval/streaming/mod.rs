@@ -3,8 +3,8 @@
 //! Rows come in epochs. The replicas of the operator, one a thread, each look at the rows of an
 //! epoch whose keys they have: a row finds its matches among the earlier rows of the other side in
 //! its key's buffer, where they are neighbours, and then waits in its own side's buffer for later
-//! ones. What the replicas have found is put together in the order of the epoch's rows, so that
-//! neither their number nor the assignment of keys shows in the result.
+//! ones. The pairs that the replicas have found are put together in the order of the epoch's rows,
+//! so that neither their number nor the assignment of keys shows in the result.
 //!
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐
@@ -22,8 +22,8 @@
 //! | `replica.rs` | one thread's keys and matches |
 //! | `buffer.rs` | the rows of a key, neighbours in memory |
 //! | `assignment.rs` | which replica has which key |
-//! | `chunks.rs` | what is kept of a side's rows |
-//! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and what comes of them |
+//! | `chunks.rs` | the kept columns of a side's rows |
+//! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and their pairs |
 
 mod assignment;
 mod buffer;

@@ -1,4 +1,4 @@
-//! The rows of one side that a node keeps, in columns, with what finds them by a value.
+//! The rows of one side that a node keeps, in columns, with an index that finds them by a value.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a node of the low-latency handshake join does with a message (Figures 13 and 14).
+//! How a node of the low-latency handshake join handles a message (Figures 13 and 14).
 //!
 //! Rows are passed on before anything else is done with them, and kept by their home node alone.
 

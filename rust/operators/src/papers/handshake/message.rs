@@ -1,4 +1,4 @@
-//! What travels through the chain, and the queues it travels in.
+//! The messages that travel through the chain, and the queues that they travel in.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A node of the chain: what both algorithms have in common.
+//! A node of the chain, with the parts that both algorithms have in common.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

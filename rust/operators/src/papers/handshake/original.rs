@@ -1,8 +1,8 @@
-//! What a node of the original handshake join does with a message.
+//! How a node of the original handshake join handles a message.
 //!
 //! Rows rest on every node for their share of the window and move on when younger ones have come.
-//! The rows of a side that are in its window are at any time divided evenly over the nodes, oldest
-//! rows farthest on their way; what has expired leaves at the end, and by then it has passed all
+//! At any time, the rows in a side's window are divided evenly over the nodes, and the oldest rows
+//! are farthest on their way. A row that has expired leaves at the end. By then it has passed all
 //! rows of the other side that it can match.
 
 use std::sync::Arc;

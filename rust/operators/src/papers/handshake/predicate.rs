@@ -1,4 +1,4 @@
-//! What the nodes of a chain compare: columns of rows, and which pairs of rows match.
+//! The comparisons of the nodes of a chain: columns of rows, and which pairs of rows match.
 
 use std::fmt::Debug;
 use std::ops::Range;

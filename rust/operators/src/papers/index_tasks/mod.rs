@@ -21,12 +21,12 @@
 //!
 //! When an index has taken many rows, a thread merges it. It lets the active tasks end and no new
 //! ones begin; makes the new tree while others go on without indexing (first phase); lets the tasks
-//! end again, exchanges the trees, and inserts what was left out while others go on with indexing
-//! (second phase). Or it lets everybody wait: the blocking merge.
+//! end again, exchanges the trees, and inserts the rows that were left out while others go on with
+//! indexing (second phase). Or it lets everybody wait: the blocking merge.
 //!
 //! *Departures*: a row's window boundaries are recorded when it enters the queue, from its place in
 //! the merged order, not when it is assigned; so they do not depend on threads. Results of a few
-//! tasks are put together, since they are handed on in pieces. What a thread does between two
+//! tasks are put together, since they are handed on in pieces. The work of a thread between two
 //! points where it may have to wait is a step, so that any scheduler can run it.
 
 mod merge;

@@ -9,7 +9,7 @@
 //!
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Algorithm 1. A row is stored in one share,
-//! round robin (L19-20), and compared with what every share has of the other side's window
+//! round robin (L19-20), and compared with the rows that every share has of the other side's window
 //! (L16-18). So each pair is compared once, and the work is equal whatever the values, the rates
 //! and the sources.
 //!
@@ -21,8 +21,8 @@
 //!    also meet some that are just out of it (section III).
 //! 3. Each side is counted by itself. Were rows of five left sources and one right source counted
 //!    together, every row of the right side would go to the same two of four shares.
-//! 4. What the threads found is put together by the caller instead of a second gate: it is in
-//!    order, epoch by epoch.
+//! 4. The caller, and not a second gate, puts together the pairs that the threads found. They are
+//!    in order, epoch by epoch.
 //!
 //! # Baselines
 //!

@@ -1,4 +1,4 @@
-//! A share of the windows' rows, and what its thread finds in them.
+//! A share of the windows' rows, and the pairs that its thread finds in them.
 
 use std::ops::Range;
 

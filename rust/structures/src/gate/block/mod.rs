@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A reader stands at a block. If the block after it is there, it takes it. If not, it looks how
-//! far the sources' promises reach, plans a block of what is ready, and offers that as the next
-//! one; if another reader was faster, it drops its own and takes the other's. What the next rows
-//! are is a function of the data, so the blocks differ in nothing but where they are cut. The
-//! reader that comes first then fills a block, and readers share that work: see `reader.rs`.
+//! far the sources' promises reach, plans a block of the ready rows, and offers that as the next
+//! one; if another reader was faster, it drops its own and takes the other's. The data alone
+//! decides which rows are next, so the blocks differ in nothing but where they are cut. The reader
+//! that comes first then fills a block, and readers share that work: see `reader.rs`.
 //!
 //! Readiness and merging are done by run and slab of about a thousand rows, see `scatter.rs`.
 

@@ -12,8 +12,8 @@
 //!
 //! A *winset* is all windows that begin at one time. Writers find or make it in a list that is
 //! sorted by start, and in it the window of their key, in a trie. Nobody waits for anybody: of two
-//! writers that make the same, one wins, and both use what it made. Whoever updates the same window
-//! at the same time shares it by reference, so that its type says how.
+//! writers that make the same winset, one wins, and both use the winner's. Threads that update the
+//! same window at the same time share it by reference, so that its type says how.
 //!
 //! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
 //! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new

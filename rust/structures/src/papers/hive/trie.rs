@@ -13,7 +13,7 @@
 //! Michael's hash table: that one has a fixed number of buckets, while the keys of a winset are not
 //! known beforehand. The trie is that of Bagwell, "Ideal hash trees" (2001), made concurrent as by
 //! Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient non-blocking snapshots"
-//! (2012), without what removals and snapshots need.
+//! (2012), without the parts that removals and snapshots need.
 
 use std::fmt;
 use std::ptr;

@@ -1,8 +1,8 @@
 //! Memory of the row gate: nodes, the segments they lie in, and the links between them.
 //!
-//! All pointer arithmetic and most of the gate's unsafe code is here. What keeps a node alive is a
-//! [`Hold`]: a pointer, public to the reclaimer, before which its owner promises not to look.
-//! The numbers in brackets are the invariants of README.md.
+//! All pointer arithmetic and most of the gate's unsafe code is here. A node is kept alive by a
+//! [`Hold`]: a pointer, public to the reclaimer, before which its owner promises not to look. The
+//! numbers in brackets are the invariants of README.md.
 
 use std::mem::MaybeUninit;
 use std::ptr;

@@ -1,5 +1,5 @@
-//! The text of an expression: what `parse_sql` reads back as the same tree, with no more
-//! parentheses than it needs.
+//! The text of an expression. `parse_sql` reads it back as the same tree, with no more parentheses
+//! than it needs.
 
 use std::fmt::{self, Display, Formatter, Write};
 

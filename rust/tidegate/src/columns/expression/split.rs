@@ -3,8 +3,8 @@
 //!
 //! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
 //! 5` relates a number of the left row to one of the right row. Each number is a column, or an
-//! expression over one side, which is computed once a row instead of once a pair. A pushed
-//! conjunct gives what the evaluator would compute, rounding included.
+//! expression over one side, which is computed once a row instead of once a pair. A pushed conjunct
+//! gives the value that the evaluator would compute, rounding included.
 //!
 //! The order of evaluation stays, too, as far as anyone can tell: no conjunct is moved before one
 //! that may fail, since that one would then fail for fewer pairs.

@@ -3,7 +3,7 @@
 //! The right side's keys are numbered, in parts by several threads; the left side's are looked up.
 //! A key that holds a null, and a left key that no right row has, is [`NO_KEY`].
 //!
-//! Three ways, by what the key is:
+//! There are three ways, by the type of the key:
 //!
 //! - *direct*: one column stored as 64-bit integers whose values span little more than there are
 //!   rows. The number is the distance from the smallest.
@@ -16,7 +16,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `types.rs` | which keys can be equal |
-//! | `words.rs`, `bytes.rs` | what they are |
+//! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
 //! | `numbering.rs` | the hash tables |
 
 mod bytes;

@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `source.rs` | a source's rows into the gate |
-//! | `ready.rs` | what the gate gives |
+//! | `ready.rs` | the rows that the gate gives |
 //! | `late.rs` | late rows |
 //! | `news.rs`, `latency.rs` | whether there is anything to poll; how long rows took |
 

@@ -1,5 +1,5 @@
-//! A source: checks what is pushed, puts it in time order as far as the lateness asks for, and
-//! feeds the gate.
+//! A source checks the rows that are pushed, puts them in time order as far as the lateness asks
+//! for, and feeds the gate.
 
 use std::ops::Range;
 use std::sync::Arc;

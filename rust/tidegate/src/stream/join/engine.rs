@@ -1,5 +1,5 @@
-//! What finds the pairs of a streaming join: a join of rows, and the part that makes values of their
-//! columns.
+//! An engine finds the pairs of a streaming join. It has a join of rows, and a part that makes
+//! values of their columns.
 
 use std::fmt::Debug;
 

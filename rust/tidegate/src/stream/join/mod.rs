@@ -7,7 +7,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `engine.rs` | what finds the pairs: a `RowJoin`, and a `Prepare` that makes values for it |
+//! | `engine.rs` | the finder of pairs: a `RowJoin`, and a `Prepare` that makes values for it |
 //! | `interval.rs`, `window.rs`, `band.rs` | how three of them prepare values |
 //! | `maker.rs`, `late.rs` | result batches; late rows |
 //! | `state.rs` | snapshots |

@@ -1,5 +1,5 @@
-//! What a snapshot holds of a join: the rows that later ones may match, and which of them have been
-//! matched.
+//! The part of a snapshot that a join has: the rows that later rows may match, and which of them
+//! have been matched.
 //!
 //! Nothing in it depends on threads: rows are written in merged order, and keys as the columns they
 //! are.

@@ -5,7 +5,7 @@
 //! | `store.rs` | the kept rows, columns of 8 bytes also row by row |
 //! | `keys.rs`, `kept_keys.rs` | numbers of keys that come and go; numbers of the kept rows' keys |
 //! | `snapshot.rs` | state as bytes |
-//! | `stored_table.rs`, `plain.rs` | tables in it, of which all is read and checked before an operator takes any of it |
+//! | `stored_table.rs`, `plain.rs` | tables in it, read and checked before an operator takes any part |
 
 pub(crate) mod kept_keys;
 pub(crate) mod keys;
