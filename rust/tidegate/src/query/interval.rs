@@ -14,6 +14,44 @@ use crate::columns::time::{self, Bound, Unit};
 ///
 /// A pair `(l, r)` is in the result when all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts
 /// + upper` (`closed` says which ends count) and `predicate` holds.
+///
+/// Each trade with the quotes of its symbol that are at most 2 older:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::{Bound, Closed, Driver, How, IntervalJoin, JoinOptions, Stop, Table};
+///
+/// # let driver = Driver::new(1, Stop::default());
+/// # let table = |name: &str, columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     let columns = columns.iter().map(|(name, values)| (*name, column(values)));
+/// #     let rows = RecordBatch::try_from_iter(columns)?;
+/// #     Table::new(name, rows.schema(), vec![rows], &driver)
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// let trades = table("trades", &[("ts", &[10, 20]), ("symbol", &[1, 2])])?;
+/// let quotes = table("quotes", &[("ts", &[9, 10, 19]), ("symbol", &[1, 2, 2])])?;
+/// let join = IntervalJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     lower: Some(Bound::Steps(-2)),
+///     upper: Some(Bound::Steps(0)),
+///     closed: Closed::Both,
+///     // The other options ask for an inner join.
+///     options: JoinOptions { by: vec![("symbol".to_owned(), "symbol".to_owned())], ..options },
+/// };
+/// let pairs = join.start(&trades, &quotes, Stop::default())?.read_all()?;
+/// assert_eq!(pairs[0]["ts"].as_primitive::<Int64Type>().values(), &[10, 20]);
+/// assert_eq!(pairs[0]["ts_right"].as_primitive::<Int64Type>().values(), &[9, 19]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct IntervalJoin {
     /// The time column of each side.

@@ -32,6 +32,41 @@ pub enum Windows {
 
 /// An aggregation: which windows, which keys, which values. The result has a row for each window
 /// and key that rows fall in.
+///
+/// How often each sensor was read in windows of 10:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::query::aggregate::{Aggregate, Aggregation, Function, Windows};
+/// use tidegate::{Bound, Driver, Stop, Table};
+///
+/// let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// let columns = [("ts", column(&[1, 4, 8, 12])), ("sensor", column(&[7, 5, 7, 7]))];
+/// let rows = RecordBatch::try_from_iter(columns)?;
+/// let (size, offset) = (Bound::Steps(10), Bound::Steps(0));
+/// let (name, function) = ("reads".to_owned(), Function::Count);
+/// let query = Aggregation {
+///     on: "ts".to_owned(),
+///     windows: Windows::Sliding { size, advance: None, offset },
+///     by: vec!["sensor".to_owned()],
+///     aggregates: vec![Aggregate { name, function, column: None, predicate: None }],
+///     predicate: None,
+///     algorithm: None,
+///     threads: 1,
+///     max_rows: None,
+/// };
+/// let table = Table::new("reads", rows.schema(), vec![rows], &Driver::new(1, Stop::default()))?;
+/// let found = query.run(vec![table], Stop::default())?;
+/// let numbers = |name: &str| found[0][name].as_primitive::<Int64Type>().values().to_vec();
+/// assert_eq!(numbers("window_start"), [0, 0, 10]);
+/// assert_eq!(numbers("sensor"), [5, 7, 7]);
+/// assert_eq!(numbers("reads"), [1, 2, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The time column.

@@ -24,6 +24,45 @@ pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 ///
 /// A pair `(l, r)` is in the result when `l.x - below <= r.x <= l.x + above` in each column of
 /// `on`, all `by` columns are equal and `predicate` holds.
+///
+/// Each order with the offers that cost at most 1 less or 2 more:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::{
+///     BandAlgorithm, BandJoin, Distance, Driver, How, JoinOptions, Stop, Table, Within,
+/// };
+///
+/// # let driver = Driver::new(1, Stop::default());
+/// # let table = |name: &str, columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     let columns = columns.iter().map(|(name, values)| (*name, column(values)));
+/// #     let rows = RecordBatch::try_from_iter(columns)?;
+/// #     Table::new(name, rows.schema(), vec![rows], &driver)
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// let orders = table("orders", &[("price", &[100, 200])])?;
+/// let offers = table("offers", &[("price", &[98, 99, 102, 203])])?;
+/// let join = BandJoin {
+///     on: vec![("price".to_owned(), "price".to_owned())],
+///     within: vec![Within { below: Some(Distance::Whole(1)), above: Some(Distance::Whole(2)) }],
+///     sliding: None,
+///     algorithm: BandAlgorithm::Auto,
+///     options, // of an inner join
+/// };
+/// let pairs = join.start(&orders, &offers, Stop::default())?.read_all()?;
+/// assert_eq!(pairs[0]["price"].as_primitive::<Int64Type>().values(), &[100, 100]);
+/// assert_eq!(pairs[0]["price_right"].as_primitive::<Int64Type>().values(), &[99, 102]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BandJoin {
     /// The band columns of both sides.

@@ -27,6 +27,47 @@ pub enum Window {
 ///
 /// A pair is in the result when the earlier of its rows, in merged order, is still in its side's
 /// window when the later one comes, all `by` columns are equal and `predicate` holds.
+///
+/// Pairs of an ask and a bid that is not below it, at most 5 apart in time:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::columns::expression::parse_sql;
+/// use tidegate::{Bound, Driver, How, JoinOptions, Stop, Table, Window, WindowJoin};
+///
+/// # let driver = Driver::new(1, Stop::default());
+/// # let table = |name: &str, columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     let columns = columns.iter().map(|(name, values)| (*name, column(values)));
+/// #     let rows = RecordBatch::try_from_iter(columns)?;
+/// #     Table::new(name, rows.schema(), vec![rows], &driver)
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// let asks = table("asks", &[("ts", &[1, 10]), ("price", &[50, 51])])?;
+/// let bids = table("bids", &[("ts", &[4, 7, 11]), ("price", &[52, 53, 50])])?;
+/// let stay = Window::Time(Bound::Steps(5));
+/// let not_below = parse_sql("left.price <= right.price")?;
+/// let join = WindowJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     window: (stay, stay),
+///     algorithm: None,
+///     // The other options ask for an inner join.
+///     options: JoinOptions { predicate: Some(not_below), ..options },
+/// };
+/// let pairs = join.start(&asks, &bids, Stop::default())?.read_all()?;
+/// // The bid at 11 is too low. The bid at 7 came before the ask at 10, and is still in its window.
+/// assert_eq!(pairs[0]["ts"].as_primitive::<Int64Type>().values(), &[1, 10]);
+/// assert_eq!(pairs[0]["ts_right"].as_primitive::<Int64Type>().values(), &[4, 7]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WindowJoin {
     /// The time column of each side.

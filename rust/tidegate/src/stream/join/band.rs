@@ -26,6 +26,53 @@ const WORTH: f64 = 2.0;
 const PATIENCE: u64 = 8;
 
 /// The band join of rows of these schemas.
+///
+/// Each order with the offers that cost at most 1 less or 2 more, and came at most 5 apart:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::stream::{Polled, StreamOptions, band_join, lock};
+/// use tidegate::{
+///     BandAlgorithm, BandJoin, Bound, Distance, How, JoinOptions, Sliding, Stop, Window, Within,
+/// };
+///
+/// # let rows = |columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     RecordBatch::try_from_iter(columns.iter().map(|(name, values)| (*name, column(values))))
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// # let (sources, lateness) = ((1, 1), (None, None));
+/// # let streams = StreamOptions {
+/// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
+/// # };
+/// let orders = rows(&[("ts", &[1, 20]), ("price", &[100, 100])])?;
+/// let offers = rows(&[("ts", &[2, 3, 9]), ("price", &[98, 102, 100])])?;
+/// let stay = Window::Time(Bound::Steps(5));
+/// let query = BandJoin {
+///     on: vec![("price".to_owned(), "price".to_owned())],
+///     within: vec![Within { below: Some(Distance::Whole(1)), above: Some(Distance::Whole(2)) }],
+///     sliding: Some(Sliding { time: ("ts".to_owned(), "ts".to_owned()), window: (stay, stay) }),
+///     algorithm: BandAlgorithm::Auto,
+///     options, // of an inner join
+/// };
+/// // The options `streams` ask for one source a side.
+/// let mut join = band_join(&query, orders.schema(), offers.schema(), &streams)?;
+/// for (source, rows) in join.sources().iter().zip([orders, offers]) {
+///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
+/// }
+/// // Of the offers, one is too cheap, and one is too far from both orders.
+/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// assert_eq!(pairs["price_right"].as_primitive::<Int64Type>().values(), &[102]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn band_join(
     query: &BandJoin,
     left: SchemaRef,

@@ -15,6 +15,52 @@ use crate::stream::operator::{Figure, Operator};
 use crate::stream::state::keys::KeyNumbers;
 
 /// The interval join of rows of these schemas, with keys assigned to threads by `parallelism`.
+///
+/// Each trade with the quotes that are at most 2 older:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::stream::{Parallelism, Polled, StreamOptions, interval_join, lock};
+/// use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions, Stop};
+///
+/// # let rows = |columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     RecordBatch::try_from_iter(columns.iter().map(|(name, values)| (*name, column(values))))
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// # let (sources, lateness) = ((1, 1), (None, None));
+/// # let streams = StreamOptions {
+/// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
+/// # };
+/// let trades = rows(&[("ts", &[10, 20])])?;
+/// let quotes = rows(&[("ts", &[9, 15])])?;
+/// let query = IntervalJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     lower: Some(Bound::Steps(-2)),
+///     upper: Some(Bound::Steps(0)),
+///     closed: Closed::Both,
+///     options, // of an inner join
+/// };
+/// let (left, right) = (trades.schema(), quotes.schema());
+/// // The options `streams` ask for one source a side.
+/// let mut join = interval_join(&query, Parallelism::Auto, left, right, &streams)?;
+/// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
+///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
+/// }
+/// // The trade at 20 waits, because a quote of 18 may still come.
+/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[10]);
+/// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[9]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn interval_join(
     query: &IntervalJoin,
     parallelism: Parallelism,

@@ -19,6 +19,55 @@ use crate::stream::operator::Operator;
 use crate::stream::state::kept_keys::KeptKeys;
 
 /// The window join of rows of these schemas.
+///
+/// Each row with the last row of the other side before it, unless the ask is above the bid:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::columns::expression::parse_sql;
+/// use tidegate::stream::{Polled, StreamOptions, lock, window_join};
+/// use tidegate::{How, JoinOptions, Stop, Window, WindowJoin};
+///
+/// # let rows = |columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     RecordBatch::try_from_iter(columns.iter().map(|(name, values)| (*name, column(values))))
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// # let (sources, lateness) = ((1, 1), (None, None));
+/// # let streams = StreamOptions {
+/// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
+/// # };
+/// let asks = rows(&[("ts", &[1, 5]), ("price", &[50, 53])])?;
+/// let bids = rows(&[("ts", &[2, 4, 6]), ("price", &[51, 52, 54])])?;
+/// let not_below = parse_sql("left.price <= right.price")?;
+/// let query = WindowJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     window: (Window::Rows(1), Window::Rows(1)),
+///     algorithm: None,
+///     // The other options ask for an inner join.
+///     options: JoinOptions { predicate: Some(not_below), ..options },
+/// };
+/// // The options `streams` ask for one source a side.
+/// let mut join = window_join(&query, asks.schema(), bids.schema(), &streams)?;
+/// for (source, rows) in join.sources().iter().zip([asks, bids]) {
+///     let mut source = lock(source);
+///     source.push(&rows.schema(), vec![rows], &Stop::default())?;
+///     source.close();
+/// }
+/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// // The ask at 5 is above the bid at 4; the bid at 6 meets it.
+/// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[1, 1, 5]);
+/// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[2, 4, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn window_join(
     query: &WindowJoin,
     left: SchemaRef,
