@@ -22,7 +22,7 @@ use crate::query::aggregate::user::Of;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
 
-/// What the functions are of, in the order of the aggregates.
+/// The inputs of the functions, in the order of the aggregates.
 pub(crate) struct Columns(Vec<Values>);
 
 /// Which rows there are.
@@ -40,7 +40,7 @@ pub(crate) enum Extent<'a> {
 /// Values as whole numbers in their order, where that is how they are written down.
 pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
-/// What one function is of.
+/// The input of one function.
 struct Values {
     function: Function,
     numbers: Plain,
@@ -278,8 +278,8 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
 /// The most rows of a stream that a window may have: as many would take years to come.
 const STREAM_ROWS: u128 = 1 << 48;
 
-/// What sums and means of so many rows are of: in 64 bits where no sum can leave them, else in 128.
-/// Of streams, the type alone decides.
+/// The input of sums and means: in 64 bits where no sum of this number of rows can leave them, else
+/// in 128. For streams, the type alone decides.
 fn numbers(
     sources: &[&[ArrayRef]],
     data_type: &DataType,

@@ -171,7 +171,7 @@ fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(if plain.data_type().is_floating() { cast(&plain, &DataType::Float64)? } else { plain })
 }
 
-/// What dictionaries encode, and floats with one NaN and one zero.
+/// The values that dictionaries encode, and floats with one NaN and one zero.
 pub(crate) fn canonical_values(values: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(values, leaf(values.data_type()))?;
     if !plain.data_type().is_floating() {

@@ -220,8 +220,8 @@ impl Batches {
         drop((join, made));
     }
 
-    /// What lives as long as this, and as long as threads of it hold the inputs, which may be
-    /// longer.
+    /// A value that lives as long as this, and as long as threads of it hold the inputs, which may
+    /// be longer.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         // The thread that makes the pieces shares this until it has dropped the join.
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();

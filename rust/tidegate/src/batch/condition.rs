@@ -30,7 +30,7 @@ pub(crate) struct Condition {
     candidates: u64,
 }
 
-/// The pushed comparisons, and what finds the rows that meet them.
+/// The pushed comparisons, with the columns and the index that find the rows that meet them.
 #[derive(Debug)]
 struct PushedTerms {
     terms: Vec<Term>,

@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// The most rows of a batch: 1 MiB for a column of 8 bytes.
 const BATCH_ROWS: usize = 1 << 17;
 
-/// What a batch's columns should take together, in a table.
+/// The bytes that a batch's columns should take together, in a table.
 const BATCH_BYTES: usize = 8 << 20;
 
 /// As [`BATCH_BYTES`], where batches are read one by one: so few that a batch is in a cache when it
@@ -339,7 +339,7 @@ pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
 /// The batches of consecutive result rows, or why there are none.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
 
-/// What gathers the columns of the result of two tables.
+/// Gathers the columns of the result of two tables.
 fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
     let source = |column: &OutputColumn| match *column {
         OutputColumn::Left(at) => ColumnSource::Left(Arc::new(Column::new(left, at))),

@@ -56,7 +56,7 @@ impl CodeRanges {
         self.part(0..self.low.len())
     }
 
-    /// Those of some rows.
+    /// The bands of some rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Bands<'_> {
         Bands {
             codes: &self.codes[rows.clone()],
@@ -65,7 +65,7 @@ impl CodeRanges {
         }
     }
 
-    /// Those of rows of these numbers.
+    /// The ranges of the rows of these numbers.
     pub(crate) fn take(&self, rows: &[u32]) -> Self {
         let of =
             |values: &[i64]| -> Vec<i64> { rows.iter().map(|&row| values[row as usize]).collect() };
@@ -125,7 +125,7 @@ impl ColumnPlan {
         Ok(ColumnPlan { left: at.0, right: at.1, names: names.clone(), common, within, band })
     }
 
-    /// What the right column is called, for people.
+    /// The name of the right column, for people.
     pub(crate) fn right_name(&self) -> String {
         format!("right.{}", self.names.1)
     }
@@ -258,7 +258,7 @@ fn compared_as(left: &Field, right: &Field) -> Result<DataType> {
     })
 }
 
-/// What a step of a type's codes is; `None` for floating-point numbers.
+/// The step of a type's codes; `None` for floating-point numbers.
 fn step(common: &DataType) -> Option<CodeStep> {
     match common {
         DataType::Float64 => None,

@@ -32,7 +32,7 @@ pub struct Within {
     pub above: Option<Distance>,
 }
 
-/// What a step of a column's codes is.
+/// The step of a column's codes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CodeStep {
     /// This negative power of ten.
@@ -64,7 +64,7 @@ impl Distance {
         Ok(Distance::Decimal { digits, scale })
     }
 
-    /// Refuses what is no distance: a negative number, or none at all.
+    /// Refuses a value that is no distance: a negative number, or no number.
     pub(crate) fn check(self, column: &str) -> Result<()> {
         let ok = match self {
             Distance::Whole(number)

@@ -14,7 +14,7 @@ use crate::{Error, Result, shown};
 /// Record batches of one schema whose data has been validated.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What the table is called in messages: `left`, `right`, `streams[2]`.
+    /// The name of the table in messages: `left`, `right`, `streams[2]`.
     name: Arc<str>,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// What the table is called in messages.
+    /// The name of the table in messages.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -18,7 +18,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::table::Table;
 use crate::{Error, Result};
 
-/// What one step of a time column means.
+/// The meaning of one step of a time column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A plain number.
@@ -362,7 +362,7 @@ enum Round {
     Down,
 }
 
-/// An end in whole steps, and what it was before it was rounded.
+/// An end in whole steps, and its value before it was rounded.
 #[derive(Clone, Copy)]
 struct End {
     steps: i64,

@@ -62,7 +62,7 @@ pub struct IntervalJoin {
     pub upper: Option<Bound>,
     /// Which ends of the interval match.
     pub closed: Closed,
-    /// What any join may be asked for.
+    /// The options that all joins have.
     pub options: JoinOptions,
 }
 
@@ -100,7 +100,7 @@ impl IntervalJoin {
         ))
     }
 
-    /// What decides the results.
+    /// The text that decides the results.
     pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "interval_join",
@@ -114,7 +114,7 @@ impl IntervalJoin {
         )
     }
 
-    /// What the join of two tables would do, for people.
+    /// An explanation of the join of two tables, for people.
     fn explain(&self, plan: &IntervalPlan) -> String {
         let mut lines = self.describe(plan);
         lines.extend(plan.join.describe_scan());

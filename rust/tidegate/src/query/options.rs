@@ -13,7 +13,7 @@ use crate::columns::expression::{Expr, Predicate};
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Names;
 
-/// What may be asked of any join, beside what decides its pairs.
+/// The options that all joins have, beside the relation of their pairs.
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
     /// Pairs of columns that must be equal.
@@ -22,7 +22,7 @@ pub struct JoinOptions {
     pub predicate: Option<Expr>,
     /// Which rows the result has.
     pub how: How,
-    /// What is added to names of right columns that the left side has too.
+    /// The suffix of right columns whose names the left side has, too.
     pub suffix: String,
     /// The columns of the result, or all.
     pub columns: Option<Vec<String>>,
@@ -30,7 +30,7 @@ pub struct JoinOptions {
     pub threads: usize,
     /// The most rows the result may have.
     pub max_rows: Option<u64>,
-    /// The most rows of a batch, or what keeps a batch at a few megabytes.
+    /// The most rows of a batch; `None` for a few megabytes.
     pub batch_rows: Option<usize>,
 }
 
@@ -63,7 +63,8 @@ impl JoinOptions {
         Ok(JoinPlan { keys, predicate, columns, schema })
     }
 
-    /// What decides the results of a join with these options and this relation of its pairs.
+    /// The text that decides the results of a join with these options and this relation of its
+    /// pairs.
     pub(crate) fn identity(
         &self,
         operator: &str,

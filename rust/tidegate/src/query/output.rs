@@ -10,7 +10,7 @@ use crate::columns::keys::KeyColumn;
 use crate::columns::table::Names;
 use crate::{Error, Result};
 
-/// What decides the columns of a result.
+/// The parts of a query that decide the columns of its result.
 pub(crate) struct Shape<'a> {
     pub(crate) how: How,
     pub(crate) keys: &'a [KeyColumn],

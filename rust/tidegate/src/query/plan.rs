@@ -14,13 +14,13 @@ use crate::columns::expression::Origin;
 /// The plan of a join of tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
-    /// What the join would do, for people.
+    /// An explanation of the join, for people.
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
     /// The columns that the join reads of the left and of the right table, ascending.
     pub reads: [Vec<usize>; 2],
-    /// For each column of the result, the left and the right column of which it is made.
+    /// For each column of the result, the left and the right column that it is made of.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
     /// The left and the right column of each key.
     pub keys: Vec<(usize, usize)>,
@@ -129,7 +129,7 @@ impl QueryPlan {
 /// The plan of an aggregation of tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct AggregationPlan {
-    /// What the aggregation would do, for people.
+    /// An explanation of the aggregation, for people.
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,

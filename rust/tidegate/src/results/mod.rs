@@ -10,7 +10,7 @@ pub(crate) mod interleave;
 
 use arrow_array::RecordBatch;
 
-/// What a read within a time limit gave.
+/// The outcome of a read within a time limit.
 #[derive(Debug)]
 pub enum Next {
     /// The next batch.

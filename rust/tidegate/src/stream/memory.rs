@@ -22,11 +22,11 @@ const SHARED: usize = 5;
 pub(super) enum Holder {
     /// The source of this number.
     Source(u16),
-    /// What is kept, as far as it is not the rows of a known source.
+    /// The state of an operator, apart from the rows of a known source.
     State,
 }
 
-/// What an operator holds, and how much it may hold. Clones are of one operator.
+/// The bytes that an operator holds, and how many it may hold. Clones belong to one operator.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Mutex<Accounts>>);
 
@@ -39,7 +39,7 @@ struct Accounts {
     /// Bytes that no source holds, and whether they have a share.
     state: usize,
     has_state: bool,
-    /// What all hold.
+    /// The bytes that all hold together.
     held: usize,
     /// The same, where a holder of less than its share counts with its share.
     reserved: usize,
@@ -97,7 +97,7 @@ impl Memory {
         self.lock().limit
     }
 
-    /// Changes the limit. What is held already stays, also if it is more.
+    /// Changes the limit. The bytes that are held already stay, even if they are more.
     pub fn set_limit(&self, limit: Option<usize>) {
         self.lock().set_limit(limit);
     }

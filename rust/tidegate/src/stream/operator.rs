@@ -22,7 +22,7 @@ use super::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use super::tactic::{Common, Tactic};
 use crate::{Error, Result};
 
-/// What a poll finds.
+/// The outcome of a poll.
 #[derive(Debug)]
 pub enum Polled {
     /// Rows that are final.
@@ -45,7 +45,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What a poll finds after it where it made no batch.
+    /// The outcome of a poll after it, if it made no batch.
     fn found(self) -> Option<Polled> {
         match self {
             Step::Went => None,
@@ -72,7 +72,7 @@ pub struct Stats {
     pub memory: usize,
     /// Bytes that may be held; no limit if there is none.
     pub memory_limit: Option<usize>,
-    /// What else there is to say, with names.
+    /// Further figures, with names.
     pub figures: Vec<(&'static str, Figure)>,
 }
 
@@ -83,7 +83,7 @@ pub enum Figure {
     Number(u64),
     /// How many there are of each.
     Numbers(Vec<u64>),
-    /// What it is called.
+    /// A name.
     Text(String),
 }
 
@@ -106,7 +106,7 @@ impl Operator {
         Operator { common, tactic, rows_out: 0, failed: None }
     }
 
-    /// What messages call the operator: `join`, `aggregation` or `merge`.
+    /// The operator's name in messages: `join`, `aggregation` or `merge`.
     pub fn name(&self) -> &'static str {
         self.common.name
     }
@@ -121,12 +121,12 @@ impl Operator {
         &self.common.intake.sources
     }
 
-    /// What wakes a caller who waits for a source.
+    /// The signal that wakes a caller who waits for a source.
     pub fn news(&self) -> Arc<News> {
         self.common.intake.shared.news.clone()
     }
 
-    /// What is held, and how much may be.
+    /// The memory that is held, and its limit.
     pub fn memory(&self) -> Memory {
         self.common.intake.shared.memory.clone()
     }
@@ -136,7 +136,7 @@ impl Operator {
         self.common.driver.clone()
     }
 
-    /// What the operator does, for people.
+    /// An explanation of the operator, for people.
     pub fn explain(&self) -> String {
         self.common.explanation.text(&self.common.intake.shared.memory)
     }

@@ -36,10 +36,10 @@ pub(super) trait Tactic: Debug + Send {
     /// The late rows that are kept, by source and position, a batch for each push that had any.
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
-    /// What there is to say beside what all operators tell, with names.
+    /// The figures beside the ones that all operators tell, with names.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
-    /// Lets the next steps make what is held back, if that depends on threads.
+    /// Lets the next steps make the results that are held back, if that depends on threads.
     fn release(&mut self) {}
 
     /// Whether steps are under way that a snapshot would cut in two.
@@ -75,14 +75,14 @@ pub(super) trait Tactic: Debug + Send {
 /// Checks the rest of a snapshot and takes the bytes for the kept state.
 pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
 
-/// What all operators have.
+/// The parts that all operators have.
 #[derive(Debug)]
 pub(super) struct Common {
-    /// What messages call the operator.
+    /// The operator's name in messages.
     pub(super) name: &'static str,
     /// Of the results.
     pub(super) schema: SchemaRef,
-    /// What decides the results, as snapshots say it.
+    /// The text that decides the results, as snapshots have it.
     pub(super) query: String,
     pub(super) explanation: Explanation,
     pub(super) intake: Intake,

@@ -79,7 +79,7 @@ impl Tables<'_> {
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }
 
-    /// What rows of a side are compared by: their bands, then their keys.
+    /// The values that rows of a side are compared by: their bands, then their keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];
         let of_bands =

@@ -13,7 +13,7 @@ use crate::columns::table::Table;
 use crate::query::band::{BandAlgorithm, BandJoin, BandPlan, MOST_CANDIDATES};
 use crate::query::options::JoinOptions;
 
-/// What is joined.
+/// The tables of a join.
 struct Tables<'a> {
     plan: &'a BandPlan,
     left: &'a Table,
@@ -43,7 +43,7 @@ impl BandJoin {
         Join::new(&self.options, plan.join, left, right, key_method, found, driver)
     }
 
-    /// The most pairs there can be in a result, where pairs are what it has.
+    /// The most pairs that a result can have, if it has pairs.
     fn most_pairs(&self) -> Option<u64> {
         let JoinOptions { how, predicate, max_rows, .. } = &self.options;
         max_rows.filter(|_| how.pairs() && predicate.is_none())

@@ -43,7 +43,7 @@ impl Predicate {
         Ok(Predicate { root, left: binder.left_columns, right: binder.right_columns, types })
     }
 
-    /// What yields the boolean.
+    /// The expression that yields the boolean.
     pub(super) fn root(&self) -> &Bound {
         &self.root
     }

@@ -14,7 +14,7 @@ use super::types::{is_text_or_binary, leaf, literal_type, nanoseconds_of};
 use super::{Arithmetic, Comparison, Literal};
 use crate::{Error, Result};
 
-/// No cast may lose a value: what does not fit is an error.
+/// No cast may lose a value: a value that does not fit is an error.
 pub(super) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 
@@ -23,7 +23,7 @@ pub(super) const EXACT: CastOptions<'static> =
 pub(super) struct Bound {
     pub(super) operation: Operation,
     pub(super) data_type: DataType,
-    /// What the user wrote, for errors.
+    /// The text that the user wrote, for errors.
     pub(super) text: String,
     /// Whether some values make it an error.
     pub(super) can_fail: bool,

@@ -51,7 +51,8 @@ impl Expr {
         Part { expr: self, parentheses: self.level() < level }
     }
 
-    /// What follows a minus sign. A number is put in parentheses, for `-5` is a literal of its own.
+    /// The operand of a minus sign. A number is put in parentheses, for `-5` is a literal of its
+    /// own.
     fn after_sign(&self) -> Part<'_> {
         let number = matches!(self, Expr::Literal(Literal::Integer(_) | Literal::Float(_)));
         Part { expr: self, parentheses: number || self.level() < Level::Atom }

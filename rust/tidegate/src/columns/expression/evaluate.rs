@@ -31,7 +31,7 @@ use crate::{Error, Result};
 pub(super) enum Rows<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
-    /// Those of `rows` that a left side of `and` or `or` has not decided.
+    /// The rows of `rows` that a left side of `and` or `or` has not decided.
     Some { rows: &'a Rows<'a>, undecided: &'a FilterPredicate },
 }
 
@@ -97,7 +97,7 @@ impl Datum for Value {
     }
 }
 
-/// What `and` and `or` have in common: each is decided by one value of its left side.
+/// `and` or `or`: one value of the left side decides either.
 #[derive(Clone, Copy)]
 enum Connective {
     And,

@@ -92,7 +92,7 @@ pub enum Expr {
     Binary(Box<Expr>, Binary, Box<Expr>),
     /// `value BETWEEN low AND high`, both ends included.
     Between {
-        /// What is compared.
+        /// The value that is compared.
         value: Box<Expr>,
         /// The smallest value that matches.
         low: Box<Expr>,
@@ -101,18 +101,18 @@ pub enum Expr {
     },
     /// `value IN (items)`: equal to one of them. The work grows with their number.
     In {
-        /// What is compared.
+        /// The value that is compared.
         value: Box<Expr>,
         /// At least one item.
         items: Vec<Expr>,
     },
     /// `value LIKE 'pattern'` or `value REGEXP 'pattern'`, of text.
     Match {
-        /// What is matched.
+        /// The text that is matched.
         value: Box<Expr>,
         /// How the pattern is written.
         language: Language,
-        /// What it has to look like.
+        /// The pattern that the text has to match.
         pattern: String,
     },
 }
@@ -216,7 +216,7 @@ pub enum Binary {
     Or,
 }
 
-/// What arithmetic does.
+/// The arithmetic operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// `+`

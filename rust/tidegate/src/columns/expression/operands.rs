@@ -3,7 +3,7 @@
 use super::bound::{Bound, Operation};
 
 impl Bound {
-    /// What the operation is applied to.
+    /// The expressions that the operation is applied to.
     pub(super) fn operands(&self) -> Vec<&Bound> {
         match &self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),

@@ -17,7 +17,7 @@ const UTC: &str = "+00:00";
 /// A `uint64` of any value.
 const UINT64_DECIMAL: DataType = Decimal128(20, 0);
 
-/// The type of the values: of a dictionary, what it encodes.
+/// The type of the values; for a dictionary, of the values that it encodes.
 pub(super) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,

@@ -75,7 +75,7 @@ pub struct Aggregation {
     pub windows: Windows,
     /// The key columns.
     pub by: Vec<String>,
-    /// What is computed.
+    /// The columns that are computed.
     pub aggregates: Vec<Aggregate>,
     /// Which rows there are.
     pub predicate: Option<Expr>,
@@ -92,7 +92,7 @@ pub struct Aggregation {
 pub struct Aggregate {
     /// Its name.
     pub name: String,
-    /// What is computed.
+    /// The function that is computed.
     pub function: Function,
     /// Of which column; only a count needs none.
     pub column: Option<String>,
@@ -100,7 +100,7 @@ pub struct Aggregate {
     pub predicate: Option<Expr>,
 }
 
-/// What a function takes of the rows that count.
+/// The part of the rows that count which a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// That there is a value.
@@ -117,7 +117,7 @@ pub(crate) enum Takes {
     Floats,
 }
 
-/// What is computed of the rows of a window. Nulls count for the first and the last row only.
+/// A function of the rows of a window. Nulls count for the first and the last row only.
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
     /// How many rows, or values.
@@ -172,7 +172,7 @@ impl Function {
         }
     }
 
-    /// What it takes of the rows that count.
+    /// The part of the rows that count which it takes.
     pub(crate) fn takes(self) -> Takes {
         match self {
             Function::Count => Takes::Presence,
@@ -191,7 +191,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// What decides the results of an aggregation of streams.
+    /// The text that decides the results of an aggregation of streams.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")

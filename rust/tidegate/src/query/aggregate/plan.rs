@@ -13,7 +13,7 @@ use crate::columns::table::{Names, column};
 use crate::columns::time::{self, Unit};
 use crate::{Error, Result};
 
-/// What is read of the tables and what is made of it.
+/// The columns that are read of the tables, and the columns that are made of them.
 #[derive(Debug)]
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
@@ -46,7 +46,7 @@ impl Span {
     }
 }
 
-/// What is read of one table.
+/// The columns that are read of one table.
 #[derive(Debug)]
 pub(crate) struct TablePlan {
     pub(crate) time: usize,
@@ -156,7 +156,7 @@ impl AggregatePlan {
         lines.join("\n")
     }
 
-    /// What is asked for, line by line.
+    /// The query, line by line.
     pub(crate) fn describe(&self, query: &Aggregation) -> Vec<String> {
         let unit = self.unit.name();
         let windows = match &self.span {
@@ -181,7 +181,7 @@ impl AggregatePlan {
     }
 }
 
-/// What a design does, for people; why it was picked, if it was.
+/// A description of a design, for people, and why it was picked, if it was.
 pub(crate) fn design(design: Option<Design>) -> &'static str {
     let Some(design) = design else {
         return "slices, which is the fastest: a row goes to one slice, each source has states of its own";
@@ -403,7 +403,7 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     }
 }
 
-/// Of a dictionary, the type of what it encodes.
+/// The type itself; for a dictionary, the type of the values that it encodes.
 pub(crate) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -428,7 +428,7 @@ impl TablePlan {
         every
     }
 
-    /// Those that something reads apart from the time and the predicate on rows.
+    /// The columns that are read for more than the time and the predicate on rows.
     pub(crate) fn used(&self) -> Vec<usize> {
         let predicates =
             self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Origin::Left));

@@ -16,14 +16,14 @@ pub struct UserDefined {
     result: &'static DataType,
 }
 
-/// What a user's function is of, and the aggregate that it makes of that.
+/// The input of a user's function, and the aggregate that it makes of the input.
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
     Integers(for<'a> fn(Vec<Column<'a, i64>>) -> Aggregate<'a>),
     Floats(for<'a> fn(Vec<Column<'a, f64>>) -> Aggregate<'a>),
 }
 
-/// What a user's function results in: `i64` or `f64`.
+/// The result of a user's function: `i64` or `f64`.
 pub trait UserResult: OutputValue {
     /// The type of the column of results.
     const TYPE: &'static DataType;
@@ -58,7 +58,7 @@ impl UserDefined {
         }
     }
 
-    /// What the function is of, for messages.
+    /// The input of the function, for messages.
     pub(super) fn expected(&self) -> &'static str {
         match self.of {
             Of::Integers(_) => "whole numbers that fit int64",
@@ -76,10 +76,10 @@ impl fmt::Debug for UserDefined {
 impl Function {
     /// A user's function of numbers of any type, as floats; nulls do not count.
     ///
-    /// It is used as those that there are: over windows and sessions, by every design, in
-    /// [`Aggregation`](super::Aggregation) and
-    /// [`aggregate`](crate::stream::aggregate). `name` stands for the function in
-    /// plans, messages and snapshots: give another to a function that computes something else.
+    /// It is used as the built-in functions are: over windows and sessions, by every design, in
+    /// [`Aggregation`](super::Aggregation) and [`aggregate`](crate::stream::aggregate). `name`
+    /// stands for the function in plans, messages and snapshots: give another to a function that
+    /// computes something else.
     ///
     /// # Examples
     ///

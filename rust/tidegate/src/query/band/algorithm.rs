@@ -44,7 +44,7 @@ impl BandAlgorithm {
         IndexJoin::of_two_streams(retention, how, columns, ordered, finder)
     }
 
-    /// What rows that come are indexed by, for people.
+    /// The index of rows that come, for people.
     pub(crate) fn index(self) -> &'static str {
         match self {
             BandAlgorithm::Auto

@@ -73,7 +73,7 @@ pub struct BandJoin {
     pub sliding: Option<Sliding>,
     /// How pairs are found.
     pub algorithm: BandAlgorithm,
-    /// What any join may be asked for.
+    /// The options that all joins have.
     pub options: JoinOptions,
 }
 
@@ -147,7 +147,7 @@ impl BandJoin {
         ))
     }
 
-    /// What decides the results of a join of streams.
+    /// The text that decides the results of a join of streams.
     pub(crate) fn identity(&self, sliding: &Sliding, left: &Schema, right: &Schema) -> Identity {
         let Sliding { time, window } = sliding;
         let relation: [(&str, &dyn Debug); 4] =
@@ -155,7 +155,7 @@ impl BandJoin {
         self.options.identity("band_join", [left, right], &relation)
     }
 
-    /// What the join of two tables would do, for people.
+    /// An explanation of the join of two tables, for people.
     fn explain(&self, plan: &BandPlan) -> String {
         let mut lines = self.describe(plan);
         let sorted = match &plan.columns[..] {

@@ -25,7 +25,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// What it does, for people.
+    /// A description, for people.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Algorithm::ThreeStep => {
@@ -70,7 +70,7 @@ impl Algorithm {
         }
     }
 
-    /// What finds rows, for people.
+    /// The index that finds rows, for people.
     pub(crate) fn index(self, has_equality: bool) -> &'static str {
         match self {
             Algorithm::LowLatencyHandshake if has_equality => {
@@ -87,14 +87,14 @@ impl Algorithm {
     }
 }
 
-/// What a join of sliding windows is made of, beside who compares.
+/// The parts of a join of sliding windows, beside its algorithm.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparing {
     pub(crate) retention: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) ordered: bool,
-    /// What is scanned for, without rows.
+    /// The conditions that are scanned for, without rows.
     pub(crate) terms: Vec<Term>,
 }
 
@@ -122,7 +122,7 @@ impl Comparing {
     }
 }
 
-/// What stands for equal keys: the numbers that they have been given.
+/// The condition of equal keys, on the numbers that they have been given.
 pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
     let equal = [Order::LessOrEqual, Order::GreaterOrEqual]
         .map(|order| Constraint::Difference { order, than: 0 });

@@ -74,9 +74,9 @@ pub struct WindowJoin {
     pub on: (String, String),
     /// The window of each side.
     pub window: (Window, Window),
-    /// How rows are compared; what is best if none is said.
+    /// How rows are compared; `None` for the best way.
     pub algorithm: Option<Algorithm>,
-    /// What any join may be asked for.
+    /// The options that all joins have.
     pub options: JoinOptions,
 }
 
@@ -170,7 +170,7 @@ impl WindowJoin {
         ))
     }
 
-    /// What decides the results.
+    /// The text that decides the results.
     pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "window_join",
@@ -179,7 +179,7 @@ impl WindowJoin {
         )
     }
 
-    /// What the join of two tables would do, for people.
+    /// An explanation of the join of two tables, for people.
     fn explain(&self, plan: &WindowJoinPlan) -> String {
         let mut lines = self.describe(plan);
         let (algorithm, index, memory) = match self.algorithm {

@@ -31,7 +31,7 @@ pub(super) trait Chunked {
 
 pub(super) struct Chunks<'a, T> {
     pub(super) chunks: Vec<&'a [T]>,
-    /// What has not been written yet.
+    /// The places that have not been written yet.
     pub(super) out: &'a mut [Slot<T>],
 }
 

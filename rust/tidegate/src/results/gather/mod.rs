@@ -50,7 +50,7 @@ pub(crate) enum ColumnSource {
     Either(Arc<Column>, Arc<Column>),
 }
 
-/// What is gathered for a row of the result.
+/// The columns that are gathered for a row of the result.
 #[derive(Debug)]
 pub(crate) struct Gather {
     pub(crate) sources: Vec<ColumnSource>,

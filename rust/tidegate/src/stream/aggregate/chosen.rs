@@ -19,7 +19,7 @@ const SPARE_ROWS: usize = 1 << 16;
 pub(crate) struct ChosenRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// What the batches have been charged.
+    /// The charges of the batches.
     charges: Vec<Arc<Charge>>,
     rows: usize,
     /// The rows that were chosen when they were gathered last.

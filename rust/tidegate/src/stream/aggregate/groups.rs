@@ -24,7 +24,8 @@ const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: fal
 /// after the last search.
 const NEW_GROUPS: usize = 1 << 10;
 
-/// What a group takes beside its key: its number, its place in a hash table and in the order.
+/// The bytes that a group takes beside its key: its number, its place in a hash table and in the
+/// order.
 pub(crate) const GROUP_BYTES: usize = 64;
 
 /// The keys that rows have, by number.

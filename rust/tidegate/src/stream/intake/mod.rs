@@ -27,7 +27,7 @@ use late::{LateRows, RestoredLate};
 use news::News;
 use source::{Restored, Shared, Source, SourceRun, SourceStats, Stream};
 
-/// What stands between pushes and an operator.
+/// The part between pushes and an operator.
 #[derive(Debug)]
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
@@ -36,7 +36,7 @@ pub(super) struct Intake {
     reader: Option<BlockReader<SourceRun>>,
 }
 
-/// What a snapshot says of sources and late rows.
+/// The part of a snapshot that has the sources and late rows.
 #[derive(Debug)]
 pub(super) struct RestoredIntake {
     sources: Vec<Restored>,
@@ -55,17 +55,17 @@ impl RestoredIntake {
     }
 }
 
-/// What a restored operator has been charged.
+/// The charges of a restored operator.
 #[derive(Debug)]
 pub(super) struct Charges {
     sources: Vec<Charge>,
     late: Vec<Charge>,
-    /// What an operator keeps, until it takes this.
+    /// The charge for an operator's state, until the operator takes it.
     kept: Option<Charge>,
 }
 
 impl Charges {
-    /// The charge of what an operator keeps.
+    /// The charge for the state that an operator keeps.
     pub(super) fn take_kept(&mut self) -> Charge {
         self.kept.take().expect("it is taken once")
     }

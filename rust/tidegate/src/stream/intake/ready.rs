@@ -60,7 +60,7 @@ impl ReadyRun {
         self.push.pushed
     }
 
-    /// What the rows of the push have been charged, and how much of it these take.
+    /// The charge of the rows of the push, and how much of it these rows take.
     pub(crate) fn charge(&self) -> (usize, Arc<Charge>) {
         let charge = &self.push.charge;
         (charge.bytes().div_ceil(self.push.batch.num_rows().max(1)) * self.len(), charge.clone())
@@ -115,7 +115,7 @@ pub(crate) enum Rest {
     End,
 }
 
-/// Plans what is ready, some `rows` rows at most.
+/// Plans the ready rows, about `rows` of them at most.
 pub(crate) fn plan(
     reader: &mut BlockReader<SourceRun>,
     rows: usize,

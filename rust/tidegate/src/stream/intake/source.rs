@@ -60,7 +60,7 @@ impl Timed for Push {
     }
 }
 
-/// What the sources of one stream have in common.
+/// The description that the sources of one stream share.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
@@ -72,7 +72,7 @@ pub(crate) struct Stream {
     pub(crate) lateness: i64,
 }
 
-/// What all sources of an operator have in common.
+/// The parts that all sources of an operator share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) late: LateRows,
@@ -92,13 +92,13 @@ pub struct Source {
     gate: Option<BlockSource<SourceRun>>,
     number: u16,
     reorder: Reorder<Push>,
-    /// What the rows held back have been charged.
+    /// The charge of the rows held back.
     held: Option<Charge>,
     rows_in: u64,
     rows_late: u64,
 }
 
-/// What a snapshot says of a source.
+/// The part of a snapshot that has a source.
 #[derive(Debug)]
 pub(crate) struct Restored {
     watermark: i64,
@@ -108,7 +108,7 @@ pub(crate) struct Restored {
     /// Rows that no reader had taken.
     ts: ScalarBuffer<i64>,
     batch: RecordBatch,
-    /// What those rows are charged.
+    /// The bytes that those rows are charged.
     pub(crate) bytes: usize,
 }
 
@@ -128,7 +128,7 @@ impl Restored {
 /// Numbers that describe a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceStats {
-    /// What the source is called in messages.
+    /// The name of the source in messages.
     pub name: Arc<str>,
     /// Rows pushed.
     pub rows_in: u64,
@@ -328,7 +328,7 @@ impl Source {
         });
     }
 
-    /// Gives the gate what no later row can come before.
+    /// Gives the gate the rows that no later row can precede.
     fn release(&mut self) {
         if let Some(released) = self.reorder.release() {
             self.feed(released);

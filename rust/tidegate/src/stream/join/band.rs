@@ -135,7 +135,7 @@ pub fn band_join(
 struct PrepareCodes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
-    /// What the columns are called, and the key behind them.
+    /// The names of the columns, and of the key behind them.
     names: Vec<String>,
     /// Which of these each column of the join is; the first one is indexed.
     order: Vec<usize>,
@@ -149,7 +149,7 @@ struct PrepareCodes {
 }
 
 impl PrepareCodes {
-    /// What rows of a side are compared by: their bands, then their keys.
+    /// The values that rows of a side are compared by: their bands, then their keys.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // One thread: others are woken for what comes after.
         let driver = Driver::new(1, Stop::default());

@@ -15,13 +15,13 @@ use crate::results::gather::Column;
 use crate::stream::operator::Figure;
 use crate::stream::state::store::Store;
 
-/// Makes of rows' columns what a join of rows compares: keys, codes or numbers. This is what one
-/// kind of streaming join has to itself.
+/// Makes the values that a join of rows compares from the columns of rows: keys, codes or numbers.
+/// Each kind of streaming join has its own way.
 pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
-    /// What rows are compared by.
+    /// The values that rows are compared by.
     type Values<'a>;
 
-    /// What compares them.
+    /// The join that compares them.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
     /// Gives `then` the values of more rows of both sides. Before that the join may be told to find
@@ -50,7 +50,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         false
     }
 
-    /// What is left to test of the pairs that the join finds, if anything.
+    /// The test that is left for the pairs that the join finds, if there is one.
     fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
         kept.has_condition().then(|| -> Box<Filter<'a>> {
             Box::new(|left, right| kept.keep(left, right).map_err(Into::into))
@@ -76,7 +76,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         0
     }
 
-    /// What else describes the join, with names.
+    /// Further figures of the join, with names.
     fn figures(&self, _join: &Self::Join) -> Vec<(&'static str, Figure)> {
         Vec::new()
     }

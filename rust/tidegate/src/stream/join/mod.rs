@@ -58,7 +58,7 @@ const EPOCH_ROWS: usize = 1 << 17;
 /// milliseconds' worth.
 const LITTLE: u64 = 1 << 20;
 
-/// What a streaming join is asked for, beside the query.
+/// The options of a streaming join, beside the query.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// The number of left and of right sources.
@@ -76,14 +76,14 @@ pub struct StreamOptions {
 /// A query as a join of streams sees it.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    /// What decides the results, by which snapshots are told apart.
+    /// The text that decides the results. It tells snapshots apart.
     pub(super) identity: Identity,
     pub(super) options: &'a JoinOptions,
     /// The time column of each side.
     pub(super) times: (usize, usize),
     pub(super) unit: Unit,
     pub(super) plan: JoinPlan,
-    /// What the join does, for people.
+    /// The explanation of the join, for people.
     pub(super) explanation: Explanation,
 }
 

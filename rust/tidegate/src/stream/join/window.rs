@@ -110,7 +110,7 @@ pub fn window_join(
 /// Rows match by a condition: what is scanned for, and equal keys, become numbers.
 #[derive(Debug)]
 struct PrepareNumbers {
-    /// What a row is charged for what is kept of it here.
+    /// The bytes that a row is charged for the values that are kept of it here.
     row_bytes: usize,
     predicate: Option<Predicate>,
     /// How the predicate is tested while the join compares numbers. It does not any more once a row
@@ -154,7 +154,7 @@ impl PrepareNumbers {
     }
 }
 
-/// What is left to test of the pairs that were found.
+/// The test that is left for the pairs that were found.
 struct Test<'a> {
     predicate: Option<&'a Predicate>,
     keys: Option<&'a KeptKeys>,

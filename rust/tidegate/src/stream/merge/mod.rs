@@ -197,7 +197,7 @@ impl Tactic for MergeTactic {
 /// When the rows of a batch were pushed, and how many.
 type Pushed = Vec<(Instant, u64)>;
 
-/// What a poll makes batches of, planned in order, one batch before it is asked for.
+/// The rows that a poll makes batches of, planned in order, one batch before it is asked for.
 struct Planning<'a> {
     reader: &'a mut BlockReader<SourceRun>,
     blocks: Vec<Planned<SourceRun>>,

@@ -87,7 +87,7 @@ struct State {
     merge: Operator,
     /// The number of the time column.
     on: usize,
-    /// What is left of each stream; nothing of one that is being read.
+    /// The rest of each stream; `None` for a stream that is being read.
     streams: Vec<Option<MergeInput>>,
     /// The watermark and the number of each open stream; streams that hold others back come first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
@@ -111,7 +111,7 @@ enum Reading {
     By(ThreadId),
 }
 
-/// What a stream gave, and what is left of it.
+/// The batch that a stream gave, and the rest of the stream.
 type Given = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
@@ -186,8 +186,8 @@ impl MergeStreams {
         !matches!(self.shared.state().reading, Reading::Nobody)
     }
 
-    /// What lives as long as this, and as long as a thread of it holds streams, which may be
-    /// longer.
+    /// A value that lives as long as this, and as long as a thread of it holds streams, which may
+    /// be longer.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)

@@ -29,7 +29,7 @@ pub(crate) struct KeyNumbers {
     nulls: Nulls,
 }
 
-/// What a null in a key is.
+/// The meaning of a null in a key.
 #[derive(Debug)]
 enum Nulls {
     /// The key is none.
@@ -262,7 +262,7 @@ fn find_bytes(
     table.find(hash, same).copied()
 }
 
-/// What the rows of a side are called in messages.
+/// The name of the rows of a side in messages.
 fn name(side: Side) -> &'static str {
     match side {
         Side::Left => "left",

@@ -78,7 +78,7 @@ impl Writer {
 /// Reads a snapshot.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
-/// What to do about a snapshot of another query.
+/// The advice for a snapshot of another query.
 const SAME: &str = "restore it into an operator with the same columns and arguments";
 
 impl<'a> Reader<'a> {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong with a snapshot whose checksum fits.
+/// The error for a snapshot whose checksum fits but whose content does not.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::state(format!("the snapshot is damaged: {what}; take an older one"))
 }

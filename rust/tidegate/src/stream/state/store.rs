@@ -47,16 +47,16 @@ struct Segment {
     /// The number of its first row.
     first: u64,
     rows: RecordBatch,
-    /// What the rows have been charged, in order.
+    /// The charges of the rows, in order.
     held: Vec<Held>,
 }
 
-/// What neighbouring rows have been charged.
+/// The charge of neighbouring rows.
 #[derive(Debug)]
 struct Held {
     /// Their numbers.
     rows: Range<u64>,
-    /// What they take of the charge.
+    /// The bytes that they take of the charge.
     bytes: usize,
     /// Shared with other rows that were pushed with them.
     charge: Arc<Charge>,
@@ -75,7 +75,7 @@ impl Held {
         Some(self)
     }
 
-    /// What the charge has beside the bytes of these rows, if it is theirs alone.
+    /// The bytes that the charge has beside these rows, if it is theirs alone.
     fn surplus(&self) -> usize {
         if Arc::strong_count(&self.charge) > 1 {
             0

@@ -130,7 +130,7 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     Ok(())
 }
 
-/// What a message describes that has not been looked at yet: columns, buffers, and how many buffers
+/// The parts of a message that have not been looked at yet: columns, buffers, and how many buffers
 /// columns of views have.
 struct Parts<N, B, V> {
     nodes: N,
