@@ -45,7 +45,7 @@ pub struct Driver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// What a task has done in its turn, see [`Driver::take_turns`].
+/// The outcome of a task's turn, see [`Driver::take_turns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Something.

@@ -21,12 +21,12 @@ pub(super) struct Cells<F: Function>(pub(super) Vec<Vec<F::State>>);
 /// The states of a function's cells in one part, whichever function it is.
 pub(super) type PartStates = Box<dyn Any + Send>;
 
-/// What the pass over tables does with a function and what it is of.
+/// The steps of the pass over tables, for a function and its input.
 pub(super) trait Fold: Sync {
     /// The states of the cells of a part.
     fn fold(&self, part: &Part, belongs: &Belongs<'_>) -> PartStates;
 
-    /// What [`fold`](Self::fold) made of each part.
+    /// Puts together the states that [`fold`](Self::fold) made of each part.
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn Folded>;
 }
 

@@ -3,7 +3,7 @@
 
 /// A function whose states of neighbouring stretches of time combine to the state of both.
 pub(super) trait Function: Send + Sync + 'static {
-    /// What a row adds.
+    /// The value that a row adds.
     type Input: Copy + Send + Sync;
     type State: Copy + Send + Sync;
     type Output: OutputValue;
@@ -28,14 +28,14 @@ pub(super) trait Function: Send + Sync + 'static {
 pub enum RowOrder {
     /// In any order; states combine in any order, too.
     Any,
-    /// Those of each source in time order, in a state of its own; states of a slice combine in the
-    /// order of the sources.
+    /// The rows of each source come in time order, into a state of its own. The states of a slice
+    /// combine in the order of the sources.
     Source,
-    /// Those of all sources in merged order: by time, source and position.
+    /// The rows of all sources come in merged order: by time, source and position.
     Merged,
 }
 
-/// What comes out of a function: a number.
+/// The result of a function: a number.
 pub trait OutputValue: bytemuck::AnyBitPattern + bytemuck::NoUninit + Default + Send {
     /// A column of such values.
     fn column(values: super::Pages<Self>) -> super::OutputValues;

@@ -14,16 +14,16 @@ use super::functions::{Count, Edge, Function, NO_ROW, Pick};
 use super::merged::Place;
 use super::{Column, Mask, Stream};
 
-/// What a function is of, row by row.
+/// The input of a function, row by row.
 pub(super) trait Given<F: Function>: Send + Sync {
     /// The function that combines the cells of tables to windows: the same, unless cells need to
     /// know less than rows.
     type OfCells: Function<Output = F::Output>;
 
-    /// What some rows of a source add.
+    /// The values that some rows of a source add.
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
 
-    /// What a row adds.
+    /// The value that a row adds.
     fn at(&self, place: Place) -> F::Input;
 
     /// The rows of a source that count.

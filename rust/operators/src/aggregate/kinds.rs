@@ -31,8 +31,8 @@ pub(super) fn kind_of<'a, F: Stored, G: Given<F> + 'a>(
     Box::new(Of::<F, G> { streams, given, function: PhantomData })
 }
 
-/// What an aggregate computes, of rows of each source; row `n` of source `s` is called
-/// `first_rows[s] + n`.
+/// The function of an aggregate, with its input from each source. Row `n` of source `s` has the
+/// number `first_rows[s] + n`.
 pub(super) fn kind<'a>(
     aggregate: &'a Aggregate<'a>,
     rows: &'a [Stream<'a>],

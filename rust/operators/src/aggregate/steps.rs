@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Window;
 use super::windows::{Slice, Windows};
 
-/// What happens from one window to the next. Slices go by numbers.
+/// The step from one window to the next. Slices are named by numbers.
 #[derive(Debug)]
 pub(super) struct Step {
     /// The slices of a new suffix, where the window begins in another block than the one before

@@ -21,7 +21,7 @@ pub(super) struct SuffixPrefix<F: Function> {
     /// By key: the state of the end of the first block, and of the beginning of the second.
     suffix: Vec<F::State>,
     prefix: Vec<F::State>,
-    /// What stood in the suffix before each cell was combined with it, the last cell first.
+    /// The states of the suffix before each cell was combined with it, the last cell first.
     replaced: Vec<F::State>,
 }
 

@@ -89,11 +89,11 @@ use super::{Aggregate, Column, Stream};
 /// # Ok::<(), Stopped>(())
 /// ```
 pub trait UserFunction: Send + Sync + 'static {
-    /// What a row adds: a value, or the values of several columns.
+    /// The value that a row adds, or the values of several columns.
     type Input: Copy + Send + Sync + 'static;
-    /// What is known of some rows.
+    /// The state of some rows.
     type State: Copy + Send + Sync;
-    /// What comes out: `i64`, `i128`, `f64`, or `u32` for the number of a row.
+    /// The result: `i64`, `i128`, `f64`, or `u32` for the number of a row.
     type Output: OutputValue;
 
     /// In which order rows have to come.

@@ -24,7 +24,7 @@ pub struct Windows {
     advance: i64,
     /// At least 0 and less than the advance.
     offset: i64,
-    /// What the size has beyond a whole number of advances.
+    /// The part of the size beyond a whole number of advances.
     rest: i64,
 }
 

@@ -56,7 +56,7 @@ pub struct BandColumn<'a> {
 /// Which right codes match a left row.
 #[derive(Clone, Copy, Debug)]
 pub enum Bounds<'a> {
-    /// Those in a band around its own code.
+    /// The codes in a band around its own code.
     Band(Band),
     /// The places of the rows it meets; left codes are in the order in which these rise.
     Ends(&'a Ends),

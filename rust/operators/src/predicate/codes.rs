@@ -23,7 +23,7 @@ pub(super) struct Codes {
     low: f64,
     scale: f64,
     largest: u16,
-    /// What kind of numbers the codes stand for; it holds none.
+    /// The kind of numbers that the codes stand for; it holds none.
     like: Numbers,
 }
 

@@ -24,9 +24,9 @@ use crate::driver::{Driver, Stopped};
 use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
-/// What it costs to look a range up in a block, to look at a candidate, and to put a place into
-/// order, in picoseconds as the window's own costs are: as measured on an Intel Xeon, on blocks of
-/// 2^16 places.
+/// The costs of looking a range up in a block, looking at a candidate, and putting a place into
+/// order. Like the window's own costs, they are in picoseconds. They were measured on an Intel
+/// Xeon, on blocks of 2^16 places.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
@@ -57,7 +57,7 @@ fn signed(rank: u64) -> i64 {
     (rank ^ 1 << 63).cast_signed()
 }
 
-/// What is known of the rows that are to be found.
+/// The figures of the rows that are to be found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     pub(crate) side: Side,

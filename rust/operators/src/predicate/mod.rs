@@ -67,9 +67,9 @@ pub struct Term {
 }
 
 impl Term {
-    /// What must hold between a left number and a right number; `None` where a number could
-    /// overflow, or a side has both ends of 64 bits, so that no rank is left for rows without a
-    /// number: the condition has to be computed pair by pair.
+    /// The condition that must hold between a left number and a right number; `None` where a number
+    /// could overflow, or a side has both ends of 64 bits, so that no rank is left for rows without
+    /// a number: the condition has to be computed pair by pair.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
@@ -115,7 +115,7 @@ impl Term {
         }
     }
 
-    /// What a row of a side compares by.
+    /// The rank and the range that a row of a side compares by.
     pub(crate) fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
         let (own, other) = (self.operand(side), self.operand(side.other()));
         if !own.compares(row) {

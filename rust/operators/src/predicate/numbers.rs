@@ -13,7 +13,7 @@ pub enum Numbers {
     F64(Vec<f64>),
 }
 
-/// What one side of a comparison is for each row: a number, or nothing, which matches nothing.
+/// One side of a comparison. Each row has a number, or none, which matches nothing.
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub(super) numbers: Numbers,

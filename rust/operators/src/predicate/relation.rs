@@ -28,11 +28,11 @@ pub enum Order {
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`
     Compare {
-        /// What is added to the left number.
+        /// The constant that is added to the left number.
         left_plus: W,
         /// How the sums compare.
         order: Order,
-        /// What is added to the right number.
+        /// The constant that is added to the right number.
         right_plus: W,
     },
     /// `left - right <order> than`
@@ -53,7 +53,7 @@ pub enum Relation {
     Float(Vec<Constraint<f64>>),
 }
 
-/// What constraints compute in.
+/// The numbers that constraints compute in.
 pub(super) trait Wide: Copy + PartialOrd {
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;

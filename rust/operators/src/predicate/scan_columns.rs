@@ -45,7 +45,7 @@ const TEST_COST: f64 = 2_000.0;
 #[derive(Debug)]
 pub struct ScanColumns {
     rows: usize,
-    /// Those that leave the fewest rows come first.
+    /// The columns that leave the fewest rows come first.
     columns: Vec<Column>,
     /// Codes of the first columns, where the search goes by them.
     codes: Vec<Codes>,
@@ -99,7 +99,8 @@ impl ScanColumns {
         &self.codes
     }
 
-    /// What pairs are compared by, for people: bitmaps, or codes or numbers and their bits.
+    /// The data that pairs are compared by, for people: bitmaps, or codes or numbers and their
+    /// bits.
     pub fn compared_by(&self) -> &'static str {
         match (
             self.codes.first().map(|codes| &codes.values),

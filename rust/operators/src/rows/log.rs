@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use super::kept_column::KeptColumn;
 use super::{Extent, How, Side};
 
-/// What a join keeps of each row. A row is named by its *offset*, its distance from the oldest row
-/// still here.
+/// The columns that a join keeps of each row. A row is named by its *offset*, its distance from the
+/// oldest row still here.
 pub(crate) trait KeptColumns: Debug {
     /// How many rows are here.
     fn len(&self) -> usize;

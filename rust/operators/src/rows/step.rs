@@ -12,7 +12,7 @@ pub type FilterError = Box<dyn Error + Send + Sync>;
 /// The pairs that a filter keeps, given the numbers of their left and right rows.
 pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> + Sync + 'a;
 
-/// What a join has come to.
+/// The outcome of a step of a join.
 #[derive(Debug)]
 pub enum Progress {
     /// Pieces of the epoch whose results are assembled by any thread, in this order.

@@ -52,8 +52,8 @@ impl LeftReach for Ends {
     }
 }
 
-/// What each left row meets, by places of right rows in time order, and the place of each right
-/// row.
+/// The right rows that each left row meets, by places of right rows in time order, and the place of
+/// each right row.
 ///
 /// # Panics
 ///

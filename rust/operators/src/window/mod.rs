@@ -27,7 +27,7 @@ pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 /// A join of sliding windows, whichever algorithm compares the rows.
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
-/// What such a join keeps of the rows of a side, beside their numbers.
+/// The rows of a side that such a join keeps, with their times.
 pub(crate) type TimeLog = RowLog<KeptColumn<i64>>;
 
 impl TimeLog {

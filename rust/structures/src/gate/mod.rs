@@ -44,7 +44,7 @@ use tidegate_sync::Exceeded;
 /// A new gate: its sources and its readers.
 pub type Handles<S, R> = Result<(Vec<S>, Vec<R>), TooManySources>;
 
-/// What a reader finds.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<R> {
     /// The next of the stream.
@@ -56,7 +56,7 @@ pub enum Next<R> {
 }
 
 impl<R> Next<R> {
-    /// What is ready, if something is.
+    /// The item that is ready, if there is one.
     pub fn ready(self) -> Option<R> {
         match self {
             Next::Ready(found) => Some(found),
@@ -72,22 +72,22 @@ pub enum Rejected<R> {
     Late {
         /// Its smallest event time.
         ts: i64,
-        /// What the source has promised.
+        /// The time that the source has promised.
         promised: i64,
-        /// What was pushed.
+        /// The row, or the run of rows, that was pushed.
         row: R,
     },
     /// The memory limit would be exceeded.
     Full {
-        /// What was asked for and what there is.
+        /// The bytes that were asked for, and the bytes that there are.
         exceeded: Exceeded,
-        /// What was pushed.
+        /// The row, or the run of rows, that was pushed.
         row: R,
     },
 }
 
 impl<R> Rejected<R> {
-    /// What was pushed.
+    /// The row, or the run of rows, that was pushed.
     pub fn into_inner(self) -> R {
         match self {
             Rejected::Late { row, .. } | Rejected::Full { row, .. } => row,

@@ -10,7 +10,7 @@ use tidegate_sync::atomic::{Arc, AtomicBool, AtomicI64, Ordering};
 
 use super::key::Key;
 
-/// What a source has promised about its future rows. Only ever rises.
+/// The promise of a source about its future rows. It only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Promise {
     /// None has a smaller `ts` than this.
@@ -104,7 +104,7 @@ pub(crate) trait Sources {
 pub(crate) struct Frontier {
     /// Open sources by the promise last seen, smallest first.
     heap: BinaryHeap<Reverse<(i64, u16)>>,
-    /// What sorts no later is ready.
+    /// Rows that sort no later are ready.
     bound: Key,
 }
 
@@ -122,7 +122,7 @@ impl Frontier {
         self.heap.peek().map_or(Key::LAST, |&Reverse((ts, source))| Key::last_of(ts, source))
     }
 
-    /// What sorts no later is ready.
+    /// Rows that sort no later are ready.
     pub(crate) fn bound(&self) -> Key {
         self.bound
     }

@@ -45,7 +45,7 @@ pub(crate) mod search;
 pub use bplus::BPlusTree;
 pub use bucket::BucketIndex;
 
-/// What is looked for: rows with these keys and numbers.
+/// A search for rows with these keys and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The least key.

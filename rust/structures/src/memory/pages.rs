@@ -89,7 +89,7 @@ pub struct Pages<T> {
 /// An array of which nobody knows what has been written: it can only be written to.
 pub struct Unwritten<T>(Pages<T>);
 
-/// What a place of an array holds in a debug build until it is written: all bytes are this.
+/// Every byte of an array's place has this value in a debug build until it is written.
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> Unwritten<T> {

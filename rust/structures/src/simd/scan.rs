@@ -119,12 +119,12 @@ pub enum Instructions {
     Avx512,
     /// AVX2.
     Avx2,
-    /// What every processor of the target has.
+    /// The instructions that every processor of the target has.
     Portable,
 }
 
 impl Instructions {
-    /// Those of this processor, the widest first.
+    /// The instructions of this processor, the widest first.
     pub fn available() -> &'static [Instructions] {
         use Instructions::{Avx2, Avx512, Portable};
         #[cfg(target_arch = "x86_64")]

@@ -12,7 +12,7 @@ use super::open::Open;
 /// Independent work.
 pub(in super::super) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// What the pass over epochs does with a function and what it is of.
+/// The steps of the pass over epochs, for a function and its input.
 pub(in super::super) trait AddRows: Send + Sync {
     /// States for `sources` sources, without rows.
     fn lane(&self, sources: usize) -> Box<dyn Lane>;

@@ -87,7 +87,7 @@ impl Part {
     }
 }
 
-/// What one key has in one slice: a part for each source that has rows.
+/// The parts of one key in one slice: one for each source that has rows.
 #[derive(Default)]
 struct Window(Box<[OnceLink<Part>]>);
 
@@ -115,7 +115,7 @@ pub(super) type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 /// The partials of each source, by slice.
 pub(super) type Partials = Vec<Vec<SlicePartials>>;
 
-/// What a function adds to a state for each row.
+/// The values that a function adds to a state, row by row.
 pub(super) struct Adder<'a> {
     kind: &'a dyn Kind,
     /// The source that has the rows of all others in merged order, and where they are; it alone
@@ -379,7 +379,7 @@ fn hive<'a>(epoch: &'a Epoch<'_>, open: &Partials, writers: usize) -> Shared<'a>
     (writers, reader)
 }
 
-/// What has come of windows, all of whose writers are gone.
+/// The partials of windows, all of whose writers are gone.
 fn taken(mut reader: HiveReader<Window, New<'_>>, sources: usize) -> Partials {
     let mut winsets = Winsets::default();
     while let Next::Ready(winset) = reader.next_winset() {

@@ -4,7 +4,7 @@ use super::super::stored::STATE_WORDS;
 use super::plan::Position;
 use super::{Kept, Lane, StreamingAggregate};
 
-/// What is known of the rows that a state is of.
+/// Bounds of the rows that a state was made of.
 #[derive(Clone, Copy, Debug)]
 pub struct StateBounds {
     /// No more rows have come.

@@ -16,8 +16,8 @@ pub(super) struct Epoch {
     ranks: Vec<u32>,
     /// The number of the first row of each side.
     first: [u64; 2],
-    /// What the rows of each side look for in the indexed column. A row that can match nothing asks
-    /// for no numbers.
+    /// The probes of the rows of each side, for the indexed column. A row that can match nothing
+    /// asks for no numbers.
     probes: [Vec<Probe>; 2],
     /// The codes that the rows of each side match in the other columns, by column.
     further: [Vec<Vec<(i64, i64)>>; 2],
@@ -79,19 +79,19 @@ impl Epoch {
         (self.first[self.sides[row] as usize] as u32).wrapping_add(self.ranks[row])
     }
 
-    /// What a row looks for.
+    /// The probe of a row.
     #[inline]
     pub(super) fn probe(&self, row: usize) -> &Probe {
         self.probe_of(self.sides[row], self.ranks[row] as usize)
     }
 
-    /// What a row of a side looks for.
+    /// The probe of a row of a side.
     #[inline]
     pub(super) fn probe_of(&self, side: Side, rank: usize) -> &Probe {
         &self.probes[side as usize][rank]
     }
 
-    /// What some rows of a side look for.
+    /// The probes of some rows of a side.
     pub(super) fn probes(&self, side: Side, ranks: Range<usize>) -> &[Probe] {
         &self.probes[side as usize][ranks]
     }

@@ -111,7 +111,7 @@ impl RowMatches {
     }
 }
 
-/// What the rows of one side that are looked for together have given.
+/// The candidates of the rows of one side that are looked for together.
 #[derive(Debug, Default)]
 struct Candidates {
     numbers: Vec<u32>,

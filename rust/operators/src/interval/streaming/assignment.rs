@@ -63,9 +63,9 @@ const HOME: u16 = 0;
 /// The replicas of a split key.
 #[derive(Clone, Debug, Default)]
 struct Split {
-    /// Those that store rows.
+    /// The replicas that store rows.
     active: Vec<u16>,
-    /// Those that have stored some before.
+    /// The replicas that have stored some before.
     draining: Vec<u16>,
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Looks {
     Several,
 }
 
-/// What a replica has to do with a key.
+/// The part that a replica has of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Share {
     /// Nothing.
@@ -214,7 +214,7 @@ impl Assignment {
         }
     }
 
-    /// What replica `me` has to do with a row of `key` that goes by `route`.
+    /// The part that replica `me` has of a row of `key` that goes by `route`.
     #[inline]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> Share {
         if route == me {

@@ -18,7 +18,7 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
-/// What one thread works on: its keys' buffers, and the matches it has found in the epoch.
+/// One thread's part of a join: its keys' buffers, and the matches that it has found in the epoch.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
     /// The keys that are at home here, by their place among these.
@@ -46,7 +46,7 @@ pub(super) struct Replica {
     comparisons: u64,
 }
 
-/// What all replicas read.
+/// The parts of a join that all replicas read.
 pub(super) struct Shared<'a> {
     pub(super) epoch: &'a Epoch,
     pub(super) assignment: &'a Assignment,

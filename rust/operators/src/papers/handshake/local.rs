@@ -45,8 +45,8 @@ pub(super) struct LocalWindow<C> {
     places: Vec<Place>,
     columns: C,
     start: usize,
-    /// What finds rows by a value, if anything does: a hash table at any time, an ordered index
-    /// while it pays.
+    /// The kind of index that finds rows by a value, if there is one: a hash table at any time, an
+    /// ordered index while it pays.
     kind: Option<Kind>,
     index: Option<Index>,
     /// Rows that were ever added, and how many of them there have to be until it is tried again

@@ -8,7 +8,7 @@ use super::message::Message;
 use super::node::Core;
 use super::predicate::Predicate;
 
-/// What a node knows beside its rows.
+/// The state of a node beside its rows.
 #[derive(Debug, Default)]
 pub(super) struct LowLatency {
     /// The expedition of left rows numbered below this has ended.

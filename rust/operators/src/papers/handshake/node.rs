@@ -45,11 +45,11 @@ pub(super) struct Core<P: Predicate> {
     pub(super) forwarded: VecDeque<Arc<Chunk<P::Right>>>,
     /// Right rows numbered below this have arrived here.
     pub(super) right_arrived: u64,
-    /// What is done once the results so far are out.
+    /// The work that is done once the results so far are out.
     pub(super) then: Then<P::Left, P::Right>,
 }
 
-/// What is to follow a message's results.
+/// The work that follows a message's results.
 #[derive(Debug)]
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,

@@ -12,7 +12,7 @@ use super::node::Core;
 use super::predicate::Predicate;
 use super::window::Span;
 
-/// What a node knows beside its rows.
+/// The state of a node beside its rows.
 #[derive(Debug, Default)]
 pub(super) struct Original {
     /// The rows of each side that are in their window, as far as it was told.

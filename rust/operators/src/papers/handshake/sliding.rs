@@ -43,15 +43,15 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
-    /// What is compared, without rows. Rows may be looked up by the first: an equality if there is
-    /// one, or else a band.
+    /// The conditions that are compared, without rows. Rows may be looked up by the first: an
+    /// equality if there is one, or else a band.
     terms: Vec<Term>,
     /// Which of the terms that were given each of them is.
     order: Vec<usize>,
     /// Whether they are compared. Not any more once a number does not fit.
     compares: bool,
     join: HandshakeJoin<BandPredicate<T>>,
-    /// What the chain's numbers count from: the first row of each side, and the place in merged
+    /// The origin of the chain's numbers: the first row of each side, and the place in merged
     /// order.
     origin: ([u64; 2], u64),
     /// Pairs that a former chain has found, and that were not given.
@@ -63,7 +63,7 @@ pub struct SlidingHandshake<T: Rank> {
     given: u64,
     /// The number of the next waiting row of each side.
     next: [u64; 2],
-    /// What nodes of former chains have compared.
+    /// The comparisons of the nodes of former chains.
     compared: Vec<u64>,
     flushed: bool,
 }
@@ -213,7 +213,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.found.extend(of_chain);
     }
 
-    /// Those pairs that pass the filter, and whose rows compare with anything.
+    /// The pairs that pass the filter, and whose rows compare with anything.
     fn filter(
         &self,
         mut found: Vec<Found>,

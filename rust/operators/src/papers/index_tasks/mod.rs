@@ -81,7 +81,7 @@ pub struct TaskRow {
     pub number: u32,
     /// Its key; `None` if it can match nothing.
     pub key: Option<i64>,
-    /// What it looks for.
+    /// The rows that it looks for.
     pub probe: Probe,
 }
 
@@ -199,7 +199,7 @@ impl TaskJoin {
         self.enough = most;
     }
 
-    /// What a thread does: as many of them as wished may take turns.
+    /// The work of a thread. Any number of workers may take turns.
     pub fn worker(&self) -> Worker<'_> {
         Worker { join: self, merge: None, indexes: Indexes::default() }
     }
@@ -383,7 +383,7 @@ impl Output {
     }
 }
 
-/// What one thread does for a join: a step at a time, see [`step`](Self::step).
+/// The work of one thread for a join, a step at a time: see [`step`](Self::step).
 #[derive(Debug)]
 pub struct Worker<'a> {
     join: &'a TaskJoin,

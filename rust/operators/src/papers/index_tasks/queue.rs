@@ -51,7 +51,7 @@ pub(super) struct Indexes {
     pub(super) is_indexing: Vec<bool>,
 }
 
-/// What there is to do for a thread.
+/// The next work of a thread.
 #[derive(Debug)]
 pub(super) enum Acquired {
     /// Rows that the thread has to do.

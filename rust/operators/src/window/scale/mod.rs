@@ -185,7 +185,7 @@ impl ScaleJoin {
         }
     }
 
-    /// What pairs are compared by, for people.
+    /// The data that pairs are compared by, for people.
     pub fn compared_by(&self) -> &'static str {
         self.shares[0].compared_by()
     }

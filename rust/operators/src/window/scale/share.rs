@@ -210,7 +210,7 @@ impl Found {
         &self.offsets[start..self.ends[nth]]
     }
 
-    /// What several threads found of the same rows, of each row in order.
+    /// Puts together the pairs that several threads found of the same rows, of each row in order.
     pub(super) fn merge(mut parts: Vec<Found>, rows: usize) -> Found {
         if let [_] = parts[..] {
             return parts.remove(0);
@@ -225,7 +225,7 @@ impl Found {
         merged
     }
 
-    /// Those pairs that are kept.
+    /// The pairs that are kept.
     pub(super) fn retain(self, kept: &[bool]) -> Found {
         let mut left = Found { compared: self.compared, ..Found::default() };
         let mut start = 0;

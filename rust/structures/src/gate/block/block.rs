@@ -227,7 +227,7 @@ impl<R: Run> Planned<R> {
     }
 }
 
-/// What a thread needs to fill blocks.
+/// The memory that a thread needs to fill blocks.
 #[derive(Debug, Default)]
 pub struct Filler {
     scatter: Scatter,

@@ -15,7 +15,7 @@ use crate::gate::promise::{Promise, Sources};
 pub(super) struct Lane<R> {
     /// The last entry followed.
     seen: Arc<Record<R>>,
-    /// What the source has promised, up to there.
+    /// The promise of the source, up to there.
     promise: Promise,
     /// Runs with rows that are in no block yet, oldest first.
     runs: VecDeque<Arc<Record<R>>>,
@@ -164,7 +164,7 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// What a reader knows of the sources, by number. `None` stands for one that has closed and whose
+/// The sources as a reader knows them, by number. `None` stands for one that has closed and whose
 /// rows are in blocks, or whose beginning the reader has not come to.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {

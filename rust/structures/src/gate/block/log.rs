@@ -39,7 +39,7 @@ impl Run for std::sync::Arc<[i64]> {
 pub struct Pushed<R> {
     /// The id of its first row.
     pub first: RowId,
-    /// What was pushed; never empty.
+    /// The run that was pushed; never empty.
     pub run: R,
     _charge: Charge,
 }

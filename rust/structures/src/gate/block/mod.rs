@@ -83,7 +83,7 @@ impl BlockGate {
     }
 }
 
-/// What all sources of a gate share.
+/// The parts that all sources of a gate share.
 #[derive(Debug)]
 struct Shared {
     /// Number of the next source. Written by sources.
@@ -120,7 +120,7 @@ impl<R: Run> BlockSource<R> {
         self.number
     }
 
-    /// What the source has promised: no later row may be below.
+    /// The time that the source has promised: no later row may be below.
     pub fn promised(&self) -> i64 {
         self.promised
     }

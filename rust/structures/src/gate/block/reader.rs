@@ -41,7 +41,7 @@ pub struct BlockReader<R: Run> {
     /// The blocks after it that this reader has come by.
     ahead: VecDeque<Arc<Block<R>>>,
     frontier: Frontier,
-    /// What follows the last of the blocks ahead.
+    /// The rows that follow the last of the blocks ahead.
     lanes: Lanes<R>,
     planner: Planner,
     filler: Filler,
@@ -203,8 +203,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// What the sources promise together, as far as this reader has seen: no row that is not ready
-    /// yet has a smaller `ts`. `None` once all have closed.
+    /// The promise of all sources together, as far as this reader has seen: no row that is not
+    /// ready yet has a smaller `ts`. `None` once all have closed.
     ///
     /// After [`next_block`](Self::next_block) answered [`Next::NotYet`], every row that is ready
     /// has been given.

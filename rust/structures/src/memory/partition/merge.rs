@@ -35,7 +35,7 @@ pub struct Timed<'a> {
 /// Rows that leave their buckets.
 #[derive(Debug)]
 pub struct Leaving<'a> {
-    /// Those that have not left yet.
+    /// The rows that have not left yet.
     pub rows: Timed<'a>,
     /// The place of the first such row of each bucket; last, of those without a key.
     pub first: Vec<u32>,

@@ -90,7 +90,7 @@ impl Hive {
     }
 }
 
-/// What all handles share. Dropped with the last of them, and with it what is in the list.
+/// The parts that all handles share. They are dropped with the last handle, and the list with them.
 struct Shared<V, N> {
     list: List<Trie<V>>,
     new: N,

@@ -29,7 +29,7 @@ const SLOTS: usize = 1 << BITS;
 /// A place in a node; what its pointer leads to is told by its lowest bit.
 type Slot<V> = AtomicPtr<Entry<V>>;
 
-/// What a slot leads to.
+/// The target of a slot.
 #[repr(align(8))]
 struct Entry<V> {
     key: u32,

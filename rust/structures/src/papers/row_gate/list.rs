@@ -20,7 +20,7 @@ pub struct Row<'a, T> {
     pub ts: i64,
     /// Source and position.
     pub id: RowId,
-    /// What was pushed.
+    /// The payload that was pushed.
     pub payload: &'a T,
 }
 

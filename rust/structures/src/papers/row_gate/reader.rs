@@ -152,7 +152,7 @@ impl<T: Send + Sync> fmt::Debug for Reader<T> {
     }
 }
 
-/// What a reader knows of the sources, by number. `None` stands for one that has closed, or whose
+/// The sources as a reader knows them, by number. `None` stands for one that has closed, or whose
 /// beginning the reader has not come to.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes(Vec<Option<Lane>>);

@@ -9,7 +9,7 @@ use crate::gate::key::Key;
 /// Nodes given out between two looks for memory to free: a look reads a word of every handle.
 const NODES_BETWEEN: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
-/// What all handles of a gate share.
+/// The parts that all handles of a gate share.
 pub(super) struct Shared<T> {
     head: Box<Head<T>>,
     /// Handles that the reclaimer does not know yet.

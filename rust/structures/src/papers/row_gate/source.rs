@@ -19,7 +19,7 @@ const NODES_OF_A_SOURCE: usize = 16;
 
 /// Where a source stands in the list.
 pub(super) struct Place<T> {
-    /// What the source has promised.
+    /// The time that the source has promised.
     promised: i64,
     /// Levels on which the source has a finger.
     levels: usize,
@@ -122,7 +122,7 @@ impl<T: Send + Sync> Source<T> {
         self.number
     }
 
-    /// What the source has promised: no later row may be below.
+    /// The time that the source has promised: no later row may be below.
     pub fn promised(&self) -> i64 {
         self.place.promised
     }

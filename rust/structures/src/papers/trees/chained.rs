@@ -8,7 +8,7 @@ use crate::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 /// Rows below which no index of a chain is full.
 const LEAST: usize = 32;
 
-/// What becomes of an index when it is full.
+/// The form of an index once it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
     /// It stays a B+-tree (B-chain).
