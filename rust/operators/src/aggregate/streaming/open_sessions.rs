@@ -1,6 +1,6 @@
 //! Sessions of rows that come epoch by epoch.
 //!
-//! An epoch's rows go in merged order, as [`super::super::sessions`] has them, into the sessions of
+//! An epoch's rows go in merged order, as [`super::super::merged`] has them, into the sessions of
 //! their keys; then each function adds them. A session is over once no row can extend it, and then
 //! its result is made. Rows of results are in the order of the sessions' ends, then keys, for one
 //! that begins early may last for ever.
