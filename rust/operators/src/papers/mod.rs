@@ -1,3 +1,4 @@
 //! Operators as published, to compare with. No call enters them without an `algorithm`.
 
+pub mod aggregate_designs;
 pub mod handshake;

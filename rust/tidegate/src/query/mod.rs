@@ -4,6 +4,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `interval.rs`, `window/`, `band/` | the joins, with their algorithms by name |
+//! | `published.rs` | the algorithms that papers have published |
 //! | `options.rs` | what any join may be asked for |
 //! | `aggregate/` | the aggregation: its functions, also those that users bring, and its plan |
 //! | `output.rs` | names and types of the result |
@@ -17,4 +18,5 @@ pub(crate) mod interval;
 pub(crate) mod options;
 pub(crate) mod output;
 pub(crate) mod plan;
+pub(crate) mod published;
 pub(crate) mod window;
