@@ -24,8 +24,6 @@ CAPSULES = RUST / "python" / "src" / "capsule.rs"
 BENCHES = "benches"
 # What knows the algorithms of papers by name.
 REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/published.rs"}
-# Algorithms of papers beside what they are compared with. This list only gets shorter.
-NOT_IN_PAPERS_YET = {"operators": {"aggregate/streaming/designs.rs"}}
 # What a caller of a crate begins with: joins, aggregations and merges.
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
 # Files of Python that read a duration or a condition. This list only gets shorter. The command
@@ -209,11 +207,7 @@ def test_papers_are_named_in_one_file_a_crate(crate):
     found = {path for path, text in without_tests(crate).items() if naming.search(text)}
     inside = {path for path in without_tests(crate) if path.startswith("papers/")}
     assert bool(inside) == ("papers" in rooms(crate)) == (crate in {"structures", "operators"})
-    late = NOT_IN_PAPERS_YET.get(crate, set())
-    for name in late:
-        assert any(path.startswith(name) for path in found), f"{name} need not be excused any more"
-    outside = {path for path in found - inside if not path.startswith(tuple(late))}
-    assert outside == ({REGISTRIES[crate]} if crate in REGISTRIES else set())
+    assert found - inside == ({REGISTRIES[crate]} if crate in REGISTRIES else set())
 
 
 @pytest.mark.parametrize(

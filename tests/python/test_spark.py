@@ -131,6 +131,18 @@ def test_any_bounds(sides, lower, upper, parallelism):
 
 
 @pytest.mark.parametrize("how", ["left", "right", "full"])
+def test_no_whole_step_is_between_the_ends(spark, how):
+    """From one to 23 hours after a date there is no date: nothing pairs, and every row is alone."""
+    days = pa.array([dt.date(2026, 1, day) for day in range(1, 29)])
+    left, right = pa.table({"ts": days, "l": range(28)}), pa.table({"ts": days, "r": range(28)})
+    query = {"on": "ts", "lower": "1h", "upper": "23h", "how": how}
+    frames = (spark.createDataFrame(table) for table in (left, right))
+    found = tidegate.spark.interval_join(*frames, **query, parallelism="time", partitions=4)
+    same(found, left, right, **query)
+    assert found.count() == 28 * (1 + (how == "full"))
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full"])
 @pytest.mark.parametrize("parallelism", ["time", "hybrid"])
 def test_without_bounds(spark, how, parallelism):
     tables = [table.select(["key", "ts"]).slice(0, 60) for table in (LEFT, RIGHT)]

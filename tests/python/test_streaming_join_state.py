@@ -200,6 +200,24 @@ def test_a_snapshot_is_of_two_schemas():
         IntervalJoin(wider.schema, RIGHT.schema, **QUERY).restore(snapshot)
 
 
+def test_a_snapshot_is_of_all_columns():
+    names = [f"c{at}" for at in range(200)]
+
+    def made(last: str) -> IntervalJoin:
+        schema = pa.schema([("ts", pa.int64()), *((name, pa.int8()) for name in [*names, last])])
+        return IntervalJoin(schema, schema, on="ts", lower=0, upper=1)
+
+    with (
+        made("price") as join,
+        made("bid") as other,
+        pytest.raises(
+            StateError, match="c199: Int8, price: Int8, but .* c199: Int8, bid: Int8"
+        ) as it,
+    ):
+        other.restore(join.snapshot())
+    assert len(str(it.value)) < 800
+
+
 def test_a_join_that_was_used_restores_nothing():
     snapshot = used().snapshot()
     join = new()

@@ -2,15 +2,17 @@
 //!
 //! `oracle_*` compares small random data with code that visits every row for every window;
 //! `differential_*` compares thread counts on data of many parts, which small data never reaches;
-//! `streaming_*` compares rows that come epoch by epoch with rows that are there.
+//! `streaming_*` compares rows that come epoch by epoch with rows that are there, `designs` the same
+//! by the designs of a paper.
 
+mod designs;
 mod user;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
-    Aggregate, Column, Design, KeyOrder, NumberColumns, OutputValues, Page, StateBounds, Stream,
+    Aggregate, Column, KeyOrder, NumberColumns, OutputValues, Page, StateBounds, Stream,
     StreamingAggregate, StreamingSessions, StreamingWindows, Window, Windows, aggregate,
     aggregate_sessions,
 };
@@ -123,15 +125,10 @@ fn run_streaming(
     shape: Shape,
     threads: usize,
     epochs: &[(usize, Between)],
-    designs: &[Design],
 ) -> Vec<Found> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
-    // One that goes on from another may be of another design.
-    let mut designs = designs.iter().copied().cycle();
-    let new = |aggregates: &[Aggregate]| {
-        let design = designs.next().expect("there is one");
-        StreamingAggregate::new(windows, sources.len(), aggregates, design)
-    };
+    let new =
+        |aggregates: &[Aggregate]| StreamingAggregate::new(windows, sources.len(), aggregates);
     go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
 }
 
@@ -469,19 +466,6 @@ proptest! {
     }
 }
 
-const DESIGNS: [Design; 6] = [
-    Design::Slices,
-    Design::MultiQueue,
-    Design::LockFreeMultiQueue,
-    Design::MergedSingleConsumer,
-    Design::MergedMultipleConsumer,
-    Design::WindowMerged,
-];
-
-fn designs() -> impl Strategy<Value = Vec<Design>> {
-    prop::collection::vec(prop::sample::select(&DESIGNS[..]), 1..4)
-}
-
 fn epochs() -> impl Strategy<Value = Vec<(usize, Between)>> {
     let between = prop_oneof![
         Just(Between::Nothing),
@@ -497,16 +481,16 @@ proptest! {
 
     #[test]
     fn streaming_epochs_do_not_show(
-        sources in sources(30, 60), shape in shapes(), threads in 1_usize..4, epochs in epochs(), designs in designs(),
+        sources in sources(30, 60), shape in shapes(), threads in 1_usize..4, epochs in epochs(),
     ) {
-        prop_assert_eq!(run_streaming(&sources, shape, threads, &epochs, &designs), run(&sources, shape, 1));
+        prop_assert_eq!(run_streaming(&sources, shape, threads, &epochs), run(&sources, shape, 1));
     }
 
     #[test]
     fn streaming_sparse_times(
-        sources in sources(6, 4000), shape in shapes(), epochs in epochs(), designs in designs(),
+        sources in sources(6, 4000), shape in shapes(), epochs in epochs(),
     ) {
-        prop_assert_eq!(run_streaming(&sources, shape, 2, &epochs, &designs), run(&sources, shape, 1));
+        prop_assert_eq!(run_streaming(&sources, shape, 2, &epochs), run(&sources, shape, 1));
     }
 }
 
@@ -531,30 +515,7 @@ fn streaming_many_rows() {
         let shape = Shape { size, advance, offset: 3 };
         let epochs = [(10_000, Between::Pages), (30_000, Between::Nothing)];
         let whole = run(&sources, shape, 1);
-        for design in DESIGNS {
-            assert_eq!(
-                run_streaming(&sources, shape, 3, &epochs, &[design]),
-                whole,
-                "{shape:?} {design:?}"
-            );
-        }
-    }
-}
-
-/// More threads than cores, and epochs that are small: what happens seldom happens often enough
-/// here.
-#[test]
-#[ignore = "takes some ten seconds"]
-fn stress_designs_on_up_to_sixteen_threads() {
-    for (turn, threads) in [2, 3, 8, 16].into_iter().cycle().take(24).enumerate() {
-        let sources = many(2_000, 1 + turn as u64 % 5);
-        let shape = Shape { size: 100 + 7 * turn as i64, advance: 30, offset: 3 };
-        let epochs = [(50 << (turn % 6), Between::Pages), (300 + turn, Between::Restore)];
-        let whole = run(&sources, shape, 1);
-        for design in DESIGNS {
-            let found = run_streaming(&sources, shape, threads, &epochs, &[design]);
-            assert!(found == whole, "{shape:?} {design:?} {threads} threads");
-        }
+        assert_eq!(run_streaming(&sources, shape, 3, &epochs), whole, "{shape:?}");
     }
 }
 
@@ -644,7 +605,7 @@ fn a_state_that_no_rows_have_is_refused() {
     let (ts, keys) = ([0_i64, 7, 12, 25], [0_u32, 1, 0, 1]);
     let driver = Driver::new(1, Stop::default());
     let aggregates = [Aggregate::Count(vec![None]), Aggregate::First(vec![None])];
-    let new = || StreamingAggregate::new(Windows::new(10, 5, 0), 1, &aggregates, Design::default());
+    let new = || StreamingAggregate::new(Windows::new(10, 5, 0), 1, &aggregates);
     let mut streaming = new();
     streaming.add(&[Stream { ts: &ts, keys: Some(&keys) }], 2, &[0], &aggregates, &driver).unwrap();
     let saved = streaming.save();

@@ -160,7 +160,10 @@ impl From<Failed> for Error {
     fn from(failed: Failed) -> Self {
         match failed {
             Failed::Stopped(stopped) => stopped.into(),
-            Failed::Filter(error) => *error.downcast().expect("our filters fail with our errors"),
+            Failed::Filter(error) => match error.downcast() {
+                Ok(error) => *error,
+                Err(other) => Error::argument(format!("where: {other}")),
+            },
         }
     }
 }

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Layout
     from tidegate.types import Length
 
-DAY = 86_400_000_000
-
 # Functions whose partial results combine to the same bits in whichever order they come.
 _COMBINED: dict[str, Function] = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
 
@@ -209,7 +207,7 @@ class AggregatePlan:
 
     @property
     def reach(self) -> Reach:
-        """How long before a row the windows begin that it is in."""
+        """How long before a row its windows can begin."""
         if self.windows is None:
             return Reach.of(0, 0)
         return Reach.of(0, self.windows[0] - 1)

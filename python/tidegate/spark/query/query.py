@@ -41,7 +41,7 @@ class JoinQuery:
 
     @property
     def of_streams(self) -> str:
-        """The class that joins streams so."""
+        """The class that does this join for streams."""
         return _OF_STREAMS[self.function]
 
     def plan(
@@ -62,7 +62,7 @@ class JoinQuery:
         return plan
 
     def settled(self, plan: JoinPlan) -> JoinQuery:
-        """The same query in one form: names as pairs, windows of time as the interval they are."""
+        """The same query in one form: names are pairs, windows of time are bounds."""
         arguments = {**self.arguments, "by": plan.keys or None}
         time = None if plan.time is None else plan.time[0]
         if self.function == "band_join":

@@ -73,7 +73,9 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
             _longest(upper, width if reports[RIGHT] else 0),
             _longest(None if lower is None else -lower, width if reports[LEFT] else 0),
         ),
-        query=digest(function, _division(layout), [*map(str, schemas)], call.arguments),
+        query=digest(
+            function, _division(layout), [*map(str, schemas)], sorted(call.arguments.items())
+        ),
         keeps_late=plan.late_as is not None,
     )
 

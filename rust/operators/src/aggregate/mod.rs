@@ -45,7 +45,8 @@
 //! | `streaming/` | the same of rows that come epoch by epoch |
 //!
 //! To add a function, write its state in `functions.rs` and `stored.rs`, add it to [`Aggregate`],
-//! and name its input in `kinds.rs`. Both passes and the designs of the paper then have it.
+//! and say in `kinds.rs` what it is given. Both passes then have it, and so has each
+//! other way to add rows (`streaming/epoch.rs`).
 
 mod cells;
 mod dense;
@@ -70,14 +71,17 @@ use tidegate_structures::memory::pages::Pages;
 use crate::driver::{Driver, Stopped};
 use fold::PartStates;
 pub use functions::{OutputValue, RowOrder};
-use kinds::{Kind, first_rows, kind};
+pub(crate) use kinds::first_rows;
+use kinds::{Kind, kind};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;
+pub(crate) use streaming::{AddEpoch, Epoch, OpenPartials};
 pub use streaming::{
-    Design, KeyOrder, Saved, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
+    KeyOrder, Saved, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
 };
 pub use user::{UserAggregate, UserFunction};
+pub(crate) use windows::Slice;
 pub use windows::Windows;
 
 /// One sorted source of rows.
@@ -262,58 +266,4 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
         all.extend(taken?);
     }
     Ok(all)
-}
-
-/// As [`aggregate`], by another design than that of slices.
-///
-/// All designs count the same rows:
-///
-/// ```
-/// use tidegate_operators::aggregate::{
-///     Aggregate, Design, OutputValues, Page, Stream, Windows, aggregate_by,
-/// };
-/// use tidegate_operators::driver::{Driver, Stopped};
-/// use tidegate_sync::Stop;
-///
-/// let streams = [Stream { ts: &[1, 12], keys: None }, Stream { ts: &[4, 13, 14], keys: None }];
-/// let (windows, driver) = (Windows::new(10, 10, 0), Driver::new(2, Stop::default()));
-/// let take = |page: Page| match &page.columns[0].values {
-///     OutputValues::Integers(counts) => Ok::<_, Stopped>(counts[..page.rows].to_vec()),
-///     _ => unreachable!("a count is a whole number"),
-/// };
-/// for design in [Design::MultiQueue, Design::MergedSingleConsumer, Design::WindowMerged] {
-///     let count = [Aggregate::Count(vec![None, None])];
-///     let ok = |_| Ok(());
-///     let found = aggregate_by(design, &streams, 1, &windows, &count, &driver, ok, take)?;
-///     assert_eq!(found.concat(), [2, 3]);
-/// }
-/// # Ok::<(), Stopped>(())
-/// ```
-#[expect(clippy::too_many_arguments, reason = "those of `aggregate`, and the design")]
-pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
-    design: Design,
-    streams: &[Stream<'_>],
-    key_count: usize,
-    windows: &Windows,
-    aggregates: &[Aggregate<'_>],
-    driver: &Driver,
-    announce: impl Fn(usize) -> Result<(), E> + Sync,
-    take: impl Fn(Page) -> Result<R, E> + Sync,
-) -> Result<Vec<R>, E> {
-    let mut streaming = StreamingAggregate::new(*windows, streams.len(), aggregates, design);
-    streaming.add(streams, key_count, &first_rows(streams), aggregates, driver)?;
-    streaming.finish(driver)?;
-    let keys: Vec<u32> = (0..key_count as u32).collect();
-    let mut taken = Vec::new();
-    loop {
-        let pages =
-            streaming.pages(driver.threads(), KeyOrder { keys: &keys, ranks: &keys }, driver)?;
-        if pages.is_empty() {
-            return Ok(taken);
-        }
-        announce(pages.iter().map(|page| page.rows).sum())?;
-        for made in driver.map(pages, &take)? {
-            taken.push(made?);
-        }
-    }
 }

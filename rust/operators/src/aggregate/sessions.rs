@@ -60,7 +60,7 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     assert!(gap > 0, "a session lasts longer than its last row");
     let merged = Merged::new(streams, driver)?;
     let (sessions, session_of) = find(merged.stream(), key_count, gap);
-    let mut order: Vec<u32> = (1..).take(sessions.len()).collect();
+    let mut order: Vec<u32> = memory::collect((0..sessions.len()).map(|nth| nth as u32 + 1));
     let session = |number: u32| sessions[number as usize - 1];
     order.sort_unstable_by_key(|&number| (session(number).start, session(number).key));
     announce(sessions.len())?;

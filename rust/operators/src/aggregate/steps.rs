@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
+
 use super::Window;
 use super::windows::{Slice, Windows};
 
@@ -71,7 +73,9 @@ pub(super) struct Present {
 impl Present {
     /// Makes room for keys less than `keys`.
     pub(super) fn make_room(&mut self, keys: usize) {
-        self.slices.resize(keys.max(self.slices.len()), 0);
+        let more = keys.saturating_sub(self.slices.len());
+        memory::reserve(&mut self.slices, more);
+        self.slices.resize(self.slices.len() + more, 0);
     }
 
     /// A slice with cells of these keys comes to the window.

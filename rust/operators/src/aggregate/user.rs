@@ -12,8 +12,8 @@ use super::{Aggregate, Column, Stream};
 /// A function of the values of a window, by states that combine.
 ///
 /// It is computed as the functions that there are: a row is added to the state of its slice, of
-/// which all windows are made, by every [`Design`](super::Design), over whole tables, sessions, and
-/// rows as they come.
+/// which all windows are made, over whole tables, sessions, and rows as they come, whichever way
+/// rows are added.
 ///
 /// For the results to depend on the data alone, three laws must hold, of which none is checked:
 ///

@@ -29,7 +29,7 @@ pub struct Windows {
 }
 
 /// The number of a slice; slices are numbered in time order.
-pub(super) type Slice = i64;
+pub(crate) type Slice = i64;
 
 impl Windows {
     /// # Panics

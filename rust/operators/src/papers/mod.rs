@@ -1,4 +1,5 @@
 //! Operators as published, to compare with. No call enters them without an `algorithm`.
 
+pub mod aggregate_designs;
 pub mod handshake;
 pub mod index_tasks;

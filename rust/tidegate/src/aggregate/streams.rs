@@ -25,7 +25,7 @@ const BLOCK_ROWS: usize = 1 << 14;
 /// The rows of all sources that are aggregated, source after source, each in time order.
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SortedSource>,
-    /// Of all sources, the columns of [`Plan::read`].
+    /// Of all sources, the columns of [`AggregatePlan::read`].
     pub(crate) table: Table,
 }
 
@@ -175,7 +175,7 @@ fn project(table: &Table, columns: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
 }
 
-/// The columns of [`Plan::read`], in its types.
+/// The columns of [`AggregatePlan::read`], in its types.
 fn read(table: &Table, of: &TablePlan, plan: &AggregatePlan) -> Result<Vec<RecordBatch>> {
     let used = of.used();
     let places: Vec<usize> =

@@ -3,7 +3,7 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use tidegate_operators::aggregate::{aggregate, aggregate_by, aggregate_sessions};
+use tidegate_operators::aggregate::{aggregate, aggregate_sessions};
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
@@ -12,8 +12,9 @@ use crate::aggregate::groups::Groups;
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
 use crate::columns::table::Table;
+use crate::query::aggregate::Aggregation;
 use crate::query::aggregate::plan::{AggregatePlan, Span};
-use crate::query::aggregate::{Aggregation, Design};
+use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
 impl Aggregation {
@@ -50,14 +51,14 @@ impl Aggregation {
         };
         let take = |page| output.batch(page);
         let aggregates = columns.aggregates();
-        match (&plan.span, self.algorithm.unwrap_or_default()) {
+        match (&plan.span, self.algorithm.and_then(multiway_design)) {
             (Span::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, &driver, announce, take)
             }
-            (Span::Windows(windows), Design::Slices) => {
+            (Span::Windows(windows), None) => {
                 aggregate(&sources, key_count, windows, &aggregates, &driver, announce, take)
             }
-            (Span::Windows(windows), design) => aggregate_by(
+            (Span::Windows(windows), Some(design)) => aggregate_by(
                 design,
                 &sources,
                 key_count,

@@ -8,6 +8,7 @@ use tidegate_operators::rows::{Filter as Keep, FilterError, How, Results};
 use tidegate_operators::window::pairs;
 
 use super::condition::{Filter, split};
+use super::join::too_many;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::query::window::{
@@ -68,10 +69,7 @@ impl WindowJoin {
 /// Refuses more pairs than there may be.
 fn check(pairs: u64, most: Option<u64>) -> Result<()> {
     match most {
-        Some(most) if pairs > most => Err(Error::memory(format!(
-            "the result has at least {pairs} rows, more than max_rows = {most}; raise it, ask for \
-             fewer pairs, or take the result in batches"
-        ))),
+        Some(most) if pairs > most => Err(too_many(pairs, most)),
         _ if pairs >= MAX_ROWS as u64 => Err(Error::memory(format!(
             "the tables have at least {pairs} pairs, more than this algorithm can hold; give \
              algorithm=\"auto\", a narrower window, or a further condition"

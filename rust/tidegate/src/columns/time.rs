@@ -448,7 +448,7 @@ mod tests {
                 .unwrap_err();
         assert_eq!(
             error.message(),
-            "lower must not be greater than upper, but lower is 1 and upper is 0 (integer)"
+            "lower must not be greater than upper, but lower is 1 and upper is 0 (integer); swap them"
         );
         let error =
             interval(Some(Bound::Steps(1 << 70)), None, Closed::Both, Unit::Integer).unwrap_err();

@@ -4,7 +4,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `interval.rs`, `window/`, `band/` | the joins, with their algorithms by name |
-//! | `published.rs` | the joins of papers, by name |
+//! | `published.rs` | the algorithms of papers, by name |
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, also functions that users bring, and its plan |
 //! | `output.rs` | names and types of the result |
@@ -18,5 +18,5 @@ pub(crate) mod interval;
 pub(crate) mod options;
 pub(crate) mod output;
 pub(crate) mod plan;
-mod published;
+pub(crate) mod published;
 pub(crate) mod window;

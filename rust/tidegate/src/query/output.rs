@@ -8,7 +8,7 @@ use tidegate_operators::rows::How;
 
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::Names;
-use crate::{Error, Result};
+use crate::{Error, Result, shown};
 
 /// The parts of a query that decide the columns of its result.
 pub(crate) struct Shape<'a> {
@@ -53,16 +53,19 @@ impl Shape<'_> {
             let mut seen = HashSet::with_capacity(wanted.len());
             let mut pick = |name: &String| match places.get(name) {
                 Some(_) if !seen.insert(name.clone()) => {
-                    Err(Error::argument(format!("columns names `{name}` twice")))
+                    Err(Error::argument(format!("columns names `{}` twice", shown(name))))
                 }
                 Some(&at) => Ok(columns[at].clone()),
                 None => {
-                    let mut names: Vec<_> =
-                        columns.iter().map(|(_, field)| format!("`{}`", field.name())).collect();
+                    let mut names: Vec<_> = columns
+                        .iter()
+                        .map(|(_, field)| format!("`{}`", shown(field.name())))
+                        .collect();
                     names.truncate(20);
                     let names = names.join(", ");
                     Err(Error::schema(format!(
-                        "columns: the result has no column `{name}`; it has {names}"
+                        "columns: the result has no column `{}`; it has {names}",
+                        shown(name)
                     )))
                 }
             };

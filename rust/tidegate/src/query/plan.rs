@@ -61,16 +61,11 @@ impl Reach {
     /// The reach of windows: a right row comes at most as long after a left row as that row stays,
     /// and the reverse. Windows of rows have no bound in time.
     pub(crate) fn of_windows(windows: &WindowPlan) -> Self {
-        let (left, right) = match windows.retention {
+        match windows.retention {
             Retention::Time { left, right } => {
-                (i64::try_from(left).ok(), i64::try_from(right).ok())
+                Reach::of_interval(windows.times, Interval::of_windows(left, right))
             }
-            Retention::Rows { .. } => (None, None),
-        };
-        Reach {
-            columns: windows.times,
-            lower: right.map(|right| Difference::Steps(-right)),
-            upper: left.map(Difference::Steps),
+            Retention::Rows { .. } => Reach { columns: windows.times, lower: None, upper: None },
         }
     }
 

@@ -1,5 +1,7 @@
 //! Adds the rows of an epoch to the states of partials, whichever function it is.
 
+use tidegate_structures::memory;
+
 use super::super::fold::each;
 use super::super::functions::RowOrder;
 use super::super::given::Given;
@@ -78,6 +80,7 @@ impl<F: Stored, G: Given<F>> AddRows for Of<'_, F, G> {
     ) -> Task<'a> {
         let states = &mut states::<F>(lane).open[at];
         Box::new(move || {
+            memory::reserve(states, count.saturating_sub(states.len()));
             states.resize(count, F::EMPTY);
             for (&partial, &place) in partial_of.iter().zip(places) {
                 if self.given.counts(place) {

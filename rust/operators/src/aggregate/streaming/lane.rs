@@ -12,7 +12,7 @@ use super::super::steps::Steps;
 use super::super::stored::{STATE_WORDS, Stored};
 use super::super::suffix_prefix::{SliceStates, SuffixPrefix};
 use super::add::Task;
-use super::designs::SlicePartials;
+use super::epoch::SlicePartials;
 use super::open::{Closing, Open};
 use super::{Kept, StateBounds};
 

@@ -18,8 +18,7 @@
 //!    cells.
 //! 4. *Slide* (`plan.rs`): cells become suffixes and prefixes of windows, function by function.
 //!
-//! That is the design of tidegate. The designs of the multiway aggregation paper (`designs.rs`) can
-//! stand in for the first two steps.
+//! Another way from rows to partials can stand in for the first two steps (`epoch.rs`).
 //!
 //! # Trade-offs
 //!
@@ -27,7 +26,7 @@
 //! each source and key. A source that is alone is numbered by one thread.
 
 mod add;
-mod designs;
+mod epoch;
 mod lane;
 mod open;
 mod open_sessions;
@@ -47,8 +46,8 @@ use super::{Aggregate, Page, Stream};
 use crate::driver::{Driver, Stopped};
 pub(super) use add::AddRows;
 use add::Task;
-pub use designs::Design;
-use designs::{Adder, Epoch, Partials};
+use epoch::Adder;
+pub(crate) use epoch::{AddEpoch, Epoch, OpenPartials};
 use lane::Lane;
 use open::{Closing, Open, arrange, close};
 pub use open_sessions::StreamingSessions;
@@ -148,7 +147,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
 ///
 /// ```
 /// use tidegate_operators::aggregate::{
-///     Aggregate, Design, KeyOrder, OutputValues, Stream, StreamingAggregate, StreamingWindows,
+///     Aggregate, KeyOrder, OutputValues, Stream, StreamingAggregate, StreamingWindows,
 ///     Windows,
 /// };
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -156,7 +155,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
 ///
 /// let driver = Driver::new(1, Stop::default());
 /// let (windows, count) = (Windows::new(10, 10, 0), [Aggregate::Count(vec![None])]);
-/// let mut streaming = StreamingAggregate::new(windows, 1, &count, Design::Slices);
+/// let mut streaming = StreamingAggregate::new(windows, 1, &count);
 /// let order = KeyOrder { keys: &[0], ranks: &[0] };
 /// // Further rows may fall in the first window, so it has no result yet.
 /// streaming.add(&[Stream { ts: &[1, 4], keys: None }], 1, &[0], &count, &driver)?;
@@ -170,7 +169,8 @@ pub trait StreamingWindows: fmt::Debug + Send {
 /// ```
 pub struct StreamingAggregate {
     windows: Windows,
-    design: Design,
+    /// How rows become partials; none for the way by slices.
+    way: Option<Box<dyn AddEpoch>>,
     /// The sources that bring rows.
     sources: usize,
     lanes: Vec<Box<dyn Lane>>,
@@ -188,18 +188,13 @@ pub struct StreamingAggregate {
 impl StreamingAggregate {
     /// Windows of the rows of `sources` sources. Only the functions of `aggregates` count here, not
     /// their columns.
-    pub fn new(
-        windows: Windows,
-        sources: usize,
-        aggregates: &[Aggregate<'_>],
-        design: Design,
-    ) -> Self {
+    pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>]) -> Self {
         let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, &[], &[])).collect();
         let needs_order = sources > 1 && kinds.iter().any(|kind| kind.needs_order());
         let all = sources + usize::from(needs_order);
         StreamingAggregate {
             windows,
-            design,
+            way: None,
             sources,
             lanes: kinds.iter().map(|kind| kind.lane(all)).collect(),
             open: (0..all).map(|_| Open::default()).collect(),
@@ -209,6 +204,12 @@ impl StreamingAggregate {
             keys: 0,
             spare: Mutex::default(),
         }
+    }
+
+    /// The same windows, to whose partials rows are added in another way. The state is the same, so
+    /// that windows of one way go on from those of another.
+    pub(crate) fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
+        StreamingAggregate { way: Some(way), ..self }
     }
 
     /// Adds rows to partials; those in merged order are the last of `rows`, if there are any.
@@ -247,32 +248,30 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    fn add_by(
-        &mut self,
-        design: Design,
-        rows: &[Stream<'_>],
-        merged: Option<&[Place]>,
-        kinds: &[Box<dyn Kind + '_>],
-        driver: &Driver,
-    ) -> Result<(), Stopped> {
-        let partials = {
-            let adders =
-                kinds.iter().map(|kind| Adder::new(&**kind, self.sources, merged)).collect();
-            let empty = self.lanes.iter().flat_map(|lane| lane.empty()).collect();
-            let epoch = Epoch { rows, windows: &self.windows, adders, empty };
-            designs::run(design, &epoch, &self.partials(), driver)?
-        };
+    /// The rows of an epoch for a way that is not by slices.
+    fn epoch<'a>(
+        &'a self,
+        rows: &'a [Stream<'a>],
+        merged: Option<&'a [Place]>,
+        kinds: &'a [Box<dyn Kind + 'a>],
+    ) -> Epoch<'a> {
+        let adders = kinds.iter().map(|kind| Adder::new(&**kind, self.sources, merged)).collect();
+        let empty = self.lanes.iter().flat_map(|lane| lane.empty()).collect();
+        Epoch { rows, windows: &self.windows, adders, empty }
+    }
+
+    /// Replaces the partials of all sources and their states.
+    fn load(&mut self, partials: &OpenPartials) {
         for (source, slices) in partials.iter().enumerate() {
             self.open[source].load(source, slices, self.keys);
             for (function, lane) in self.lanes.iter_mut().enumerate() {
                 lane.load(source, slices, function);
             }
         }
-        Ok(())
     }
 
     /// The partials of all sources with their states.
-    fn partials(&self) -> Partials {
+    fn partials(&self) -> OpenPartials {
         let source = |(source, open): (usize, &Open)| {
             let slice = |run: &super::cells::Run| {
                 let state = |partial: usize| {
@@ -339,9 +338,13 @@ impl StreamingWindows for StreamingAggregate {
             (self.open.len() > self.sources).then(|| Merged::new(rows, driver)).transpose()?;
         let (places, mut every) = (merged.as_ref().map(|merged| &merged.places[..]), rows.to_vec());
         every.extend(merged.as_ref().map(Merged::stream));
-        match self.design {
-            Design::Slices => self.add_by_slices(&every, places, &kinds, driver)?,
-            design => self.add_by(design, &every, places, &kinds, driver)?,
+        match &self.way {
+            None => self.add_by_slices(&every, places, &kinds, driver)?,
+            Some(way) => {
+                let epoch = self.epoch(&every, places, &kinds);
+                let partials = way.add(&epoch, &self.partials(), driver)?;
+                self.load(&partials);
+            }
         }
         match rows.iter().filter_map(|rows| rows.ts.last()).max() {
             Some(&last) => self.close(self.windows.slice_of(last), driver),

@@ -3,7 +3,7 @@
 use super::super::Stream;
 use super::super::cells::{NOWHERE, Run, clear, number_from, number_rows};
 use super::super::windows::{Slice, Windows};
-use super::designs::SlicePartials;
+use super::epoch::SlicePartials;
 
 /// The partials of one source, without their states.
 #[derive(Debug)]

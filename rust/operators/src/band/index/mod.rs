@@ -244,15 +244,11 @@ impl<F: Find> IndexJoin<F> {
     /// Exchanges the indexed column with another one, for the rows that are here and all that come:
     /// their bands are given in that order from now on.
     pub fn index_by(&mut self, column: usize) {
-        debug_assert!(self.is_done(), "rows of the epoch may still match");
+        debug_assert!(self.next == self.rows.len(), "rows of the epoch may still match");
         self.rows.logs.iter_mut().for_each(|log| log.columns_mut().swap(0, column));
         for side in 0..self.rows.logs.len() {
             self.finder.refill(&self.rows, side);
         }
-    }
-
-    fn is_done(&self) -> bool {
-        self.next == self.rows.len()
     }
 
     /// Rows that were looked for last, cut where they have some pairs.
@@ -310,7 +306,7 @@ impl<F: Find> RowJoin<[&[Bands<'_>]; 2]> for IndexJoin<F> {
     }
 
     fn is_done(&self) -> bool {
-        self.is_done()
+        self.next == self.rows.len()
     }
 
     fn advance(

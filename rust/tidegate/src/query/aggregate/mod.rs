@@ -4,7 +4,7 @@ pub(crate) mod plan;
 pub(crate) mod user;
 
 use arrow_schema::{Schema, SchemaRef};
-pub use tidegate_operators::aggregate::{Design, RowOrder, STATE_WORDS, UserFunction};
+pub use tidegate_operators::aggregate::{RowOrder, STATE_WORDS, UserFunction};
 
 use super::identity::Identity;
 use super::plan::AggregationPlan;
@@ -85,6 +85,24 @@ pub struct Aggregation {
     pub threads: usize,
     /// The most rows the result may have.
     pub max_rows: Option<u64>,
+}
+
+/// How rows become the states of slices. All designs give the same results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Design {
+    /// Each source has states of its own, function by function.
+    #[default]
+    Slices,
+    /// A queue with a lock for each source; one thread merges and updates.
+    MultiQueue,
+    /// The same without locks.
+    LockFreeMultiQueue,
+    /// A gate merges; one thread updates.
+    MergedSingleConsumer,
+    /// A gate merges; many threads update, each some of the keys.
+    MergedMultipleConsumer,
+    /// Nobody merges; each source updates.
+    WindowMerged,
 }
 
 /// A column of the result.

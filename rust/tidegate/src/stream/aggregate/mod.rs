@@ -44,6 +44,7 @@ use crate::columns::table::Table;
 use crate::columns::time::{self, Bound, Int64s};
 use crate::query::aggregate::plan::{AggregatePlan, Span, design};
 use crate::query::aggregate::{Aggregation, Design};
+use crate::query::published::{multiway_design, streaming_aggregate_by};
 use crate::{Error, Result};
 use chosen::ChosenRows;
 use groups::{GROUP_BYTES, StreamGroups};
@@ -447,9 +448,10 @@ fn streaming_windows(
     algorithm: Design,
 ) -> Box<dyn StreamingWindows> {
     match span {
-        Span::Windows(windows) => {
-            Box::new(StreamingAggregate::new(*windows, sources, aggregates, algorithm))
-        }
+        Span::Windows(windows) => Box::new(match multiway_design(algorithm) {
+            None => StreamingAggregate::new(*windows, sources, aggregates),
+            Some(design) => streaming_aggregate_by(design, *windows, sources, aggregates),
+        }),
         Span::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
     }
 }

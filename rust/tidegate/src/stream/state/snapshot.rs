@@ -12,6 +12,7 @@ use arrow_schema::SchemaRef;
 use tidegate_structures::memory;
 
 use super::stored_table;
+use crate::error::shown_up_to;
 use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
@@ -111,10 +112,13 @@ impl<'a> Reader<'a> {
         let differs =
             written.lines().zip(query.lines()).find(|(written, wanted)| written != wanted);
         match differs {
-            Some((written, wanted)) => Err(Error::state(format!(
-                "the snapshot is of another query: it has {written}, but this operator has \
-                 {wanted}; {SAME}"
-            ))),
+            Some(lines) => {
+                let (written, wanted) = where_they_differ(lines);
+                Err(Error::state(format!(
+                    "the snapshot is of another query: it has {written}, but this operator has \
+                     {wanted}; {SAME}"
+                )))
+            }
             None if written != query => {
                 Err(Error::state(format!("the snapshot is of another query; {SAME}")))
             }
@@ -200,6 +204,23 @@ impl<'a> Reader<'a> {
 /// The error for a snapshot whose checksum fits but whose content does not.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::state(format!("the snapshot is damaged: {what}; take an older one"))
+}
+
+/// Two lines, or if they are long, their parts around the first difference.
+fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
+    const SHOWN: usize = 200;
+    const BEFORE: usize = 40;
+    let same = written.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+    let part = |text: &str| {
+        if text.chars().count() <= SHOWN {
+            return text.to_owned();
+        }
+        let from = same.saturating_sub(BEFORE);
+        let rest: String = text.chars().skip(from).collect();
+        let mark = if from > 0 { "…" } else { "" };
+        format!("{mark}{}", shown_up_to(&rest, SHOWN))
+    };
+    (part(written), part(wanted))
 }
 
 #[cfg(test)]
@@ -364,5 +385,17 @@ mod tests {
             let why = why(&content(written), wanted);
             assert_eq!(why, format!("the snapshot is of another query; {SAME}"));
         }
+    }
+
+    #[test]
+    fn long_lines_are_told_apart_where_they_differ() {
+        let columns = |last: &str| {
+            let names: Vec<String> = (0..200).map(|at| format!("c{at}: Int64")).collect();
+            format!("left: {}, {last}: Utf8", names.join(", "))
+        };
+        let (written, wanted) = where_they_differ((&columns("price"), &columns("bid")));
+        assert!(written.starts_with('…') && written.ends_with("c199: Int64, price: Utf8"));
+        assert!(wanted.starts_with('…') && wanted.ends_with("c199: Int64, bid: Utf8"));
+        assert_eq!(where_they_differ(("how: inner", "how: left")).0, "how: inner");
     }
 }
