@@ -211,7 +211,7 @@ def test_a_snapshot_is_of_all_columns():
         made("price") as join,
         made("bid") as other,
         pytest.raises(
-            StateError, match="c199: Int8, price: Int8, but .* c199: Int8, bid: Int8"
+            StateError, match=r"c199: Int8, price: Int8, but .* c199: Int8, bid: Int8"
         ) as it,
     ):
         other.restore(join.snapshot())
