@@ -36,6 +36,7 @@ from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
+    from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
     from tidegate.types import Length
 
@@ -99,7 +100,7 @@ class AggregatePlan:
             check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
         _check_types(frames, sent)
-        result = _spark_schema(frames, aggregation)
+        result = _spark_schema(frames, aggregation, native, tables[0].schema)
         if late_as in result.names:
             message = f"late_as: the result has a column {late_as!r}: choose another name"
             raise tidegate.SchemaError(message)
@@ -286,7 +287,9 @@ def _check_types(frames: Sequence[DataFrame], names: Sequence[str]) -> None:
                 raise tidegate.SchemaError(message)
 
 
-def _spark_schema(frames: Sequence[DataFrame], query: Aggregation) -> StructType:
+def _spark_schema(
+    frames: Sequence[DataFrame], query: Aggregation, native: AggregationPlan, read: pa.Schema
+) -> StructType:
     """The result's Spark schema."""
     given = frames[0].schema
     time = given[query.on].dataType
@@ -297,18 +300,21 @@ def _spark_schema(frames: Sequence[DataFrame], query: Aggregation) -> StructType
         fields.append(StructField(name, given[name].dataType, nullable, given[name].metadata))
     for name, one in query.aggs.items():
         of = None if one.column is None else given[one.column].dataType
-        fields.append(StructField(name, _type(one.function, of), one.function != "count"))
+        column = None if one.column is None else read.field(one.column).type
+        result = native.schema.field(name)
+        fields.append(StructField(name, _type(result.type, column, of), result.nullable))
     return StructType(fields)
 
 
-def _type(function: str, of: DataType | None) -> DataType:
-    """The type of a function's results."""
-    if function == "count" or of is None:
-        return LongType()
-    if function in ("min", "max", "first", "last"):
+def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -> DataType:
+    """The Spark type of a function's results: of its column, if they have the column's type."""
+    if of is not None and native == given:
         return of
-    if function == "sum" and isinstance(of, IntegralType):
+    if pa.types.is_integer(native):
         return LongType()
-    if function == "sum" and isinstance(of, DecimalType):
-        return DecimalType(38, of.scale)
-    return DoubleType()
+    if pa.types.is_decimal(native):
+        return DecimalType(native.precision, native.scale)
+    if pa.types.is_floating(native):
+        return DoubleType()
+    message = f"aggs: a result of type {native} has no type in Spark: cast the column first"
+    raise tidegate.SchemaError(message)

@@ -131,8 +131,8 @@ def _of_floats(lower: float | None, upper: float | None) -> tuple[Axis, Reach]:
 def whole(lower: float | None, upper: float | None) -> Reach:
     """A reach that the native plan counts in steps, not in floats.
 
-    Between the ends may be no whole step, as from "1h" to "23h" after a date. The native plan rounds
-    them inwards, so that they cross. No pair is there then, but rows are divided all the same.
+    Between the ends may be no whole step, as from "1h" to "23h" after a date. The native plan
+    rounds them inwards, so that they cross. There is no pair then, but rows are divided as ever.
     """
     low, high = (None if end is None else int(end) for end in (lower, upper))
     if low is not None and high is not None and low > high:
