@@ -683,7 +683,7 @@ class Operator(Generic[_StatsT_co]):
             ...     merge.sources[0].push(trades)
             >>> merge.poll()
             Traceback (most recent call last):
-            tidegate.ClosedError: the merge is closed
+            tidegate.ClosedError: the merge is closed; make a new one
         """
 
     def __iter__(self) -> Self: ...

@@ -269,7 +269,7 @@ def test_equal_values_cost_no_more_than_their_pairs():
             "must not be negative or NaN, but for `x` it is -0.5",
         ),
         ({"within": math.nan}, tg.TidegateError, "within must not be negative or NaN"),
-        ({"within": Decimal("NaN")}, tg.TidegateError, "within: NaN"),
+        ({"within": Decimal("NaN")}, tg.TidegateError, "within: `NaN` is not a number"),
         ({"within": (None, None)}, tg.TidegateError, "within for `x` has no bound"),
         ({"within": None}, TypeError, "within: expected a number, a duration"),
         ({"within": True}, TypeError, "within: expected a number, a duration"),

@@ -77,7 +77,7 @@ def spoiled_text() -> tuple[c_data.Schema, c_data.Array]:
     return schema, array
 
 
-TEXT = "column `a.b.item` holds malformed Arrow data: the length is -1 and the offset 0"
+TEXT = "column `a.b.item` holds malformed Arrow data: the length is -1 and the offset is 0"
 COUNT = {"n": agg.count()}
 
 

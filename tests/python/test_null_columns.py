@@ -116,7 +116,7 @@ def test_a_snapshot_with_them():
         (lambda: Merge(SCHEMA, on="n"), "column `n` is Null, expected a time"),
         (
             lambda: band_join(FRAME, FRAME, on="n", within=0),
-            "left `n` is Null, right `n` is Null, expected two numbers",
+            "left `n` is Null, right `n` is Null; expected two numbers",
         ),
         (
             lambda: interval_join(FRAME, FRAME, **TIGHT, by=[("n", "k")]),
