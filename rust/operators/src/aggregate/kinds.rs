@@ -10,7 +10,7 @@ use super::stored::Stored;
 use super::streaming::AddRows;
 use super::{Aggregate, Mask, NumberColumns, Stream};
 
-/// A function and what it is of, whichever they are, with what each pass does with it.
+/// Any function with its input, as both passes use it.
 pub(super) trait Kind: Fold + AddRows {}
 
 impl<T: Fold + AddRows> Kind for T {}

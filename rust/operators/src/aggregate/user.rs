@@ -154,7 +154,7 @@ impl<F: UserFunction> Stored for User<F> {
     }
 }
 
-/// A user's function and what it is of, whichever it is.
+/// Any function of a user, with its input.
 #[derive(Clone)]
 pub struct UserAggregate<'a>(Arc<dyn Defined + 'a>);
 

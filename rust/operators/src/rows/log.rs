@@ -56,8 +56,8 @@ pub struct Kept {
 /// Rows by number. The number of a row counts the rows of its side from the first ever;
 /// [`RowLog::first`] is that of the oldest row still here, from which offsets count.
 ///
-/// Where it matters whether rows have had a match, a row is not let go of before it is *settled*:
-/// before it has been looked at for having had none, when no later row could match it.
+/// A row is *settled* once no later row can match it, and it has been checked for a match. Where
+/// matches matter, a row stays until then.
 #[derive(Debug)]
 pub(crate) struct RowLog<C> {
     side: Side,

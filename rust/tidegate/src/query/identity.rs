@@ -31,7 +31,7 @@ impl Identity {
         self.line(name, columns.join(", "))
     }
 
-    /// The text for these sources, whose rows may be so much out of order.
+    /// The text for this number of sources and their lateness.
     pub(crate) fn sources(self, sources: impl Debug, lateness: impl Debug) -> String {
         self.line("sources", format_args!("{sources:?}"))
             .line("lateness", format_args!("{lateness:?}"))

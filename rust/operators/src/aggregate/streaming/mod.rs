@@ -131,7 +131,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// The bytes of the state.
     fn bytes(&self) -> usize;
 
-    /// The state, of whatever is closed all windows that are complete having been made.
+    /// The state. All complete windows of closed slices have been made.
     fn save(&self) -> Saved;
 
     /// Goes on from a state; this one must be new. Whether the state is one of this query's, after

@@ -40,7 +40,7 @@ pub trait Find: Send + Sync {
         filter: Option<&Filter<'_>>,
     ) -> Result<Vec<RowMatches>, Failed>;
 
-    /// Has the rows of a side that are in its window, and no others. No row is looked for.
+    /// Fills the index of a side anew, with the rows that are in its window. The epoch is done.
     fn refill(&mut self, rows: &Rows, side: usize);
 
     /// Notes that no later row looks for rows of a side before `first`. If it `is_all`, there are
@@ -127,7 +127,7 @@ impl Candidates {
         index.find_all(probes, &mut self.numbers, &mut self.ends);
     }
 
-    /// Keeps those that `agrees` says so of, given which of the rows it is about.
+    /// Keeps the candidates for which `agrees` holds, given the place of the row and the candidate.
     fn retain(&mut self, agrees: impl Fn(usize, u32) -> bool) {
         let (mut at, mut kept) = (0, 0);
         for (nth, end) in self.ends.iter_mut().enumerate() {

@@ -24,8 +24,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The join that compares them.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Gives `then` the values of more rows of both sides. Before that the join may be told to find
-    /// rows in another way.
+    /// Gives `then` the values of more rows of both sides. It may first switch the join to another
+    /// index.
     fn prepare(
         &mut self,
         join: &mut Self::Join,
@@ -57,10 +57,10 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         })
     }
 
-    /// Lets go of what is kept of rows that the join has let go of.
+    /// Forgets the rows that the join has let go of.
     fn release(&mut self, join: &mut Self::Join);
 
-    /// Bytes that a row is charged for what is kept of it beside itself and what every join keeps.
+    /// Bytes that this kind of join keeps of a row, beyond the row and what every join keeps.
     fn row_bytes(&self) -> usize {
         0
     }
