@@ -2181,6 +2181,7 @@ def aggregate(
         O(n log n) time and 56 bytes a row.
     """
 
+@final
 class AggregationPlan:
     """What an aggregation of tables reads and gives, told before anything runs.
 

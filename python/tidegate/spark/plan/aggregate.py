@@ -192,8 +192,10 @@ class AggregatePlan:
     @property
     def sliding(self) -> tuple[int, int, int]:
         """The windows of an aggregation without sessions."""
-        [windows] = filter(None, [self.windows])
-        return windows
+        if self.windows is None:
+            message = "sessions have no size, which only windows have"
+            raise tidegate.TidegateError(message)
+        return self.windows
 
     @property
     def slice(self) -> int:

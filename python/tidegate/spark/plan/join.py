@@ -233,8 +233,7 @@ class Plan:
     @property
     def _divided(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
         """The columns that rows may be divided by, and how far pairs are apart in them."""
-        [first, *_] = self.native.bands or filter(None, [self.native.time])
-        return first
+        return self.native.bands[0] if self.native.bands else self._reach_in_time
 
     @cached_property
     def _axis_and_reach(self) -> tuple[Axis, Reach]:
@@ -255,8 +254,15 @@ class Plan:
     @property
     def time(self) -> tuple[tuple[str, str], Reach]:
         """The time columns of streams, and how many microseconds pairs reach."""
-        [(columns, ends)] = filter(None, [self.native.time])
+        columns, ends = self._reach_in_time
         return columns, whole(*ends)
+
+    @property
+    def _reach_in_time(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
+        if self.native.time is None:
+            message = "time: a band join without windows has no time: give `time` and `window`"
+            raise tidegate.TidegateError(message)
+        return self.native.time
 
     @property
     def is_sliced(self) -> bool:
