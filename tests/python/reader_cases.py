@@ -80,6 +80,7 @@ class OneFile(pafs.FileSystemHandler):
         return self.open_input_file(path)
 
     def refuse(self, *_arguments):
+        """No reader asks for it: there is one file, which is only read."""
         raise NotImplementedError
 
     copy_file = create_dir = delete_dir = delete_dir_contents = delete_file = refuse

@@ -24,7 +24,7 @@ CAPSULES = RUST / "python" / "src" / "capsule.rs"
 BENCHES = "benches"
 # What knows the algorithms of papers by name.
 REGISTRIES = {"operators": "band/index/kind.rs", "tidegate": "query/published.rs"}
-# What a caller of a crate begins with: joins, aggregations and merges.
+# The functions and types that a caller of a crate begins with.
 ENTRANCES = re.compile(r"\w*join|aggregate\w*|merge|\w*Join|Streaming\w+|Aggregation|MergeStreams")
 # Files of Python that read a duration or a condition. This list only gets shorter. The command
 # reads `--checkpoint`, which no native call knows.

@@ -229,7 +229,7 @@ def explain(
         message += "tidegate.spark.band_join or "
         message += f"tidegate.spark.aggregate, got {function!r}"
         raise TypeError(message)
-    # Refuses arguments that the function does not have, and names those that it lacks.
+    # `bind` refuses an argument that the function does not have, and names a missing argument.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}

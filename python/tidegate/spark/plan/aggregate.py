@@ -199,7 +199,7 @@ class AggregatePlan:
 
     @property
     def slice(self) -> int:
-        """How long the slices are that all windows are made of."""
+        """The length of a slice. Every window begins and ends where a slice does."""
         size, advance, _ = self.sliding
         return math.gcd(size, advance)
 

@@ -55,7 +55,7 @@ class Columns:
         plan: JoinPlan,
         tables: tuple[pa.Table, pa.Table],
     ) -> Columns:
-        """The columns that the plan reads of the tables, and those that it gives."""
+        """The columns that the plan reads of the tables, and the columns of its result."""
         asked = _origins(plan)
         if not asked:
             message = "`columns` is empty: name at least one column of the result"

@@ -1,4 +1,4 @@
-"""What is joined natively: a function and the arguments of its caller."""
+"""A native join as it is asked for: a function, and the arguments of its caller."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JoinQuery:
 
     @property
     def divided(self) -> Literal["time", "value"]:
-        """What rows may be divided by, beside their keys."""
+        """The thing that rows may be divided by, beside their keys."""
         return "value" if self.function == "band_join" else "time"
 
     @property

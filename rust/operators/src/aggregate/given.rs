@@ -95,7 +95,7 @@ impl Given<Count> for Rows<'_> {
     }
 }
 
-/// Rows by time and number, of which one is chosen.
+/// Rows by time and number. The function chooses one of them.
 pub(super) struct Chosen<'a> {
     pub(super) streams: &'a [Stream<'a>],
     /// The number of each source's first row.

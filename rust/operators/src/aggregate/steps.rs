@@ -14,7 +14,7 @@ pub(super) struct Step {
     /// The slices of a new suffix, where the window begins in another block than the one before
     /// it; the prefix is empty then.
     pub(super) new_suffix: Option<Range<usize>>,
-    /// The slices that leave the suffix, and those that come to the prefix.
+    /// The slices that leave the suffix, and the slices that come to the prefix.
     pub(super) from_suffix: Range<usize>,
     pub(super) to_prefix: Range<usize>,
     /// The number of results.

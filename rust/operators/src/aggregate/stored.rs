@@ -1,4 +1,4 @@
-//! What functions need when rows come epoch by epoch: states that can be written, and values and
+//! The needs of functions when rows come epoch by epoch: states that can be written, and values and
 //! rows whose numbers change.
 
 use super::StateBounds;

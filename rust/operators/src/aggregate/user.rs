@@ -11,11 +11,10 @@ use super::{Aggregate, Column, Stream};
 
 /// A function of the values of a window, by states that combine.
 ///
-/// It is computed as the functions that there are: a row is added to the state of its slice, of
-/// which all windows are made, over whole tables, sessions, and rows as they come, whichever way
-/// rows are added.
+/// It runs like the functions of this crate: a row is added to the state of its slice, and a window
+/// combines its slices. Whole tables, sessions and streams use it, by every design.
 ///
-/// For the results to depend on the data alone, three laws must hold, of which none is checked:
+/// For the results to depend on the data alone, three laws must hold. None of them is checked:
 ///
 /// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the result of `a`.
 /// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, as far as

@@ -51,7 +51,7 @@ impl<T> KeptColumn<T> {
         if self.gone > self.values.len() / 3 {
             self.values.drain(..self.gone);
             self.gone = 0;
-            // What a burst has taken is given back once it is over.
+            // The memory of a burst is given back once it is over.
             if self.values.len() < self.values.capacity() / 4 {
                 self.values.shrink_to(self.values.capacity() / 2);
             }

@@ -21,7 +21,7 @@ pub(crate) trait KeptColumns: Debug {
     fn memory(&self) -> usize;
 }
 
-/// Rows of which no more than the time is kept.
+/// Rows whose time is kept, and nothing else.
 impl KeptColumns for KeptColumn<i64> {
     #[inline]
     fn len(&self) -> usize {

@@ -30,7 +30,7 @@ pub(crate) trait AddEpoch: Send + Sync {
     ) -> Result<OpenPartials, Stopped>;
 }
 
-/// What a function adds to a state for each row.
+/// The value that a function adds to a state for each row.
 pub(crate) struct Adder<'a> {
     kind: &'a dyn Kind,
     /// The source that has the rows of all others in merged order, and where they are; it alone

@@ -206,8 +206,8 @@ impl StreamingAggregate {
         }
     }
 
-    /// The same windows, to whose partials rows are added in another way. The state is the same, so
-    /// that windows of one way go on from those of another.
+    /// The same windows, which add rows to partials in another way. Both ways have the same state:
+    /// a snapshot of one can be restored into the other.
     pub(crate) fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }

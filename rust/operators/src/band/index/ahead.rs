@@ -9,7 +9,8 @@ use super::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Failed, Filter};
 
-/// Rows that enter the indexes ahead of those that look for others, at least and at most.
+/// The least and the greatest number of rows that enter the indexes before any of them is looked
+/// for.
 const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
 const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 
@@ -94,7 +95,7 @@ impl<I: WindowIndex> Find for Ahead<I> {
     ) -> Result<Vec<RowMatches>, Failed> {
         let (mut all, mut matches) = (Vec::new(), 0);
         while matches < MOST_MATCHES && next < rows.len() && !driver.is_paused() {
-            // 1. Some rows enter the indexes: few, if they are many beside those that are there.
+            // 1. Some rows enter the indexes: an eighth of the rows that are there, within limits.
             if next == self.entered {
                 let there = self.indexes.iter().map(I::len).max().unwrap_or(0);
                 let ahead = (there / 8).clamp(FEW_ROWS, MANY_ROWS);

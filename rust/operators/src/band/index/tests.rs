@@ -11,7 +11,7 @@ use crate::rows::{FilterError, NO_ROW};
 /// Its time, its side, and its values in two columns, of which any may be missing.
 type Row = (i64, Side, [Option<i64>; 2]);
 
-/// What sorts result rows: time, pairs first, and positions of rows for what comes at one time.
+/// The order of result rows: time, pairs first, and positions of rows for what comes at one time.
 type Order = (i64, u8, usize, usize);
 
 /// Below and above: the right value less the left one lies between the two.
@@ -169,7 +169,7 @@ struct Manner {
 }
 
 impl Manner {
-    /// What finds the matches in joins of so many sides.
+    /// The finder of a join of `sides` sides.
     fn finder(&self, sides: usize) -> Box<dyn Find> {
         match self.tasks {
             Some(options) => Box::new(TaskJoin::new(sides, options)),

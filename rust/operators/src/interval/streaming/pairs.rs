@@ -22,8 +22,8 @@ impl Pairs {
         }
     }
 
-    /// Adds the pairs of the row at `offset` with the rows that match it, of which the one with
-    /// number `first` has offset 0.
+    /// Adds the pairs of the row at `offset` with the rows that match it. The row of number `first`
+    /// has offset 0 among the rows of its side.
     #[inline]
     pub(super) fn add(&mut self, side: Side, offset: u32, matches: Matches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());

@@ -22,7 +22,7 @@ fn hive<'a>(epoch: &'a Epoch<'_>, open: &OpenPartials, writers: usize) -> Shared
     (writers, reader)
 }
 
-/// What has come of windows, all of whose writers are gone.
+/// The rows of windows that no writer writes to any more.
 fn taken(mut reader: HiveReader<Window, New<'_>>, sources: usize) -> OpenPartials {
     let mut winsets = Winsets::default();
     while let Next::Ready(winset) = reader.next_winset() {
@@ -31,8 +31,7 @@ fn taken(mut reader: HiveReader<Window, New<'_>>, sources: usize) -> OpenPartial
     winsets.partials(sources)
 }
 
-/// Updates the windows of rows of one thread, of which none is of an earlier slice than the one
-/// before it.
+/// Updates the windows of one thread's rows. No row is in an earlier slice than the row before it.
 fn update_all(
     epoch: &Epoch<'_>,
     writer: &mut Writer<'_>,

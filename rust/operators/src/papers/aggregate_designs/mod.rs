@@ -41,7 +41,7 @@ use crate::aggregate::{
 use crate::driver::{Driver, Stopped};
 use merge::{End, Locked, merged, numbered, queued};
 
-/// How rows become the states of slices. All designs give the same results, which are those of the
+/// How rows become the states of slices. All designs give the same results, the results of the
 /// way by slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiwayDesign {

@@ -23,7 +23,7 @@ impl Part {
         change: impl FnOnce([u64; STATE_WORDS]) -> [u64; STATE_WORDS],
     ) {
         let words = &self.0[function * STATE_WORDS..][..STATE_WORDS];
-        // Relaxed: one thread updates a part, and whoever reads it got it from that thread.
+        // Relaxed: one thread updates a part, and a thread that reads it got it from that thread.
         let new =
             change(std::array::from_fn(|at| words[at].load(Ordering::Relaxed).cast_unsigned()));
         words
@@ -37,7 +37,7 @@ impl Part {
     }
 }
 
-/// What one key has in one slice: a part for each source that has rows.
+/// The state of one key in one slice: a part for each source that has rows.
 pub(super) struct Window(Box<[OnceLink<Part>]>);
 
 impl Window {
