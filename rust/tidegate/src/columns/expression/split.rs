@@ -95,7 +95,7 @@ impl Scan {
     }
 
     /// The residual predicate: the conjuncts that no scan can test.
-    pub(crate) fn rest(&self) -> Option<&Predicate> {
+    pub(crate) fn residual(&self) -> Option<&Predicate> {
         self.residual.as_ref()
     }
 }

@@ -223,7 +223,7 @@ impl Prepare for PrepareNumbers {
 
     fn test<'a>(&'a self, join: &SlidingJoin, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
         let (predicate, keys) = match join.compares() {
-            true => (self.scan.as_ref().and_then(Scan::rest), None),
+            true => (self.scan.as_ref().and_then(Scan::residual), None),
             false => (self.predicate.as_ref(), self.keys.as_ref()),
         };
         let firsts = [Side::Left, Side::Right].map(|side| join.first(side) as u32);
