@@ -69,6 +69,7 @@ pub use error::{Error, Result, shown};
 pub use query::band::{BandAlgorithm, BandJoin, Sliding};
 pub use query::interval::IntervalJoin;
 pub use query::options::JoinOptions;
+pub use query::partners::{PartnerAggregation, PartnerJoin};
 pub use query::plan::{AggregationPlan, Difference, QueryPlan, Reach};
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;

@@ -1,22 +1,22 @@
 //! Aggregates as functions of values: the one place that says which function an [`Aggregate`] is,
-//! for the pass over tables and the pass over epochs.
+//! for the pass over tables, the pass over epochs, and the partners of joins.
 
 use std::marker::PhantomData;
 
 use super::fold::Fold;
 use super::functions::{Count, Extreme, Mean, Pick, Sum, Variance};
 use super::given::{Chosen, Given, Rows};
-use super::stored::Stored;
+use super::partners::{InPanes, OfPartners};
 use super::streaming::AddRows;
 use super::{Aggregate, Mask, NumberColumns, Stream};
 
-/// Any function with its input, as both passes use it.
-pub(super) trait Kind: Fold + AddRows {}
+/// Any function with its input, as the passes use it.
+pub(super) trait Kind: Fold + AddRows + OfPartners {}
 
-impl<T: Fold + AddRows> Kind for T {}
+impl<T: Fold + AddRows + OfPartners> Kind for T {}
 
-/// A function and what it is of. The passes say in [`fold`](super::fold) and
-/// [`streaming`](super::streaming) what they do with it.
+/// A function and what it is of. The passes say in [`fold`](super::fold),
+/// [`streaming`](super::streaming) and [`partners`](super::partners) what they do with it.
 pub(super) struct Of<'a, F, G> {
     pub(super) streams: &'a [Stream<'a>],
     pub(super) given: G,
@@ -24,7 +24,7 @@ pub(super) struct Of<'a, F, G> {
 }
 
 /// A function of the rows of streams.
-pub(super) fn kind_of<'a, F: Stored, G: Given<F> + 'a>(
+pub(super) fn kind_of<'a, F: InPanes, G: Given<F> + 'a>(
     streams: &'a [Stream<'a>],
     given: G,
 ) -> Box<dyn Kind + 'a> {

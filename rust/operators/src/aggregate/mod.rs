@@ -43,6 +43,7 @@
 //! | `slide.rs` | from cells to windows |
 //! | `sessions.rs` | windows that rows keep open |
 //! | `streaming/` | the same of rows that come epoch by epoch |
+//! | `partners/` | functions of the partners that a row has in a join |
 //!
 //! To add a function, write its state in `functions.rs` and `stored.rs`, add it to [`Aggregate`],
 //! and say in `kinds.rs` what it is given. Both passes then have it, and so has each
@@ -56,6 +57,7 @@ mod given;
 mod in_order;
 mod kinds;
 mod merged;
+mod partners;
 mod sessions;
 mod slide;
 mod steps;
@@ -73,6 +75,7 @@ use fold::PartStates;
 pub use functions::{OutputValue, RowOrder};
 pub(crate) use kinds::first_rows;
 use kinds::{Kind, kind};
+pub use partners::{PartnerAggregates, aggregate_matches};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::functions::{Function, OutputValue, RowOrder};
 use super::kinds::{Kind, kind_of};
+use super::partners::InPanes;
 use super::stored::{STATE_WORDS, Stored};
 use super::{Aggregate, Column, Stream};
 
@@ -142,6 +143,8 @@ impl<F: UserFunction> Function for User<F> {
         F::finish(state)
     }
 }
+
+impl<F: UserFunction> InPanes for User<F> {}
 
 impl<F: UserFunction> Stored for User<F> {
     fn to_words(state: F::State) -> [u64; STATE_WORDS] {

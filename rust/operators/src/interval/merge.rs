@@ -35,14 +35,15 @@ pub(super) fn distances(
     reach.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
 }
 
-/// The matches of all left rows, where the times of both sides never fall.
+/// The matches of all left rows, where the times of both sides never fall, and the place where each
+/// key's right rows start.
 pub(super) fn merge(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
     key_count: usize,
     (early, late): (i64, i64),
     driver: &Driver,
-) -> Result<Matches, Stopped> {
+) -> Result<(Matches, Vec<u32>), Stopped> {
     let (left, right) = (timed(left), timed(right));
     // 1. Parts, and the right rows that each of them enters.
     let affordable = ((left.ts.len() + right.ts.len()) / key_count.max(1)).max(1);
@@ -91,7 +92,7 @@ pub(super) fn merge(
     )?;
     // Rows without a key have no place.
     let numbers = numbers.written_upto(starts.last().map_or(0, |&end| end as usize));
-    Ok(Matches::new(runs.written(), Some(numbers), true, right.ts.len()))
+    Ok((Matches::new(runs.written(), Some(numbers), true, right.ts.len()), starts))
 }
 
 /// The right rows that are too early for all left rows of a part.

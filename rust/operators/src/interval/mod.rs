@@ -35,10 +35,12 @@
 //! | --- | --- |
 //! | `sweep.rs` | matches of each left row |
 //! | `merge.rs`, `directory.rs` | both in one pass where the input is sorted, part by part |
+//! | `partners.rs` | the matches as runs that aggregates are made of |
 //! | `streaming/` | the same of rows that come epoch by epoch |
 
 mod directory;
 mod merge;
+mod partners;
 pub mod streaming;
 mod sweep;
 
@@ -47,6 +49,7 @@ use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
+pub use partners::{Partners, interval_partners};
 pub(crate) use sweep::sweep;
 
 /// Finds the matches of every left row.
@@ -89,6 +92,17 @@ pub(crate) fn find(
     reach: &impl LeftReach,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
+    Ok(find_in_groups(left, right, key_count, reach, driver)?.0)
+}
+
+/// As [`find`], with the place where each key's right rows start, and the place where all end.
+fn find_in_groups(
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
+    key_count: usize,
+    reach: &impl LeftReach,
+    driver: &Driver,
+) -> Result<(Matches, Vec<u32>), Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
     let sorted = are_sorted(&[left.ts, right.ts], driver)?;
@@ -98,8 +112,8 @@ pub(crate) fn find(
     {
         return merge::merge(left, right, key_count, distances, driver);
     }
-    let groups = Groups::new(right, key_count, driver)?;
+    let mut groups = Groups::new(right, key_count, driver)?;
     let runs = sweep(left, &groups, key_count, reach, driver)?;
-    let ascending = groups.ascending();
-    Ok(Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()))
+    let (ascending, starts) = (groups.ascending(), std::mem::take(&mut groups.starts));
+    Ok((Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()), starts))
 }

@@ -32,7 +32,7 @@ pub use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use crate::driver::{Driver, Stopped};
-use crate::rows::How;
+use crate::rows::{How, NO_ROW};
 pub use narrow::Check;
 pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
@@ -51,7 +51,7 @@ pub struct Run {
 
 impl Run {
     #[inline]
-    fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 }
@@ -106,9 +106,46 @@ impl Matches {
         self.rows.as_ref().map_or(self.right_rows, |rows| rows.len())
     }
 
+    /// No left rows, and no matches.
+    pub fn none() -> Self {
+        Matches::new(Pages::default(), None, true, 0)
+    }
+
+    /// The number of the left row at the first place.
+    pub fn first_left(&self) -> usize {
+        self.first_left as usize
+    }
+
+    /// The run of each left row.
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
     /// The right row at a place.
-    fn row(&self, place: u32) -> u32 {
+    pub(crate) fn row(&self, place: u32) -> u32 {
         self.rows.as_ref().map_or(place, |rows| rows[place as usize])
+    }
+
+    /// The same with one place more: for each left row that of the row just before its run, or
+    /// [`NO_ROW`](crate::rows::NO_ROW).
+    pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
+        for (run, &place) in self.runs.iter_mut().zip(before) {
+            if place != NO_ROW {
+                let end = if run.len() == 0 { place + 1 } else { run.end };
+                *run = Run { start: place, end };
+            }
+        }
+        self
+    }
+
+    /// Takes all matches from the left rows that are not in `kept`.
+    pub(crate) fn clear_others(&mut self, kept: &BitSet) {
+        kept.missing().for_each(|row| self.runs[row] = Run::default());
+    }
+
+    /// The number of matches of a left row.
+    pub fn count(&self, left: usize) -> usize {
+        self.runs[left].len()
     }
 
     /// The number of left rows.

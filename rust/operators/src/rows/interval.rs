@@ -84,7 +84,7 @@ impl Interval {
 
     /// The first matching time; `None` when it would be beyond all times.
     #[inline]
-    pub(super) fn first(&self, ts: i64) -> Option<i64> {
+    pub(crate) fn first(&self, ts: i64) -> Option<i64> {
         let Some(lower) = self.lower else { return Some(i64::MIN) };
         match ts.checked_add(lower) {
             Some(first) if matches!(self.closed, Closed::Both | Closed::Left) => Some(first),

@@ -17,12 +17,13 @@ use tidegate_structures::memory::pages::Pages;
 use super::groups::Groups;
 use super::streams::{Streams, cast};
 use crate::columns::keys::KeyColumn;
-use crate::query::aggregate::plan::{AggregatePlan, OutputPlan, leaf};
+use crate::query::aggregate::plan::{FunctionsPlan, OutputPlan, leaf};
 use crate::query::aggregate::user::Of;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
 
 /// The inputs of the functions, in the order of the aggregates.
+#[derive(Debug)]
 pub(crate) struct Columns(Vec<Values>);
 
 /// Which rows there are.
@@ -41,6 +42,7 @@ pub(crate) enum Extent<'a> {
 pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
 /// The input of one function.
+#[derive(Debug)]
 struct Values {
     function: Function,
     numbers: Plain,
@@ -50,6 +52,7 @@ struct Values {
     ranked: Option<Groups>,
 }
 
+#[derive(Debug)]
 enum Plain {
     None,
     Integers(Vec<Array64<i64>>),
@@ -58,6 +61,7 @@ enum Plain {
 }
 
 /// A source's values, borrowed from Arrow where they lie in one piece.
+#[derive(Debug)]
 enum Array64<T: ArrowNativeType> {
     Arrow(ScalarBuffer<T>),
     Own(Pages<T>),
@@ -77,7 +81,7 @@ impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
 impl Columns {
     pub(crate) fn new(
         streams: &Streams,
-        plan: &AggregatePlan,
+        plan: &FunctionsPlan,
         extent: Extent<'_>,
         driver: &Driver,
     ) -> Result<Self> {
@@ -100,7 +104,7 @@ impl Columns {
 impl Values {
     fn new(
         streams: &Streams,
-        plan: &AggregatePlan,
+        plan: &FunctionsPlan,
         output: &OutputPlan,
         at: usize,
         extent: Extent<'_>,

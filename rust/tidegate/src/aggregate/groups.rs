@@ -14,8 +14,8 @@ use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::partition::ranges;
 
-use super::output::times_as;
 use super::streams::cast;
+use super::values::times_as;
 use crate::Result;
 use crate::columns::keys::{KeyColumn, canonical, encode_groups, split};
 use crate::columns::table::Table;
@@ -29,6 +29,7 @@ const PART_ROWS: usize = 1 << 16;
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
 /// Rows by equal keys, null being a key like any other.
+#[derive(Debug)]
 pub(crate) struct Groups {
     /// The rank of each row's key.
     pub(crate) numbers: Pages<u32>,

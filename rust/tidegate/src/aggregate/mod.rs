@@ -6,8 +6,11 @@
 //!                         │                                          │
 //!                         └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
 //! ```
+//!
+//! `values.rs` makes arrays of the values of functions.
 
 pub(crate) mod columns;
 pub(crate) mod groups;
 pub(crate) mod output;
 pub(crate) mod streams;
+pub(crate) mod values;

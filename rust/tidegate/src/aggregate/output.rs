@@ -1,59 +1,31 @@
-//! Record batches of the result.
+//! Record batches of the result of an aggregation.
 
-use std::sync::Arc;
-
-use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
-use arrow_array::{
-    ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, RecordBatch, UInt64Array,
-};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
-use arrow_schema::DataType;
-use bytemuck::{AnyBitPattern, NoUninit};
-use bytes::Bytes;
-use tidegate_operators::aggregate::{OutputColumn, OutputValues, Page, Window};
-use tidegate_operators::rows::NO_ROW;
+use arrow_array::RecordBatch;
+use arrow_array::types::Int64Type;
+use tidegate_operators::aggregate::{Page, Window};
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-use super::columns::{Columns, float_of};
 use super::groups::Groups;
-use super::streams::{Streams, cast};
-use crate::query::aggregate::Takes;
-use crate::query::aggregate::plan::{AggregatePlan, leaf};
+use super::values::{FunctionValues, primitive, times_as};
+use crate::Result;
+use crate::query::aggregate::plan::AggregatePlan;
 use crate::results::gather::Column;
-use crate::{Error, Result};
-
-/// The most that 38 decimal digits hold.
-const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
 
 /// Makes the batches of a result.
 pub(crate) struct Output<'a> {
     pub(crate) plan: &'a AggregatePlan,
     /// The key columns, with a value for each rank.
     pub(crate) keys: &'a [Column],
-    /// For the aggregates that are of ranks of values: the value of each rank.
-    pub(crate) ranked: Vec<Option<&'a Column>>,
-    /// For the aggregates that choose a row: the column of that row.
-    pub(crate) of_rows: Vec<Option<Column>>,
+    pub(crate) values: FunctionValues<'a>,
 }
 
 impl<'a> Output<'a> {
-    pub(crate) fn of_tables(
+    pub(crate) fn new(
         plan: &'a AggregatePlan,
-        streams: &Streams,
-        columns: &'a Columns,
         groups: Option<&'a Groups>,
+        values: FunctionValues<'a>,
     ) -> Self {
-        let of_rows = plan
-            .outputs
-            .iter()
-            .map(|output| output.chosen().map(|at| Column::new(&streams.table, at)));
-        let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
-        Output {
-            plan,
-            keys: groups.map_or(&[], |groups| &groups.columns),
-            ranked: (0..plan.outputs.len()).map(ranked).collect(),
-            of_rows: of_rows.collect(),
-        }
+        Output { plan, keys: groups.map_or(&[], |groups| &groups.columns), values }
     }
 
     /// The rows of a page.
@@ -77,181 +49,21 @@ impl<'a> Output<'a> {
         }
         for (at, column) in page.columns.into_iter().enumerate() {
             let field = &fields[columns.len()];
-            let found = self.column(at, column, page.rows, field.data_type(), &page.windows)?;
+            let place = |row| self.place(row, &page.windows);
+            let found = self.values.column(at, column, page.rows, field.data_type(), &place)?;
             columns.push(found);
         }
         Ok(RecordBatch::try_new(self.plan.schema.clone(), columns)?)
     }
 
-    fn column(
-        &self,
-        at: usize,
-        column: OutputColumn,
-        rows: usize,
-        data_type: &DataType,
-        windows: &[Window],
-    ) -> Result<ArrayRef> {
-        let missing = column.missing;
-        let nulls = || nulls(rows, &missing);
-        match column.values {
-            OutputValues::Rows(mut numbers) => {
-                let column = self.of_rows[at].as_ref().expect("a column to choose from");
-                if missing.is_empty() {
-                    return Ok(column.gather(&numbers[..rows])?);
-                }
-                missing.iter().for_each(|row| numbers[*row] = NO_ROW);
-                Ok(column.take(&numbers[..rows])?)
-            }
-            OutputValues::Integers(values) => match self.ranked[at] {
-                Some(column) => {
-                    // A value that is missing has the rank 0, which is hidden by its null.
-                    let mut ranks: Vec<u32> =
-                        values[..rows].iter().map(|rank| *rank as u32).collect();
-                    missing.iter().for_each(|row| ranks[*row] = NO_ROW);
-                    Ok(cast(&column.take(&ranks)?, data_type)?)
-                }
-                None => self.integers(at, values, rows, data_type, nulls()),
-            },
-            OutputValues::Wide(values) => {
-                self.wide(at, &values[..rows], data_type, nulls(), windows)
-            }
-            OutputValues::Floats(mut values) => {
-                // Decimals were added up as whole numbers.
-                if let (Takes::Sums, Some(scale)) =
-                    (self.plan.outputs[at].function.takes(), self.scale(at))
-                {
-                    values.iter_mut().for_each(|value| *value /= 10_f64.powi(scale.into()));
-                }
-                Ok(primitive::<Float64Type>(values, rows, nulls()))
-            }
-        }
-    }
-
-    /// The scale of the decimals that an aggregate is of.
-    fn scale(&self, at: usize) -> Option<i8> {
-        match leaf(self.plan.read.field(self.plan.outputs[at].column?).data_type()) {
-            DataType::Decimal32(_, scale)
-            | DataType::Decimal64(_, scale)
-            | DataType::Decimal128(_, scale) => Some(*scale),
-            _ => None,
-        }
-    }
-
-    /// Counts, sums that are known to fit, and codes of values.
-    fn integers(
-        &self,
-        at: usize,
-        values: Pages<i64>,
-        rows: usize,
-        data_type: &DataType,
-        nulls: Option<NullBuffer>,
-    ) -> Result<ArrayRef> {
-        let is_code = self.plan.outputs[at].function.takes() == Takes::Order;
-        match data_type {
-            DataType::UInt64 => {
-                let flip = if is_code { i64::MIN } else { 0 };
-                let values = values[..rows].iter().map(|value| (value ^ flip).cast_unsigned());
-                Ok(Arc::new(UInt64Array::new(values.collect(), nulls)))
-            }
-            other if other.is_floating() => {
-                let values = values[..rows].iter().map(|code| float_of(*code));
-                let floats: ArrayRef =
-                    Arc::new(PrimitiveArray::<Float64Type>::new(values.collect(), nulls));
-                Ok(cast(&floats, other)?)
-            }
-            DataType::Boolean => {
-                let bits = values[..rows].iter().map(|value| *value != 0).collect();
-                Ok(Arc::new(BooleanArray::new(bits, nulls)))
-            }
-            other => times_as(primitive::<Int64Type>(values, rows, nulls), other),
-        }
-    }
-
-    /// Sums that may not fit the type of the result.
-    fn wide(
-        &self,
-        at: usize,
-        values: &[i128],
-        data_type: &DataType,
-        nulls: Option<NullBuffer>,
-        windows: &[Window],
-    ) -> Result<ArrayRef> {
-        let fits = |value: i128| match data_type {
-            DataType::Int64 => i64::try_from(value).is_ok(),
-            DataType::UInt64 => u64::try_from(value).is_ok(),
-            _ => value.unsigned_abs() <= MAX_DECIMAL,
-        };
-        if let Some(row) = values.iter().position(|value| !fits(*value)) {
-            let mut end = 0;
-            let window = windows.iter().find(|window| {
-                end += window.rows;
-                row < end
-            });
-            let start = window.map_or(0, |window| window.start);
-            return Err(Error::data(format!(
-                "aggs: `{}`: in the window that starts at {start} ({}) the sum {} does not fit {data_type}; cast the \
-                 column to {}",
-                self.plan.outputs[at].name,
-                self.plan.unit.name(),
-                values[row],
-                if self.scale(at).is_some() { "float64" } else { "a decimal or to float64" }
-            )));
-        }
-        Ok(match data_type {
-            DataType::Int64 => {
-                let values = values.iter().map(|value| *value as i64).collect();
-                Arc::new(PrimitiveArray::<Int64Type>::new(values, nulls))
-            }
-            DataType::UInt64 => {
-                let values = values.iter().map(|value| *value as u64).collect();
-                Arc::new(UInt64Array::new(values, nulls))
-            }
-            other => {
-                let values = values.iter().copied().collect();
-                Arc::new(Decimal128Array::new(values, nulls).with_data_type(other.clone()))
-            }
-        })
-    }
-}
-
-/// The rows but for those that are missing.
-fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
-    if missing.is_empty() {
-        return None;
-    }
-    let mut valid = BooleanBufferBuilder::new(rows);
-    valid.append_n(rows, true);
-    missing.iter().for_each(|row| valid.set_bit(*row, false));
-    Some(NullBuffer::new(valid.finish()))
-}
-
-/// Integers in the type of which they are the values.
-pub(super) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let narrow = match to {
-        DataType::Date32 | DataType::Time32(_) => cast(&values, &DataType::Int32)?,
-        _ => values,
-    };
-    Ok(cast(&narrow, to)?)
-}
-
-/// An array of the first `rows` values, in the memory where they are.
-fn primitive<T: ArrowPrimitiveType>(
-    values: Pages<T::Native>,
-    rows: usize,
-    nulls: Option<NullBuffer>,
-) -> ArrayRef
-where
-    T::Native: AnyBitPattern + NoUninit,
-{
-    let buffer = Buffer::from(Bytes::from_owner(Memory(values)));
-    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(buffer, 0, rows), nulls))
-}
-
-/// Values as bytes.
-struct Memory<T>(Pages<T>);
-
-impl<T: AnyBitPattern + NoUninit> AsRef<[u8]> for Memory<T> {
-    fn as_ref(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.0)
+    /// The window of a row of a page, for an error.
+    fn place(&self, row: usize, windows: &[Window]) -> String {
+        let mut end = 0;
+        let window = windows.iter().find(|window| {
+            end += window.rows;
+            row < end
+        });
+        let start = window.map_or(0, |window| window.start);
+        format!("in the window that starts at {start} ({})", self.plan.unit.name())
     }
 }

@@ -15,7 +15,7 @@ use tidegate_structures::memory::pages::Pages;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
-use crate::query::aggregate::plan::{AggregatePlan, TablePlan};
+use crate::query::aggregate::plan::{AggregatePlan, FunctionsPlan, InputPlan, TablePlan};
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
@@ -23,12 +23,14 @@ use crate::{Error, Result};
 const BLOCK_ROWS: usize = 1 << 14;
 
 /// The rows of all sources that are aggregated, source after source, each in time order.
+#[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SortedSource>,
-    /// Of all sources, the columns of [`AggregatePlan::read`].
+    /// Of all sources, the columns of [`FunctionsPlan::read`].
     pub(crate) table: Table,
 }
 
+#[derive(Debug)]
 pub(crate) struct SortedSource {
     pub(crate) name: String,
     ts: Int64s,
@@ -78,12 +80,12 @@ impl Streams {
         for ((table, ts), of) in tables.zip(plans) {
             let (ts, table) = in_order(table, ts, of, driver)?;
             let bits = |predicate: &Option<Predicate>| {
-                let mask = |predicate: &Predicate| mask(&table, &of.used(), predicate, driver);
+                let mask = |predicate: &Predicate| mask(&table, &of.inputs.columns(), predicate, Origin::Left, driver);
                 predicate.as_ref().map(mask).transpose()
             };
-            let masks = of.predicates.iter().map(bits).collect::<Result<_>>()?;
+            let masks = of.inputs.predicates.iter().map(bits).collect::<Result<_>>()?;
             let first = batches.len();
-            batches.extend(read(&table, of, plan)?);
+            batches.extend(read(&table, &of.inputs, &plan.functions)?);
             sources.push(SortedSource {
                 name: table.name().to_owned(),
                 ts,
@@ -91,7 +93,31 @@ impl Streams {
                 masks,
             });
         }
-        Ok(Streams { sources, table: Table::of_valid("streams", plan.read.clone(), batches)? })
+        Ok(Streams { sources, table: Table::of_valid("streams", plan.functions.read.clone(), batches)? })
+    }
+
+    /// The rows of one table, in the order that they have there.
+    pub(crate) fn in_row_order(
+        table: &Table,
+        of: &InputPlan,
+        functions: &FunctionsPlan,
+        driver: &Driver,
+    ) -> Result<Self> {
+        let used = of.columns();
+        let projected = project(table, &used)?;
+        let bits = |predicate: &Option<Predicate>| {
+            let mask = |predicate: &Predicate| {
+                mask(&projected, &used, predicate, Origin::Left, driver)
+            };
+            predicate.as_ref().map(mask).transpose()
+        };
+        let masks = of.predicates.iter().map(bits).collect::<Result<_>>()?;
+        let read = read(&projected, of, functions)?;
+        let ts = Int64s::Own(Pages::default());
+        let batches = 0..read.len();
+        let source = SortedSource { name: table.name().to_owned(), ts, batches, masks };
+        let table = Table::of_valid(table.name(), functions.read.clone(), read)?;
+        Ok(Streams { sources: vec![source], table })
     }
 
     /// The sources, with the keys of all rows, source after source, if there are any.
@@ -105,6 +131,16 @@ impl Streams {
             Stream { ts: &source.ts, keys: own }
         };
         self.sources.iter().map(stream).collect()
+    }
+
+    /// Leaves out, for every aggregate, the rows of the only source that are not in `counted`.
+    pub(crate) fn intersect(&mut self, counted: &BitSet) {
+        for mask in self.sources.iter_mut().flat_map(|source| &mut source.masks) {
+            match mask {
+                Some(mask) => mask.intersect(counted),
+                None => *mask = Some(counted.clone()),
+            }
+        }
     }
 
     /// Refuses times whose windows begin or end where no 64-bit time is.
@@ -129,13 +165,13 @@ impl Streams {
 /// The times and the columns of a table that are used, without the rows that are left out, in time
 /// order.
 fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Result<(Int64s, Table)> {
-    let used = of.used();
+    let used = of.inputs.columns();
     let chosen = match &of.rows {
         None => None,
         Some(predicate) => {
             let every: Vec<usize> = (0..table.schema().fields().len()).collect();
             Some(
-                mask(table, &every, predicate, driver)?
+                mask(table, &every, predicate, Origin::Left, driver)?
                     .present()
                     .map(|row| row as u32)
                     .collect::<Vec<u32>>(),
@@ -175,9 +211,9 @@ fn project(table: &Table, columns: &[usize]) -> Result<Table> {
     Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
 }
 
-/// The columns of [`AggregatePlan::read`], in its types.
-fn read(table: &Table, of: &TablePlan, plan: &AggregatePlan) -> Result<Vec<RecordBatch>> {
-    let used = of.used();
+/// The columns of [`FunctionsPlan::read`], in its types.
+fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<RecordBatch>> {
+    let used = of.columns();
     let places: Vec<usize> =
         of.read.iter().map(|at| used.binary_search(at).expect("what is read is used")).collect();
     let batch = |batch: &RecordBatch| {
@@ -204,16 +240,17 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
     cast_with_options(array, to, &CastOptions { safe: false, ..Default::default() })
 }
 
-/// The rows for which a predicate holds. `columns` says which columns of the table it was bound to
-/// those here are.
-fn mask(
+/// The rows for which a predicate over columns of one side holds. `columns` says which columns of
+/// the table it was bound to those here are.
+pub(crate) fn mask(
     table: &Table,
     columns: &[usize],
     predicate: &Predicate,
+    side: Origin,
     driver: &Driver,
 ) -> Result<BitSet> {
     let places: Vec<usize> = predicate
-        .columns(Origin::Left)
+        .columns(side)
         .iter()
         .map(|at| columns.binary_search(at).expect("what a predicate reads is used"))
         .collect();
@@ -226,7 +263,10 @@ fn mask(
     let found: Vec<Result<BooleanBuffer>> = driver.map(blocks, |block: RecordBatch| {
         let columns: Vec<ArrayRef> =
             places.iter().map(|place| block.column(*place).clone()).collect();
-        predicate.evaluate(&columns, &[], block.num_rows())
+        match side {
+            Origin::Right => predicate.evaluate(&[], &columns, block.num_rows()),
+            Origin::Left | Origin::Row => predicate.evaluate(&columns, &[], block.num_rows()),
+        }
     })?;
     let mut mask = BitSet::new(table.rows());
     let mut first = 0;

@@ -11,6 +11,7 @@ use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::groups::Groups;
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
+use crate::aggregate::values::FunctionValues;
 use crate::columns::table::Table;
 use crate::query::aggregate::Aggregation;
 use crate::query::aggregate::plan::{AggregatePlan, Span};
@@ -33,10 +34,11 @@ impl Aggregation {
         let groups = (!plan.by.is_empty())
             .then(|| Groups::new(&streams.table, &plan.by, &driver))
             .transpose()?;
-        let columns = Columns::new(&streams, &plan, Extent::Whole, &driver)?;
+        let columns = Columns::new(&streams, &plan.functions, Extent::Whole, &driver)?;
         let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
-        let output = Output::of_tables(&plan, &streams, &columns, groups.as_ref());
+        let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
+        let output = Output::new(&plan, groups.as_ref(), values);
         let rows = Counter::new(0);
         let announce = |more: usize| {
             driver.check()?;

@@ -1,30 +1,59 @@
 //! The interval join of two tables.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::interval_join;
-use tidegate_operators::order::JoinColumns;
+use tidegate_operators::interval::{interval_join, interval_partners};
 use tidegate_sync::Stop;
 
-use super::join::Join;
+use super::join::{Found, Join};
+use super::partners::{FoundPartners, Source};
+use super::sides::Sides;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
-use crate::query::interval::IntervalJoin;
+use crate::query::interval::{IntervalJoin, IntervalPlan};
 
 impl IntervalJoin {
     /// Finds the pairs of two tables. The rows of the result are made when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
-        let left_ts = time::times(left, plan.times.0, plan.unit)?;
-        let right_ts = time::times(right, plan.times.1, plan.unit)?;
-        let keys = plan.join.encode_keys(left, right, &driver)?;
-        let left_side = JoinColumns { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
-        let right_side =
-            JoinColumns { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
-        let key_count = keys.as_ref().map_or(1, |keys| keys.count);
-        let matches = interval_join(left_side, right_side, key_count, &plan.interval, &driver)?;
-        let key_method = keys.as_ref().map_or("none", |keys| keys.method);
-        Join::new(&self.options, plan.join, left, right, key_method, (matches, Vec::new()), driver)
+        let rows = sides(&plan, left, right, &driver)?;
+        let (left_side, right_side) = rows.columns();
+        let matches =
+            interval_join(left_side, right_side, rows.key_count(), &plan.interval, &driver)?;
+        let found = Found { key_method: rows.key_method(), matches, checks: Vec::new() };
+        Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
+
+    /// Finds the partners of the left rows of two tables.
+    pub(super) fn partners(
+        &self,
+        left: &Table,
+        right: &Table,
+        with_prevailing: bool,
+        driver: &Driver,
+    ) -> Result<FoundPartners> {
+        let plan = self.plan(left.schema(), right.schema())?;
+        let rows = sides(&plan, left, right, driver)?;
+        let (left_side, right_side) = rows.columns();
+        let partners = interval_partners(
+            left_side,
+            right_side,
+            rows.key_count(),
+            &plan.interval,
+            with_prevailing,
+            driver,
+        )?;
+        let key_method = rows.key_method();
+        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(partners, rows.right) })
+    }
+}
+
+/// The times and keys of two tables.
+fn sides(plan: &IntervalPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Sides> {
+    Ok(Sides {
+        left: time::times(left, plan.times.0, plan.unit)?,
+        right: time::times(right, plan.times.1, plan.unit)?,
+        keys: plan.join.encode_keys(left, right, driver)?,
+    })
 }

@@ -1,17 +1,19 @@
 //! The common part of all joins of tables: the way from matches to record batches.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{BitSet, Check, Matches, Output};
 use tidegate_operators::rows::{How, NO_ROW};
 use tidegate_structures::memory;
-use tidegate_sync::Stop;
+use tidegate_sync::{Counter, Stop};
 
 use super::batches::Batches;
 use super::condition::Condition;
+use super::partners::{Aggregation, PartnerRows};
 use crate::columns::keys::{self, Keys};
 use crate::columns::table::Table;
 use crate::query::options::{JoinOptions, JoinPlan};
@@ -111,9 +113,9 @@ pub struct Join {
     max_rows: Option<u64>,
     batch_rows: usize,
     gather: Gather,
-    checks: Vec<Check>,
-    condition: Option<Condition>,
-    matches: Arc<Matches>,
+    pairs: Pairs,
+    /// The aggregates that the result has instead of pairs.
+    aggregation: Option<Aggregation>,
     /// Result rows numbered so far.
     numbered: u64,
     /// Whether each batch is read soon after it is made.
@@ -122,18 +124,35 @@ pub struct Join {
     stats: JoinStats,
 }
 
+/// The pairs of a join, as they are found page by page.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    /// The pairs that are in the result as far as `checks` and `condition` leave them.
+    matches: Arc<Matches>,
+    checks: Vec<Check>,
+    condition: Option<Condition>,
+}
+
+/// The pairs that a kind of join has found in two tables.
+pub(super) struct Found {
+    /// How keys were numbered.
+    pub(super) key_method: &'static str,
+    pub(super) matches: Matches,
+    /// What is still to be checked of them.
+    pub(super) checks: Vec<Check>,
+}
+
 impl Join {
-    /// The join of two tables whose matches are these, as far as `checks` leave them. `key_method`
-    /// says how keys were numbered.
-    pub(crate) fn new(
+    /// The join of two tables that has found these pairs.
+    pub(super) fn new(
         options: &JoinOptions,
         plan: JoinPlan,
-        left: &Table,
-        right: &Table,
-        key_method: &'static str,
-        (matches, checks): (Matches, Vec<Check>),
+        (left, right): (&Table, &Table),
+        found: Found,
+        aggregation: Option<Aggregation>,
         driver: Driver,
     ) -> Result<Self> {
+        let Found { key_method, matches, checks } = found;
         let matches = Arc::new(matches);
         let gather = gather(&plan, left, right, options.how);
         let condition = match plan.predicate {
@@ -158,14 +177,16 @@ impl Join {
             left_rows_done: 0,
         };
         Ok(Join {
-            schema: plan.schema,
+            schema: match &aggregation {
+                None => plan.schema,
+                Some(aggregation) => aggregation.schema().clone(),
+            },
             how: options.how,
             max_rows: options.max_rows,
             batch_rows,
             gather,
-            checks,
-            condition,
-            matches,
+            pairs: Pairs { matches, checks, condition },
+            aggregation,
             numbered: 0,
             read_soon: false,
             driver,
@@ -206,15 +227,26 @@ impl Join {
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let mut matched = self.how.keeps_right().then(|| BitSet::new(self.matches.right_rows()));
+        match self.aggregation.take() {
+            None => self.run_pairs(take),
+            Some(aggregation) => self.run_aggregation(&aggregation, take),
+        }
+    }
+
+    fn run_pairs<R: Send>(
+        &mut self,
+        take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let mut matched =
+            self.how.keeps_right().then(|| BitSet::new(self.pairs.matches.right_rows()));
         let mut taken = Vec::new();
         // With a condition, left rows are done page by page, since memory might not hold all the
         // pairs that are left.
         let mut left_rows = 0;
         let mut is_first = true;
-        while is_first || left_rows < self.matches.left_rows() {
+        while is_first || left_rows < self.pairs.matches.left_rows() {
             is_first = false;
-            let (end, matches) = self.next_page(left_rows)?;
+            let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             if let Some(matched) = &mut matched {
                 matches.mark_matched(matched);
             }
@@ -266,26 +298,76 @@ impl Join {
         Ok(taken)
     }
 
-    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are
-    /// in the result.
-    fn next_page(&mut self, start: usize) -> Result<(usize, Arc<Matches>)> {
-        let all = self.matches.left_rows();
-        match &mut self.condition {
-            None if self.checks.is_empty() => Ok((all, self.matches.clone())),
-            Some(condition) if self.checks.is_empty() => {
-                let (page, matches) = condition.next_page(&self.matches, start, &self.driver)?;
-                Ok((page.end, Arc::new(matches)))
-            }
-            condition => {
-                let page = self.matches.page(start, CHECKED_PAIRS);
-                let matches =
-                    Arc::new(self.matches.narrow(page.clone(), &self.checks, &self.driver)?);
-                let matches = match condition {
-                    None => matches,
-                    Some(condition) => Arc::new(condition.evaluate(&matches, &self.driver)?),
-                };
-                Ok((page.end, matches))
-            }
+    /// Makes the rows of left rows and aggregates of their partners.
+    fn run_aggregation<R: Send>(
+        &mut self,
+        aggregation: &Aggregation,
+        take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let values = aggregation.values();
+        if let Some(partners) = aggregation.partners() {
+            let rows = partners.left_rows();
+            self.count_left(aggregation, rows as u64)?;
+            let functions = aggregation.fold(&self.driver)?;
+            return self.run_pieces(0..rows, 0, &take, |left| {
+                let found = functions.of(left.clone());
+                aggregation.rows(&values, left, found, |row| partners.count(row))
+            });
+        }
+        let mut taken = Vec::new();
+        let mut left_rows = 0;
+        while left_rows < self.pairs.matches.left_rows() {
+            let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
+            self.count_left(aggregation, (end - left_rows) as u64)?;
+            let pieces = self.run_pieces(left_rows..end, taken.len() as u64, &take, |left| {
+                // The rows of a page are places of its matches, but for a join without a condition.
+                let first = matches.first_left();
+                let places = left.start - first..left.end - first;
+                let found = aggregation.of_matches(&matches, places);
+                aggregation.rows(&values, left, found, |row| matches.count(row - first))
+            })?;
+            taken.extend(pieces);
+            left_rows = end;
+        }
+        Ok(taken)
+    }
+
+    /// Makes the rows of a range of left rows, piece by piece, from number `first` on.
+    fn run_pieces<R: Send>(
+        &self,
+        left: Range<usize>,
+        first: u64,
+        take: &(impl Fn(u64, usize, Piece) -> Result<R> + Sync),
+        make: impl Fn(Range<usize>) -> Result<PartnerRows> + Sync,
+    ) -> Result<Vec<R>> {
+        let counted = Counter::new(0);
+        let pieces = left
+            .clone()
+            .step_by(self.batch_rows)
+            .map(|start| start..left.end.min(start + self.batch_rows));
+        let made = self.driver.map((first..).zip(pieces).collect(), |(number, left)| {
+            let start = left.start;
+            let piece = Error::catch(|| {
+                let rows = make(left)?;
+                let all = counted.add(rows.left.len()) + rows.left.len();
+                match self.max_rows {
+                    Some(most) if self.numbered + all as u64 > most => {
+                        Err(too_many(self.numbered + all as u64, most))
+                    }
+                    _ => self.assemble(&rows.left, &[], &rows.aggregates),
+                }
+            });
+            take(number, start, piece)
+        })?;
+        made.into_iter().collect()
+    }
+
+    /// As [`count`](Self::count), for left rows that may all be in the result.
+    fn count_left(&mut self, aggregation: &Aggregation, rows: u64) -> Result<()> {
+        match aggregation.keeps_all() {
+            true => self.count(rows),
+            false if self.read_soon => Ok(()),
+            false => room_for(rows, self.gather.row_bytes()),
         }
     }
 
@@ -304,19 +386,63 @@ impl Join {
     /// One batch of result rows, or several where a column's strings are too long for one array's
     /// offsets.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
+        self.assemble(left, right, &[])
+    }
+
+    /// As [`batches`](Self::batches), with further columns behind the gathered ones.
+    fn assemble(
+        &self,
+        left: &[u32],
+        right: &[u32],
+        more: &[ArrayRef],
+    ) -> Result<Vec<RecordBatch>> {
         match self.gather.columns(left, right, self.read_soon) {
-            Ok(columns) => {
+            Ok(mut columns) => {
+                columns.extend(more.iter().cloned());
                 let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
                 Ok(vec![RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?])
             }
             Err(ArrowError::OffsetOverflowError(_)) if left.len() > 1 => {
                 let half = left.len() / 2;
                 let (first, second) = right.split_at(half.min(right.len()));
-                let mut batches = self.batches(&left[..half], first)?;
-                batches.extend(self.batches(&left[half..], second)?);
+                let part = |from: usize, rows: usize| -> Vec<ArrayRef> {
+                    more.iter().map(|column| column.slice(from, rows)).collect()
+                };
+                let mut batches = self.assemble(&left[..half], first, &part(0, half))?;
+                let rest = part(half, left.len() - half);
+                batches.extend(self.assemble(&left[half..], second, &rest)?);
                 Ok(batches)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Pairs {
+    /// Left rows from `start` on, as far as they are done at once, and the pairs of them that are
+    /// in the result.
+    pub(super) fn next_page(
+        &mut self,
+        start: usize,
+        driver: &Driver,
+    ) -> Result<(usize, Arc<Matches>)> {
+        let all = self.matches.left_rows();
+        match &mut self.condition {
+            None if self.checks.is_empty() => Ok((all, self.matches.clone())),
+            Some(condition) if self.checks.is_empty() => {
+                let (page, matches) = condition.next_page(&self.matches, start, driver)?;
+                Ok((page.end, Arc::new(matches)))
+            }
+            condition => {
+                let page = self.matches.page(start, CHECKED_PAIRS);
+                let matches =
+                    Arc::new(self.matches.narrow(page.clone(), &self.checks, driver)?);
+                let matches = match condition {
+                    None => matches,
+                    Some(condition) => Arc::new(condition.evaluate(&matches, driver)?),
+                };
+                Ok((page.end, matches))
+            }
         }
     }
 }

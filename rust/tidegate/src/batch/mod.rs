@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `join.rs` | the part that all joins of tables share: from matches to record batches |
 //! | `interval.rs`, `window.rs`, `band/` | how the pairs of each join are found |
+//! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
+//! | `partners.rs` | aggregates of the rows that a row has pairs with |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, made before the reader asks for them |
@@ -15,5 +17,7 @@ pub(crate) mod batches;
 mod condition;
 mod interval;
 pub(crate) mod join;
+mod partners;
+mod sides;
 mod sliding;
 mod window;

@@ -1,61 +1,87 @@
 //! The window join of two tables.
 
-use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::interval_join;
-use tidegate_operators::order::JoinColumns;
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::interval::{interval_join, interval_partners};
+use tidegate_operators::matches::Matches;
 use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
-use super::join::Join;
+use super::join::{Found, Join};
+use super::partners::{FoundPartners, Source};
+use super::sides::Sides;
 use super::sliding;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::query::options::JoinPlan;
-use crate::query::window::WindowJoin;
+use crate::query::window::{WindowJoin, WindowJoinPlan};
 
 impl WindowJoin {
     /// Finds the pairs of two tables. The rows of the result are made when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
-        let (left_ts, right_ts) = plan.windows.times(left, right)?;
-        let keys = plan.join.encode_keys(left, right, &driver)?;
-        let key_method = keys.as_ref().map_or("none", |keys| keys.method);
+        let rows = sides(&plan, left, right, &driver)?;
+        let key_method = rows.key_method();
         if let Some(algorithm) = self.algorithm {
-            let tables =
-                sliding::Tables { left, right, ts: [&left_ts, &right_ts], keys: keys.as_ref() };
+            let ts: [&[i64]; 2] = [&rows.left, &rows.right];
+            let tables = sliding::Tables { left, right, ts, keys: rows.keys.as_ref() };
             let matches = self.compare(algorithm, &plan, &tables, &driver)?;
             let plan = JoinPlan { predicate: None, ..plan.join };
-            return Join::new(
-                &self.options,
-                plan,
-                left,
-                right,
-                key_method,
-                (matches, Vec::new()),
-                driver,
-            );
+            let found = Found { key_method, matches, checks: Vec::new() };
+            return Join::new(&self.options, plan, (left, right), found, None, driver);
         }
-        let left_side = JoinColumns { ts: &left_ts, keys: keys.as_ref().map(|keys| &*keys.left) };
-        let right_side =
-            JoinColumns { ts: &right_ts, keys: keys.as_ref().map(|keys| &*keys.right) };
-        let key_count = keys.as_ref().map_or(1, |keys| keys.count);
+        let (left_side, right_side) = rows.columns();
         let matches = match plan.windows.retention {
-            // A right row comes at most so much after a left row as that one stays, and the
-            // reverse.
-            Retention::Time { left, right } => interval_join(
-                left_side,
-                right_side,
-                key_count,
-                &Interval::of_windows(left, right),
-                &driver,
-            )?,
+            Retention::Time { left, right } => {
+                let interval = Interval::of_windows(left, right);
+                interval_join(left_side, right_side, rows.key_count(), &interval, &driver)?
+            }
+            Retention::Rows { left, right } => in_counts(&rows, left, right, &driver)?,
+        };
+        let found = Found { key_method, matches, checks: Vec::new() };
+        Join::new(&self.options, plan.join, (left, right), found, None, driver)
+    }
+
+    /// Finds the partners of the left rows of two tables.
+    pub(super) fn partners(
+        &self,
+        left: &Table,
+        right: &Table,
+        driver: &Driver,
+    ) -> Result<FoundPartners> {
+        let plan = self.plan(left.schema(), right.schema())?;
+        let rows = sides(&plan, left, right, driver)?;
+        let key_method = rows.key_method();
+        let (left_side, right_side) = rows.columns();
+        let partners = match plan.windows.retention {
+            Retention::Time { left, right } => {
+                let interval = Interval::of_windows(left, right);
+                let count = rows.key_count();
+                let runs =
+                    interval_partners(left_side, right_side, count, &interval, false, driver)?;
+                Source::Runs(runs, rows.right)
+            }
             Retention::Rows { left, right } => {
-                let counts = Counts { left: left as usize, right: right as usize };
-                count_window_join(left_side, right_side, key_count, counts, &driver)?
+                let matches = in_counts(&rows, left, right, driver)?;
+                let found = Found { key_method, matches, checks: Vec::new() };
+                Source::Pairs(found, Some(rows.right))
             }
         };
-        Join::new(&self.options, plan.join, left, right, key_method, (matches, Vec::new()), driver)
+        Ok(FoundPartners { plan: plan.join, key_method, partners })
     }
+}
+
+/// The times and keys of two tables.
+fn sides(plan: &WindowJoinPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Sides> {
+    let (left_ts, right_ts) = plan.windows.times(left, right)?;
+    let keys = plan.join.encode_keys(left, right, driver)?;
+    Ok(Sides { left: left_ts, right: right_ts, keys })
+}
+
+/// The pairs in windows of so many rows.
+fn in_counts(sides: &Sides, left: u64, right: u64, driver: &Driver) -> Result<Matches, Stopped> {
+    let counts = Counts { left: left as usize, right: right as usize };
+    let (left, right) = sides.columns();
+    count_window_join(left, right, sides.key_count(), counts, driver)
 }

@@ -7,6 +7,7 @@
 //! | `published.rs` | the algorithms of papers, by name |
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, also functions that users bring, and its plan |
+//! | `partners.rs` | aggregates of each left row's partners in a join |
 //! | `output.rs` | names and types of the result |
 //! | `plan.rs` | the columns that a query reads and gives, as Python sees them |
 //! | `identity.rs` | the text that decides its results, which snapshots keep |
@@ -17,6 +18,7 @@ pub(crate) mod identity;
 pub(crate) mod interval;
 pub(crate) mod options;
 pub(crate) mod output;
+pub(crate) mod partners;
 pub(crate) mod plan;
 pub(crate) mod published;
 pub(crate) mod window;

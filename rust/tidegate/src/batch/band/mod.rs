@@ -6,12 +6,14 @@ mod sort;
 use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
-use super::join::Join;
+use super::join::{Found, Join};
+use super::partners::{FoundPartners, Source};
 use crate::Result;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::query::band::{BandAlgorithm, BandJoin, BandPlan, MOST_CANDIDATES};
 use crate::query::options::JoinOptions;
+use crate::query::window::WindowPlan;
 
 /// The tables of a join.
 struct Tables<'a> {
@@ -27,20 +29,48 @@ impl BandJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
-        let keys = plan.join.encode_keys(left, right, &driver)?;
+        let found = self.find(&plan, left, right, self.most_pairs(), &driver)?;
+        Join::new(&self.options, plan.join, (left, right), found, None, driver)
+    }
+
+    /// Finds the partners of the left rows of two tables.
+    pub(in crate::batch) fn partners(
+        &self,
+        left: &Table,
+        right: &Table,
+        driver: &Driver,
+    ) -> Result<FoundPartners> {
+        let plan = self.plan(left.schema(), right.schema())?;
+        let found = self.find(&plan, left, right, None, driver)?;
+        let times = |windows: &WindowPlan| windows.times(left, right);
+        let ts = plan.windows.as_ref().map(times).transpose()?.map(|(_, right)| right);
+        let key_method = found.key_method;
+        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Pairs(found, ts) })
+    }
+
+    /// Finds pairs, of which there may be `most`.
+    fn find(
+        &self,
+        plan: &BandPlan,
+        left: &Table,
+        right: &Table,
+        most: Option<u64>,
+        driver: &Driver,
+    ) -> Result<Found> {
+        let keys = plan.join.encode_keys(left, right, driver)?;
         let key_method = keys.as_ref().map_or("none", |keys| keys.method);
-        let tables = Tables { plan: &plan, left, right, keys: keys.as_ref(), driver: &driver };
+        let tables = Tables { plan, left, right, keys: keys.as_ref(), driver };
         let found = match self.algorithm {
             BandAlgorithm::Sort => tables.sort(f64::INFINITY)?,
             BandAlgorithm::Auto if plan.windows.is_none() => tables.sort(f64::INFINITY)?,
             BandAlgorithm::Auto => tables.sort(MOST_CANDIDATES)?,
             _ => None,
         };
-        let found = match found {
+        let (matches, checks) = match found {
             Some(found) => found,
-            None => (tables.index(self.algorithm, self.most_pairs())?, Vec::new()),
+            None => (tables.index(self.algorithm, most)?, Vec::new()),
         };
-        Join::new(&self.options, plan.join, left, right, key_method, found, driver)
+        Ok(Found { key_method, matches, checks })
     }
 
     /// The most pairs that a result can have, if it has pairs.

@@ -139,6 +139,22 @@ impl Predicate {
         }
     }
 
+    /// The conjuncts that read columns of one side, for each side; `None` if a conjunct reads both,
+    /// or may fail for a row that is in no pair.
+    pub(crate) fn by_side(&self) -> Option<[Option<Predicate>; 2]> {
+        let left_columns = self.columns(Origin::Left).len();
+        let mut sides: [Vec<Bound>; 2] = [Vec::new(), Vec::new()];
+        for Conjunct { whole, .. } in self.conjuncts() {
+            match reads(&whole, left_columns) {
+                _ if whole.can_fail => return None,
+                (true, true) => return None,
+                (false, true) => sides[1].push(whole),
+                (_, false) => sides[0].push(whole),
+            }
+        }
+        Some(sides.map(|side| side.into_iter().reduce(Bound::and).map(|part| self.of_part(part))))
+    }
+
     /// The number of conjuncts that a scan can test, and the number of all conjuncts.
     pub(crate) fn comparisons(&self) -> (usize, usize) {
         let conjuncts = self.conjuncts();

@@ -18,14 +18,20 @@ use crate::{Error, Result};
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: Span,
+    /// The key columns, by their places in what the functions read.
+    pub(crate) by: Vec<KeyColumn>,
+    pub(crate) functions: FunctionsPlan,
+    pub(crate) tables: Vec<TablePlan>,
+    pub(crate) schema: SchemaRef,
+}
+
+/// The functions, and the columns that they read.
+#[derive(Debug)]
+pub(crate) struct FunctionsPlan {
     /// The columns that keys and values are read from, with the types that all tables' columns
     /// take.
     pub(crate) read: SchemaRef,
-    /// The key columns, by their places in `read`.
-    pub(crate) by: Vec<KeyColumn>,
     pub(crate) outputs: Vec<OutputPlan>,
-    pub(crate) tables: Vec<TablePlan>,
-    pub(crate) schema: SchemaRef,
 }
 
 /// Windows in steps of the unit.
@@ -51,7 +57,13 @@ impl Span {
 pub(crate) struct TablePlan {
     pub(crate) time: usize,
     pub(crate) rows: Option<Predicate>,
-    /// Where the columns of `read` are.
+    pub(crate) inputs: InputPlan,
+}
+
+/// The columns of one table that functions read.
+#[derive(Debug)]
+pub(crate) struct InputPlan {
+    /// Where the columns of [`FunctionsPlan::read`] are.
     pub(crate) read: Vec<usize>,
     /// The predicate of each aggregate.
     pub(crate) predicates: Vec<Option<Predicate>>,
@@ -111,15 +123,17 @@ impl AggregatePlan {
                 Ok(TablePlan {
                     time: *time,
                     rows: query.predicate.as_ref().map(bind).transpose()?,
-                    read: names
-                        .iter()
-                        .map(|(read, role)| columns.column(name, read, role))
-                        .collect::<Result<_>>()?,
-                    predicates: query
-                        .aggregates
-                        .iter()
-                        .map(|aggregate| aggregate.predicate.as_ref().map(bind).transpose())
-                        .collect::<Result<_>>()?,
+                    inputs: InputPlan {
+                        read: names
+                            .iter()
+                            .map(|(read, role)| columns.column(name, read, role))
+                            .collect::<Result<_>>()?,
+                        predicates: query
+                            .aggregates
+                            .iter()
+                            .map(|aggregate| aggregate.predicate.as_ref().map(bind).transpose())
+                            .collect::<Result<_>>()?,
+                    },
                 })
             };
         let output = |aggregate: &Aggregate| {
@@ -128,9 +142,10 @@ impl AggregatePlan {
             OutputPlan { name: name.clone(), function: *function, column }
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
-        let schema = schema(&by, &window_type(&fields, unit), &read, &outputs)?;
+        let functions = FunctionsPlan { read, outputs };
+        let schema = schema(&by, &window_type(&fields, unit), &functions)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
-        Ok(AggregatePlan { unit, span, read, by, outputs, tables, schema })
+        Ok(AggregatePlan { unit, span, by, functions, tables, schema })
     }
 
     pub(crate) fn explain(&self, query: &Aggregation, streams: usize) -> String {
@@ -202,7 +217,8 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
     }
 }
 
-fn show(aggregate: &Aggregate) -> String {
+/// An aggregate as people write it.
+pub(crate) fn show(aggregate: &Aggregate) -> String {
     let Aggregate { name, function, column, predicate } = aggregate;
     let condition =
         predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
@@ -334,21 +350,14 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
 fn schema(
     by: &[KeyColumn],
     window: &DataType,
-    read: &Schema,
-    outputs: &[OutputPlan],
+    functions: &FunctionsPlan,
 ) -> Result<SchemaRef> {
     let mut fields = vec![
         Field::new("window_start", window.clone(), false),
         Field::new("window_end", window.clone(), false),
     ];
-    fields.extend(by.iter().map(|key| read.field(key.left).clone()));
-    for output in outputs {
-        let of = output.column.map(|at| read.field(at));
-        let data_type = output_type(output, of)?;
-        // A window has rows, but all may be null or left out by a condition.
-        let nullable = !matches!(output.function, Function::Count);
-        fields.push(Field::new(&output.name, data_type, nullable));
-    }
+    fields.extend(by.iter().map(|key| functions.read.field(key.left).clone()));
+    fields.extend(functions.fields()?);
     let mut names = HashSet::with_capacity(fields.len());
     for field in &fields {
         if !names.insert(field.name()) {
@@ -359,6 +368,48 @@ fn schema(
         }
     }
     Ok(Arc::new(Schema::new(fields)))
+}
+
+impl FunctionsPlan {
+    /// The functions of the rows of one table, and the columns that are read of it.
+    pub(crate) fn of_table(
+        aggregates: &[Aggregate],
+        name: &str,
+        schema: &Schema,
+    ) -> Result<(Self, InputPlan)> {
+        let names = Names::new(schema);
+        let mut read: Vec<usize> = Vec::new();
+        let mut outputs = Vec::with_capacity(aggregates.len());
+        for Aggregate { name: output, function, column, .. } in aggregates {
+            let place = |column: &String| -> Result<usize> {
+                let at = names.column(name, column, "aggs")?;
+                Ok(read.iter().position(|&other| other == at).unwrap_or_else(|| {
+                    read.push(at);
+                    read.len() - 1
+                }))
+            };
+            let column = column.as_ref().map(place).transpose()?;
+            outputs.push(OutputPlan { name: output.clone(), function: *function, column });
+        }
+        let bind = |aggregate: &Aggregate| {
+            let bind = |expr| Predicate::bind_row(expr, schema);
+            aggregate.predicate.as_ref().map(bind).transpose()
+        };
+        let predicates = aggregates.iter().map(bind).collect::<Result<_>>()?;
+        let functions = FunctionsPlan { read: Arc::new(schema.project(&read)?), outputs };
+        Ok((functions, InputPlan { read, predicates }))
+    }
+
+    /// The columns of the result.
+    pub(crate) fn fields(&self) -> Result<Vec<Field>> {
+        let field = |output: &OutputPlan| {
+            let of = output.column.map(|at| self.read.field(at));
+            // There may be rows that are all null, or left out by a condition.
+            let nullable = !matches!(output.function, Function::Count);
+            Ok(Field::new(&output.name, output_type(output, of)?, nullable))
+        };
+        self.outputs.iter().map(field).collect()
+    }
 }
 
 fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
@@ -421,15 +472,18 @@ impl TablePlan {
     /// The columns of the table that something reads.
     pub(crate) fn every(&self) -> Vec<usize> {
         let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Origin::Left));
-        let mut every = self.used();
+        let mut every = self.inputs.columns();
         every.extend(of_rows.copied().chain([self.time]));
         every.sort_unstable();
         every.dedup();
         every
     }
 
-    /// The columns that are read for more than the time and the predicate on rows.
-    pub(crate) fn used(&self) -> Vec<usize> {
+}
+
+impl InputPlan {
+    /// The columns that functions and their predicates read, ascending.
+    pub(crate) fn columns(&self) -> Vec<usize> {
         let predicates =
             self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Origin::Left));
         let mut used: Vec<usize> = self.read.iter().chain(predicates).copied().collect();

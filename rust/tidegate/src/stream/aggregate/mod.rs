@@ -39,6 +39,7 @@ use super::tactic::{Admit, Common, Tactic};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
+use crate::aggregate::values::FunctionValues;
 use crate::background::lasting;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Bound, Int64s};
@@ -84,7 +85,7 @@ struct AggregateTactic {
     stream: Stream,
     /// The columns of the stream that are read.
     read: Vec<usize>,
-    /// The columns of `plan.read` that are keys.
+    /// The columns of `plan.functions.read` that are keys.
     by: Vec<usize>,
     sources: usize,
     groups: StreamGroups,
@@ -112,8 +113,8 @@ fn empty(
     let none = Table::from(schema);
     let none = (0..sources).map(|_| (none.clone(), Int64s::Own(Pages::default())));
     let streams = Streams::alike(none.collect(), plan, &alone)?;
-    let codes = vec![None; plan.outputs.len()];
-    let columns = Columns::new(&streams, plan, Extent::Stream(&codes), &alone)?;
+    let codes = vec![None; plan.functions.outputs.len()];
+    let columns = Columns::new(&streams, &plan.functions, Extent::Stream(&codes), &alone)?;
     Ok(streaming_windows(&plan.span, sources, &columns.aggregates(), algorithm))
 }
 
@@ -195,7 +196,7 @@ pub fn aggregate(
         latency: Latency::default(),
     };
     let tactic = AggregateTactic {
-        groups: StreamGroups::new(Arc::new(plan.read.project(&by)?))?,
+        groups: StreamGroups::new(Arc::new(plan.functions.read.project(&by)?))?,
         algorithm,
         sources: options.sources,
         rows: ChosenRows::new(rows),
@@ -311,7 +312,7 @@ impl AggregateTactic {
         let batches = streams.table.batches().iter().map(|batch| batch.project(&self.by));
         let keys = self.groups.of(&batches.collect::<Result<Vec<_>, _>>()?, driver)?;
         let codes = self.ordered.codes(&streams.table, &mut *self.windows, driver)?;
-        let columns = Columns::new(&streams, &self.plan, Extent::Stream(&codes), driver)?;
+        let columns = Columns::new(&streams, &self.plan.functions, Extent::Stream(&codes), driver)?;
         let firsts = self.choose_from(&streams)?;
         let sources = streams.sources((!self.by.is_empty()).then_some(&keys));
         self.windows.add(&sources, self.groups.count(), &firsts, &columns.aggregates(), driver)?;
@@ -423,7 +424,8 @@ impl AggregateTactic {
             self.ordered.ranks(page);
         }
         let ranked = self.ordered.values()?;
-        let output = Output { plan: &self.plan, keys: self.groups.columns()?, ranked, of_rows };
+        let values = FunctionValues { functions: &self.plan.functions, ranked, of_rows };
+        let output = Output { plan: &self.plan, keys: self.groups.columns()?, values };
         let made = common.driver.fit(rows).map(pages, |page: Page| output.batch(page))?;
         common.keep(made)?;
         Ok(true)
@@ -460,12 +462,12 @@ fn streaming_windows(
 /// these.
 fn chosen(plan: &AggregatePlan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     let mut columns: Vec<usize> =
-        plan.outputs.iter().filter_map(|output| output.chosen()).collect();
+        plan.functions.outputs.iter().filter_map(|output| output.chosen()).collect();
     columns.sort_unstable();
     columns.dedup();
     let place = |at: usize| columns.binary_search(&at).expect("it is one of them");
-    let places = plan.outputs.iter().map(|output| output.chosen().map(place)).collect();
-    Ok((places, Arc::new(plan.read.project(&columns)?)))
+    let places = plan.functions.outputs.iter().map(|output| output.chosen().map(place)).collect();
+    Ok((places, Arc::new(plan.functions.read.project(&columns)?)))
 }
 
 fn explain(

@@ -48,20 +48,20 @@ fn ordered(plan: &AggregatePlan, output: &OutputPlan) -> Option<usize> {
     let takes_order = output.function.takes() == Takes::Order;
     output
         .column
-        .filter(|&at| takes_order && is_ordered_only(leaf(plan.read.field(at).data_type())))
+        .filter(|&at| takes_order && is_ordered_only(leaf(plan.functions.read.field(at).data_type())))
 }
 
 impl OrderedColumns {
     pub(crate) fn new(plan: &AggregatePlan) -> Result<Self> {
         let mut at: Vec<usize> =
-            plan.outputs.iter().filter_map(|output| ordered(plan, output)).collect();
+            plan.functions.outputs.iter().filter_map(|output| ordered(plan, output)).collect();
         at.sort_unstable();
         at.dedup();
         let place =
             |output| ordered(plan, output).and_then(|column| at.binary_search(&column).ok());
-        let of_output = plan.outputs.iter().map(place).collect();
+        let of_output = plan.functions.outputs.iter().map(place).collect();
         let column = |&at: &usize| {
-            let values = StreamGroups::new(Arc::new(plan.read.project(&[at])?))?;
+            let values = StreamGroups::new(Arc::new(plan.functions.read.project(&[at])?))?;
             Ok(OrderedColumn { at, values, codes: Vec::new(), ordered: Vec::new() })
         };
         Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })

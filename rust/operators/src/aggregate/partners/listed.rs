@@ -1,0 +1,72 @@
+//! Partners that are added one by one.
+
+use std::ops::Range;
+
+use tidegate_structures::memory::pages::Pages;
+
+use super::super::functions::{Function, OutputValue};
+use super::super::given::Given;
+use super::super::merged::Place;
+use super::super::OutputColumn;
+use crate::matches::{Matches, Run};
+
+/// The partners of some left rows, in their order.
+pub(in super::super) struct Lists<'a> {
+    /// The right rows by place; `None` where a row's place is its number.
+    rows: Option<Rows<'a>>,
+    runs: Vec<Run>,
+}
+
+enum Rows<'a> {
+    Borrowed(&'a [u32]),
+    Sorted(Vec<u32>),
+}
+
+impl<'a> Lists<'a> {
+    /// The partners of some left rows, which are places of `matches`, by their times, if there are
+    /// any, and their numbers.
+    pub(super) fn new(matches: &'a Matches, left: Range<usize>, ts: Option<&[i64]>) -> Self {
+        let runs = matches.runs()[left].to_vec();
+        let Some(rows) = matches.rows() else { return Lists { rows: None, runs } };
+        let place = |row: u32| (ts.map_or(0, |ts| ts[row as usize]), row);
+        let is_before = |a: &u32, b: &u32| place(*a) < place(*b);
+        let of = |run: &Run| &rows[run.start as usize..run.end as usize];
+        if runs.iter().all(|run| of(run).is_sorted_by(is_before)) {
+            return Lists { rows: Some(Rows::Borrowed(rows)), runs };
+        }
+        let mut sorted = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
+        let sort = |run: &Run| {
+            let start = sorted.len();
+            sorted.extend_from_slice(of(run));
+            sorted[start..].sort_unstable_by_key(|&row| place(row));
+            Run { start: start as u32, end: sorted.len() as u32 }
+        };
+        let runs = runs.iter().map(sort).collect();
+        Lists { rows: Some(Rows::Sorted(sorted)), runs }
+    }
+
+    /// The value of a function for each left row.
+    pub(in super::super) fn fold<F: Function, G: Given<F>>(&self, given: &G) -> OutputColumn {
+        let rows = match &self.rows {
+            None => None,
+            Some(Rows::Borrowed(rows)) => Some(*rows),
+            Some(Rows::Sorted(rows)) => Some(&rows[..]),
+        };
+        let mut values = Pages::unwritten(self.runs.len());
+        let mut missing = Vec::new();
+        for (at, (run, out)) in self.runs.iter().zip(values.iter_mut()).enumerate() {
+            let mut state = F::EMPTY;
+            for place in run.start..run.end {
+                let row = rows.map_or(place, |rows| rows[place as usize]);
+                let place = Place { source: 0, row: row as usize };
+                if given.counts(place) {
+                    F::add(&mut state, given.at(place));
+                }
+            }
+            let value = F::finish(state);
+            missing.extend(value.is_none().then_some(at));
+            out.set(value.unwrap_or_default());
+        }
+        OutputColumn { values: F::Output::column(values.written()), missing }
+    }
+}

@@ -1,0 +1,137 @@
+//! Aggregates of the partners of each left row of a join.
+//!
+//! The partners of a left row of an interval join are a run of right rows: a suffix of one pane and
+//! a prefix of the next ([`Partners`]). The state of every suffix and every prefix is computed
+//! once, row by row. A left row then costs one combination, however many partners it has, also for
+//! functions whose states cannot be subtracted.
+//!
+//! ```text
+//!   right rows of a key    a  b  c │ d  e  f │ g  h        panes
+//!   suffixes             abc bc  c │def ef  f│gh  h
+//!   prefixes               a ab abc│ d de def│ g gh
+//!   partners c d e:        c       + de
+//! ```
+//!
+//! Where the partners are no runs, as under a condition on both sides, they are added one by one
+//! ([`aggregate_matches`]); no pair is written anywhere.
+//!
+//! A function sees partners by time, then by right row number; where pairs do not depend on time,
+//! by number alone. Floats are added in an order that the data decides: a row that prevails before
+//! an interval comes first, then the suffix from its end, then the prefix from its beginning.
+//!
+//! # Files
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `panes.rs` | suffixes and prefixes of a function |
+//! | `states.rs` | functions with small states where all rows count |
+//! | `listed.rs` | partners one by one |
+
+mod listed;
+mod panes;
+mod states;
+
+use std::ops::Range;
+
+use tidegate_structures::memory;
+
+use super::kinds::kind;
+use super::{Aggregate, OutputColumn, Stream};
+use crate::driver::{Driver, Stopped};
+use crate::interval::Partners;
+use crate::matches::Matches;
+use listed::Lists;
+use panes::{OfRuns, Runs};
+pub(super) use states::{InPanes, OfPartners};
+
+/// The suffixes and prefixes of several functions, of which results are made for any left rows.
+///
+/// The sum of the right values of up to 2 before:
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     Aggregate, Column, NumberColumns, OutputValues, PartnerAggregates,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::interval::interval_partners;
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::{Closed, Interval};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let left = JoinColumns { ts: &[10, 30], keys: None };
+/// let right = JoinColumns { ts: &[7, 8, 9], keys: None };
+/// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
+/// let partners = interval_partners(left, right, 1, &before, false, &driver)?;
+///
+/// let values = Column { values: &[1, 20, 300], mask: None };
+/// let sum = Aggregate::Sum(NumberColumns::Integers(vec![values]));
+/// let sums = PartnerAggregates::new(&partners, &[sum], &driver)?;
+/// let found = &sums.of(0..2)[0];
+/// let OutputValues::Integers(sums) = &found.values else { unreachable!() };
+/// assert_eq!((sums[0], &found.missing), (320, &vec![1])); // 30 has no partner
+/// # Ok::<(), Stopped>(())
+/// ```
+pub struct PartnerAggregates<'a> {
+    partners: &'a Partners,
+    functions: Vec<Box<dyn OfRuns>>,
+}
+
+impl std::fmt::Debug for PartnerAggregates<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartnerAggregates").finish_non_exhaustive()
+    }
+}
+
+impl<'a> PartnerAggregates<'a> {
+    /// Folds the values of the right rows.
+    pub fn new(
+        partners: &'a Partners,
+        aggregates: &[Aggregate<'_>],
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let one_time = OneTime::new(partners.right_rows(), aggregates);
+        let streams = [one_time.rows()];
+        let fold = |aggregate| kind(aggregate, &streams, &[0]).panes(partners, driver);
+        let functions = aggregates.iter().map(fold).collect::<Result<_, _>>()?;
+        Ok(PartnerAggregates { partners, functions })
+    }
+
+    /// The values of each aggregate for some neighbouring left rows.
+    pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
+        let prevailing = self.partners.prevailing().map(|places| &places[left.clone()]);
+        let runs = Runs { runs: &self.partners.runs()[left], prevailing, partners: self.partners };
+        self.functions.iter().map(|function| function.of_runs(&runs)).collect()
+    }
+}
+
+/// The values of each aggregate for left rows whose partners are these matches. The left rows are
+/// places of `matches`; functions see partners by their times, if there are any, and their numbers.
+pub fn aggregate_matches(
+    matches: &Matches,
+    left: Range<usize>,
+    ts: Option<&[i64]>,
+    aggregates: &[Aggregate<'_>],
+) -> Vec<OutputColumn> {
+    let one_time = OneTime::new(matches.right_rows(), aggregates);
+    let streams = [one_time.rows()];
+    let lists = Lists::new(matches, left, ts);
+    aggregates.iter().map(|aggregate| kind(aggregate, &streams, &[0]).of_lists(&lists)).collect()
+}
+
+/// Rows of one time: partners come in their order, so that the last of equal times is the last.
+struct OneTime(Vec<i64>);
+
+impl OneTime {
+    /// The times are read for the first and last rows only.
+    fn new(rows: usize, aggregates: &[Aggregate<'_>]) -> Self {
+        let is_chosen = |one: &Aggregate<'_>| matches!(one, Aggregate::First(_) | Aggregate::Last(_));
+        let rows = if aggregates.iter().any(is_chosen) { rows } else { 0 };
+        memory::demand_values::<i64>(rows);
+        OneTime(vec![0; rows])
+    }
+
+    fn rows(&self) -> Stream<'_> {
+        Stream { ts: &self.0, keys: None }
+    }
+}

@@ -1,0 +1,233 @@
+//! Functions as panes have them: with the states of tables, or with smaller ones where all rows
+//! count.
+
+use std::marker::PhantomData;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+
+use super::super::functions::{
+    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Sum, Variance,
+};
+use super::super::given::Given;
+use super::super::kinds;
+use super::super::merged::Place;
+use super::super::stored::{STATE_WORDS, Stored, Words};
+use super::super::OutputColumn;
+use super::listed::Lists;
+use super::panes::{OfRuns, PaneFunction, Runs, fold, of_each};
+use crate::driver::{Driver, Stopped};
+use crate::interval::Partners;
+
+/// A function of partners, with its input.
+pub(in super::super) trait OfPartners {
+    /// The function of any run, after all right rows were folded.
+    fn panes(&self, partners: &Partners, driver: &Driver) -> Result<Box<dyn OfRuns>, Stopped>;
+
+    /// The function of each list.
+    fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
+}
+
+impl<F: InPanes, G: Given<F>> OfPartners for kinds::Of<'_, F, G> {
+    fn panes(&self, partners: &Partners, driver: &Driver) -> Result<Box<dyn OfRuns>, Stopped> {
+        F::panes(&self.given, partners, driver)
+    }
+
+    fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn {
+        lists.fold::<F, G>(&self.given)
+    }
+}
+
+/// A function that is folded in panes.
+pub(in super::super) trait InPanes: Stored {
+    fn panes<G: Given<Self>>(
+        given: &G,
+        partners: &Partners,
+        driver: &Driver,
+    ) -> Result<Box<dyn OfRuns>, Stopped>
+    where
+        Self: Sized,
+    {
+        let value = |row| {
+            let place = Place { source: 0, row };
+            given.counts(place).then(|| given.at(place))
+        };
+        fold::<AsWords<Self>>(partners, value, driver)
+    }
+}
+
+/// A function whose states are written as words.
+struct AsWords<F>(PhantomData<F>);
+
+impl<F: Stored> PaneFunction for AsWords<F> {
+    type Input = F::Input;
+    type State = Written;
+    type Output = F::Output;
+
+    const EMPTY: Written = Written::NOTHING;
+
+    #[inline]
+    fn add(state: &mut Written, value: F::Input) {
+        let mut own = state.read::<F>();
+        F::add(&mut own, value);
+        *state = Written::of::<F>(own);
+    }
+
+    #[inline]
+    fn combine(earlier: Written, later: Written) -> Written {
+        match (earlier.has_rows, later.has_rows) {
+            (_, 0) => earlier,
+            (0, _) => later,
+            _ => Written::of::<F>(F::combine(earlier.read::<F>(), later.read::<F>())),
+        }
+    }
+
+    #[inline]
+    fn finish(state: Written, _partners: u64) -> Option<F::Output> {
+        F::finish(state.read::<F>())
+    }
+}
+
+/// A state as words.
+#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C)]
+struct Written {
+    words: [u64; STATE_WORDS],
+    /// 0 for the state of no rows, whatever the words.
+    has_rows: u64,
+}
+
+impl Written {
+    const NOTHING: Written = Written { words: [0; STATE_WORDS], has_rows: 0 };
+
+    #[inline]
+    fn of<F: Stored>(state: F::State) -> Self {
+        Written { words: F::to_words(state), has_rows: 1 }
+    }
+
+    #[inline]
+    fn read<F: Stored>(self) -> F::State {
+        if self.has_rows == 0 { F::EMPTY } else { F::of_words(self.words) }
+    }
+}
+
+/// A function of values that all count: how many they are is known from elsewhere.
+struct Uncounted<F>(PhantomData<F>);
+
+impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFunction
+    for Uncounted<F>
+{
+    type Input = T;
+    type State = T;
+    type Output = F::Output;
+
+    const EMPTY: T = F::EMPTY.value;
+
+    #[inline]
+    fn add(state: &mut T, value: T) {
+        let mut own = Of { value: *state, rows: 1 };
+        F::add(&mut own, value);
+        *state = own.value;
+    }
+
+    #[inline]
+    fn combine(earlier: T, later: T) -> T {
+        F::combine(Of { value: earlier, rows: 1 }, Of { value: later, rows: 1 }).value
+    }
+
+    #[inline]
+    fn finish(state: T, partners: u64) -> Option<F::Output> {
+        F::finish(Of { value: state, rows: partners })
+    }
+}
+
+/// Folds values of which no count is kept if all rows count.
+macro_rules! uncounted {
+    ($($function:ty $(, $number:ident)?;)*) => {$(
+        impl $(<$number: Words + Sync>)? InPanes for $function {
+            fn panes<G: Given<Self>>(
+                given: &G,
+                partners: &Partners,
+                driver: &Driver,
+            ) -> Result<Box<dyn OfRuns>, Stopped> {
+                match given.mask(0) {
+                    None => {
+                        let value = |row| Some(given.at(Place { source: 0, row }));
+                        fold::<Uncounted<Self>>(partners, value, driver)
+                    }
+                    Some(mask) => {
+                        let value = |row| {
+                            mask.contains(row).then(|| given.at(Place { source: 0, row }))
+                        };
+                        fold::<AsWords<Self>>(partners, value, driver)
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+uncounted! {
+    Sum<T>, T;
+    Mean<T>, T;
+    Extreme<false>;
+    Extreme<true>;
+}
+
+impl<const ROOT: bool> InPanes for Variance<ROOT> {}
+
+impl InPanes for Count {
+    fn panes<G: Given<Self>>(
+        given: &G,
+        partners: &Partners,
+        driver: &Driver,
+    ) -> Result<Box<dyn OfRuns>, Stopped> {
+        match given.mask(0) {
+            None => Ok(Box::new(Lengths)),
+            Some(mask) => {
+                let value = |row| mask.contains(row).then_some(());
+                fold::<AsWords<Self>>(partners, value, driver)
+            }
+        }
+    }
+}
+
+/// The number of partners.
+struct Lengths;
+
+impl OfRuns for Lengths {
+    fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
+        of_each(runs, |run, before| Some(run.len() as i64 + i64::from(before.is_some())))
+    }
+}
+
+impl<const LAST: bool> InPanes for Pick<LAST> {
+    fn panes<G: Given<Self>>(
+        given: &G,
+        partners: &Partners,
+        driver: &Driver,
+    ) -> Result<Box<dyn OfRuns>, Stopped> {
+        match given.mask(0) {
+            None => Ok(Box::new(End::<LAST>)),
+            Some(mask) => {
+                let value = |row| {
+                    mask.contains(row).then(|| given.at(Place { source: 0, row }))
+                };
+                fold::<AsWords<Self>>(partners, value, driver)
+            }
+        }
+    }
+}
+
+/// The first or the last partner.
+struct End<const LAST: bool>;
+
+impl<const LAST: bool> OfRuns for End<LAST> {
+    fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
+        let row = |place: u32| runs.partners.rows().map_or(place, |rows| rows[place as usize]);
+        of_each(runs, |run, before| {
+            let own = (run.len() > 0).then(|| if LAST { run.end - 1 } else { run.start });
+            let place = if LAST { own.or(before) } else { before.or(own) };
+            place.map(row)
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! The partners of each left row, as runs of right rows that aggregates are made of.
+//!
+//! All intervals are equally long, so time is cut into *panes* of that length, from time 0 on. An
+//! interval then begins in one pane and ends in that pane or in the next one. Its partners are a
+//! suffix of what a key has in the first pane, and a prefix of what it has in the second. Panes
+//! depend on the right rows alone.
+//!
+//! ```text
+//!   panes       ├───────────┼───────────┤
+//!   interval          ├───────────┤
+//!   partners          ● ●  ●│ ●   ●
+//!                     suffix│prefix
+//! ```
+//!
+//! The cut is that of van Herk, "A fast algorithm for local minimum and maximum filters on
+//! rectangular and octagonal kernels" (1992), by time instead of by number.
+
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
+
+use super::find_in_groups;
+use crate::driver::{Driver, PART_ROWS, Stopped};
+use crate::matches::{BitSet, Matches, Run};
+use crate::order::JoinColumns;
+use crate::rows::{Interval, NO_KEY, NO_ROW};
+
+/// The partners of left rows in an interval join: right rows by key and time, and the run of them
+/// that each left row has.
+#[derive(Debug)]
+pub struct Partners {
+    /// The right rows in the interval of each left row.
+    matches: Matches,
+    /// For each place of a right row, the first place of its key and pane.
+    pane_starts: Pages<u32>,
+    /// The place of the last right row before each left row's interval, or
+    /// [`NO_ROW`](crate::rows::NO_ROW); `None` if no such row counts.
+    prevailing: Option<Pages<u32>>,
+}
+
+/// Finds the partners of every left row: its matches and, if it is asked for, the last right row of
+/// its key before the interval, which prevails when the interval begins.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::interval::interval_partners;
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::{Closed, Interval};
+/// use tidegate_sync::Stop;
+///
+/// let left = JoinColumns { ts: &[10, 20], keys: None };
+/// let right = JoinColumns { ts: &[8, 9, 30], keys: None };
+/// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
+/// let driver = Driver::new(1, Stop::default());
+/// let partners = interval_partners(left, right, 1, &before, true, &driver)?;
+/// assert_eq!((partners.count(0), partners.count(1)), (2, 1)); // 20 with 9, before its interval
+/// # Ok::<(), Stopped>(())
+/// ```
+///
+/// # Panics
+///
+/// As [`interval_join`](super::interval_join).
+pub fn interval_partners(
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
+    key_count: usize,
+    interval: &Interval,
+    with_prevailing: bool,
+    driver: &Driver,
+) -> Result<Partners, Stopped> {
+    let (matches, starts) = find_in_groups(left, right, key_count, interval, driver)?;
+    let groups = Grouped { matches: &matches, ts: right.ts, starts: &starts };
+    let pane_starts = groups.pane_starts(interval.length(), driver)?;
+    let prevailing =
+        with_prevailing.then(|| groups.prevailing(left, interval, driver)).transpose()?;
+    Ok(Partners { matches, pane_starts, prevailing })
+}
+
+impl Partners {
+    /// The number of partners of a left row.
+    pub fn count(&self, left: usize) -> usize {
+        let prevailing =
+            self.prevailing.as_ref().is_some_and(|prevailing| prevailing[left] != NO_ROW);
+        self.matches.runs()[left].len() + usize::from(prevailing)
+    }
+
+    /// The partners as matches, among which a row that prevails is like any other.
+    pub fn into_matches(self) -> Matches {
+        match self.prevailing {
+            None => self.matches,
+            Some(prevailing) => self.matches.with_rows_before(&prevailing),
+        }
+    }
+
+    /// Takes all partners from the left rows that are not in `kept`.
+    pub fn keep(&mut self, kept: &BitSet) {
+        self.matches.clear_others(kept);
+        if let Some(prevailing) = &mut self.prevailing {
+            kept.missing().for_each(|row| prevailing[row] = NO_ROW);
+        }
+    }
+
+    /// The number of left rows.
+    pub fn left_rows(&self) -> usize {
+        self.matches.left_rows()
+    }
+
+    /// The number of right rows.
+    pub fn right_rows(&self) -> usize {
+        self.matches.right_rows()
+    }
+
+    pub(crate) fn runs(&self) -> &[Run] {
+        self.matches.runs()
+    }
+
+    pub(crate) fn prevailing(&self) -> Option<&[u32]> {
+        self.prevailing.as_deref()
+    }
+
+    pub(crate) fn pane_starts(&self) -> &[u32] {
+        &self.pane_starts
+    }
+
+    /// The right rows by place; `None` where a row's place is its number.
+    pub(crate) fn rows(&self) -> Option<&[u32]> {
+        self.matches.rows()
+    }
+}
+
+impl Interval {
+    /// The number of times in it; `None` if there is an end without a bound, or all times are in
+    /// it.
+    fn length(&self) -> Option<u64> {
+        let (lower, upper) = (i128::from(self.lower?), i128::from(self.upper?));
+        let open = match self.closed {
+            crate::rows::Closed::Both => 0,
+            crate::rows::Closed::Left | crate::rows::Closed::Right => 1,
+            crate::rows::Closed::Neither => 2,
+        };
+        u64::try_from((upper - lower + 1 - open).max(1)).ok()
+    }
+}
+
+/// The last time of the pane of a time, where panes have this length.
+fn pane_end(ts: i64, length: u64) -> i64 {
+    let (ts, length) = (i128::from(ts), i128::from(length));
+    let end = (ts.div_euclid(length) + 1) * length - 1;
+    end.min(i64::MAX.into()) as i64
+}
+
+/// The first time of the pane of a time.
+fn pane_begin(ts: i64, length: u64) -> i64 {
+    let (ts, length) = (i128::from(ts), i128::from(length));
+    (ts.div_euclid(length) * length).max(i64::MIN.into()) as i64
+}
+
+/// Right rows by key and time.
+struct Grouped<'a> {
+    matches: &'a Matches,
+    /// The time of each row, by number.
+    ts: &'a [i64],
+    starts: &'a [u32],
+}
+
+impl Grouped<'_> {
+    fn ts(&self, place: u32) -> i64 {
+        self.ts[self.matches.row(place) as usize]
+    }
+
+    /// The first place from `from` up to `to` whose time is not `before`; all that are, come first.
+    fn search(&self, from: u32, to: u32, before: impl Fn(i64) -> bool) -> u32 {
+        let (mut low, mut high) = (from, to);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match before(self.ts(middle)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// For each place, the first place of its key and pane; `None` for panes without an end.
+    fn pane_starts(&self, length: Option<u64>, driver: &Driver) -> Result<Pages<u32>, Stopped> {
+        let count = self.starts[self.starts.len() - 1] as usize;
+        let mut pane_starts = Pages::unwritten(count);
+        let mut rest = &mut pane_starts[..];
+        let mut parts = Vec::new();
+        for part in ranges(count, driver.parts(count, PART_ROWS)) {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(part.len());
+            rest = others;
+            parts.push((part.start as u32, own));
+        }
+        let end_of = |ts| length.map_or(i64::MAX, |length| pane_end(ts, length));
+        driver.map(parts, |(first, slots): (u32, &mut [Slot<u32>])| {
+            if slots.is_empty() {
+                return;
+            }
+            // The last key that starts at or before the first place, and has rows.
+            let mut key = self.starts.partition_point(|&start| start <= first) - 1;
+            let begin = length.map_or(i64::MIN, |length| pane_begin(self.ts(first), length));
+            let mut start = self.search(self.starts[key], first, |ts| ts < begin);
+            let mut end = end_of(self.ts(first));
+            for (place, slot) in (first..).zip(slots) {
+                let mut is_new = false;
+                while self.starts[key + 1] <= place {
+                    key += 1;
+                    is_new = true;
+                }
+                let ts = self.ts(place);
+                if is_new || ts > end {
+                    (start, end) = (place, end_of(ts));
+                }
+                slot.set(start);
+            }
+        })?;
+        Ok(pane_starts.written())
+    }
+
+    /// The place of the last right row before each left row's interval.
+    fn prevailing(
+        &self,
+        left: JoinColumns<'_>,
+        interval: &Interval,
+        driver: &Driver,
+    ) -> Result<Pages<u32>, Stopped> {
+        let mut found = Pages::unwritten(left.ts.len());
+        let tasks = found.chunks_mut(PART_ROWS).enumerate().collect();
+        driver.map(tasks, |(task, found): (usize, &mut [Slot<u32>])| {
+            for (row, slot) in (task * PART_ROWS..).zip(found) {
+                slot.set(self.prevails(left, row, interval).unwrap_or(NO_ROW));
+            }
+        })?;
+        Ok(found.written())
+    }
+
+    fn prevails(&self, left: JoinColumns<'_>, row: usize, interval: &Interval) -> Option<u32> {
+        let key = left.keys.map_or(0, |keys| keys[row]);
+        if key == NO_KEY {
+            return None;
+        }
+        let run = self.matches.runs()[row];
+        let (start, end) = (self.starts[key as usize], self.starts[key as usize + 1]);
+        let first = match (run.len(), interval.first(left.ts[row])) {
+            (0, Some(first)) => self.search(start, end, |ts| ts < first),
+            // The interval begins beyond all times.
+            (0, None) => end,
+            _ => run.start,
+        };
+        (first > start).then(|| first - 1)
+    }
+}

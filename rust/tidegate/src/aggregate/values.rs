@@ -1,0 +1,215 @@
+//! The values of functions as Arrow arrays.
+
+use std::sync::Arc;
+
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, UInt64Array};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+use bytemuck::{AnyBitPattern, NoUninit};
+use bytes::Bytes;
+use tidegate_operators::aggregate::{OutputColumn, OutputValues};
+use tidegate_operators::rows::NO_ROW;
+use tidegate_structures::memory::pages::Pages;
+
+use super::columns::{Columns, float_of};
+use super::streams::{Streams, cast};
+use crate::query::aggregate::Takes;
+use crate::query::aggregate::plan::{FunctionsPlan, leaf};
+use crate::results::gather::Column;
+use crate::{Error, Result};
+
+/// The most that 38 decimal digits hold.
+const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
+
+/// Makes arrays of the values of functions.
+pub(crate) struct FunctionValues<'a> {
+    pub(crate) functions: &'a FunctionsPlan,
+    /// For the aggregates that are of ranks of values: the value of each rank.
+    pub(crate) ranked: Vec<Option<&'a Column>>,
+    /// For the aggregates that choose a row: the column of that row.
+    pub(crate) of_rows: Vec<Option<Column>>,
+}
+
+impl<'a> FunctionValues<'a> {
+    pub(crate) fn of_tables(
+        functions: &'a FunctionsPlan,
+        streams: &Streams,
+        columns: &'a Columns,
+    ) -> Self {
+        let outputs = &functions.outputs;
+        let of_rows =
+            outputs.iter().map(|output| output.chosen().map(|at| Column::new(&streams.table, at)));
+        let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
+        FunctionValues {
+            functions,
+            ranked: (0..outputs.len()).map(ranked).collect(),
+            of_rows: of_rows.collect(),
+        }
+    }
+
+    /// The values of the function at `at` as an array of a type. `place` describes a row, for an
+    /// error.
+    pub(crate) fn column(
+        &self,
+        at: usize,
+        column: OutputColumn,
+        rows: usize,
+        data_type: &DataType,
+        place: &dyn Fn(usize) -> String,
+    ) -> Result<ArrayRef> {
+        let missing = column.missing;
+        let nulls = || nulls(rows, &missing);
+        match column.values {
+            OutputValues::Rows(mut numbers) => {
+                let column = self.of_rows[at].as_ref().expect("a column to choose from");
+                if missing.is_empty() {
+                    return Ok(column.gather(&numbers[..rows])?);
+                }
+                missing.iter().for_each(|row| numbers[*row] = NO_ROW);
+                Ok(column.take(&numbers[..rows])?)
+            }
+            OutputValues::Integers(values) => match self.ranked[at] {
+                Some(column) => {
+                    // A value that is missing has the rank 0, which is hidden by its null.
+                    let mut ranks: Vec<u32> =
+                        values[..rows].iter().map(|rank| *rank as u32).collect();
+                    missing.iter().for_each(|row| ranks[*row] = NO_ROW);
+                    Ok(cast(&column.take(&ranks)?, data_type)?)
+                }
+                None => self.integers(at, values, rows, data_type, nulls()),
+            },
+            OutputValues::Wide(values) => self.wide(at, &values[..rows], data_type, nulls(), place),
+            OutputValues::Floats(mut values) => {
+                // Decimals were added up as whole numbers.
+                if let (Takes::Sums, Some(scale)) =
+                    (self.functions.outputs[at].function.takes(), self.scale(at))
+                {
+                    values.iter_mut().for_each(|value| *value /= 10_f64.powi(scale.into()));
+                }
+                Ok(primitive::<Float64Type>(values, rows, nulls()))
+            }
+        }
+    }
+
+    /// The scale of the decimals that an aggregate is of.
+    fn scale(&self, at: usize) -> Option<i8> {
+        match leaf(self.functions.read.field(self.functions.outputs[at].column?).data_type()) {
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => Some(*scale),
+            _ => None,
+        }
+    }
+
+    /// Counts, sums that are known to fit, and codes of values.
+    fn integers(
+        &self,
+        at: usize,
+        values: Pages<i64>,
+        rows: usize,
+        data_type: &DataType,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let is_code = self.functions.outputs[at].function.takes() == Takes::Order;
+        match data_type {
+            DataType::UInt64 => {
+                let flip = if is_code { i64::MIN } else { 0 };
+                let values = values[..rows].iter().map(|value| (value ^ flip).cast_unsigned());
+                Ok(Arc::new(UInt64Array::new(values.collect(), nulls)))
+            }
+            other if other.is_floating() => {
+                let values = values[..rows].iter().map(|code| float_of(*code));
+                let floats: ArrayRef =
+                    Arc::new(PrimitiveArray::<Float64Type>::new(values.collect(), nulls));
+                Ok(cast(&floats, other)?)
+            }
+            DataType::Boolean => {
+                let bits = values[..rows].iter().map(|value| *value != 0).collect();
+                Ok(Arc::new(BooleanArray::new(bits, nulls)))
+            }
+            other => times_as(primitive::<Int64Type>(values, rows, nulls), other),
+        }
+    }
+
+    /// Sums that may not fit the type of the result.
+    fn wide(
+        &self,
+        at: usize,
+        values: &[i128],
+        data_type: &DataType,
+        nulls: Option<NullBuffer>,
+        place: &dyn Fn(usize) -> String,
+    ) -> Result<ArrayRef> {
+        let fits = |value: i128| match data_type {
+            DataType::Int64 => i64::try_from(value).is_ok(),
+            DataType::UInt64 => u64::try_from(value).is_ok(),
+            _ => value.unsigned_abs() <= MAX_DECIMAL,
+        };
+        if let Some(row) = values.iter().position(|value| !fits(*value)) {
+            return Err(Error::data(format!(
+                "aggs: `{}`: {} the sum {} does not fit {data_type}; cast the column to {}",
+                self.functions.outputs[at].name,
+                place(row),
+                values[row],
+                if self.scale(at).is_some() { "float64" } else { "a decimal or to float64" }
+            )));
+        }
+        Ok(match data_type {
+            DataType::Int64 => {
+                let values = values.iter().map(|value| *value as i64).collect();
+                Arc::new(PrimitiveArray::<Int64Type>::new(values, nulls))
+            }
+            DataType::UInt64 => {
+                let values = values.iter().map(|value| *value as u64).collect();
+                Arc::new(UInt64Array::new(values, nulls))
+            }
+            other => {
+                let values = values.iter().copied().collect();
+                Arc::new(Decimal128Array::new(values, nulls).with_data_type(other.clone()))
+            }
+        })
+    }
+}
+
+/// The rows but for those that are missing.
+fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
+    if missing.is_empty() {
+        return None;
+    }
+    let mut valid = BooleanBufferBuilder::new(rows);
+    valid.append_n(rows, true);
+    missing.iter().for_each(|row| valid.set_bit(*row, false));
+    Some(NullBuffer::new(valid.finish()))
+}
+
+/// Integers in the type of which they are the values.
+pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let narrow = match to {
+        DataType::Date32 | DataType::Time32(_) => cast(&values, &DataType::Int32)?,
+        _ => values,
+    };
+    Ok(cast(&narrow, to)?)
+}
+
+/// An array of the first `rows` values, in the memory where they are.
+pub(super) fn primitive<T: ArrowPrimitiveType>(
+    values: Pages<T::Native>,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef
+where
+    T::Native: AnyBitPattern + NoUninit,
+{
+    let buffer = Buffer::from(Bytes::from_owner(Memory(values)));
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(buffer, 0, rows), nulls))
+}
+
+/// Values as bytes.
+struct Memory<T>(Pages<T>);
+
+impl<T: AnyBitPattern + NoUninit> AsRef<[u8]> for Memory<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}

@@ -1,0 +1,212 @@
+//! Aggregates of each left row's partners.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::filter::filter;
+use tidegate_operators::aggregate::{
+    Aggregate, OutputColumn, OutputValues, PartnerAggregates, aggregate_matches,
+};
+use tidegate_operators::driver::{Driver, Stopped};
+use tidegate_operators::interval::Partners;
+use tidegate_operators::matches::{BitSet, Matches};
+use tidegate_sync::Stop;
+
+use super::join::{Found, Join};
+use crate::Result;
+use crate::aggregate::columns::{Columns, Extent};
+use crate::aggregate::streams::{Streams, mask};
+use crate::aggregate::values::FunctionValues;
+use crate::columns::expression::{Origin, Predicate};
+use crate::columns::table::Table;
+use crate::columns::time::Int64s;
+use crate::query::options::JoinPlan;
+use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
+
+/// The partners that a kind of join has found in two tables.
+pub(super) struct FoundPartners {
+    pub(super) plan: JoinPlan,
+    pub(super) key_method: &'static str,
+    pub(super) partners: Source,
+}
+
+/// Where the partners of left rows are.
+pub(super) enum Source {
+    /// They are runs of a key's rows in time order. Conditions have not been looked at.
+    Runs(Partners, Int64s),
+    /// They are pairs, which functions see by these times, if there are any, and right row order.
+    Pairs(Found, Option<Int64s>),
+}
+
+/// The aggregates of a join that has been started.
+#[derive(Debug)]
+pub(super) struct Aggregation {
+    plan: PartnersPlan,
+    keeps_all: bool,
+    /// The right rows, in their order.
+    right: Streams,
+    columns: Columns,
+    /// The right rows that a condition on them leaves, where no other condition is.
+    counted: Option<BitSet>,
+    /// Present where no pair is looked at.
+    partners: Option<Partners>,
+    /// The times by which partners come, where pairs are looked at.
+    order: Option<Int64s>,
+}
+
+/// Some rows of the result.
+pub(super) struct PartnerRows {
+    pub(super) left: Vec<u32>,
+    pub(super) aggregates: Vec<ArrayRef>,
+}
+
+impl PartnerAggregation {
+    /// Finds the partners of two tables' rows. The rows of the result are made when they are read.
+    pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
+        let driver = Driver::new(self.options().threads, stop);
+        let found = match &self.join {
+            PartnerJoin::Interval { join, with_prevailing } => {
+                join.partners(left, right, *with_prevailing, &driver)?
+            }
+            PartnerJoin::Window(join) => join.partners(left, right, &driver)?,
+            PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
+        };
+        let FoundPartners { plan: mut join, key_method, partners } = found;
+        let plan = self.plan(&join.schema, right.schema())?;
+        let (mut counted, mut order) = (None, None);
+        let (partners, pairs) = match partners {
+            Source::Pairs(found, ts) => {
+                order = ts;
+                (None, found)
+            }
+            Source::Runs(mut partners, ts) => {
+                let by_side = match &join.predicate {
+                    None => Some([None, None]),
+                    Some(predicate) => predicate.by_side(),
+                };
+                let checks = Vec::new();
+                match by_side {
+                    None => {
+                        order = Some(ts);
+                        let matches = partners.into_matches();
+                        (None, Found { key_method, matches, checks })
+                    }
+                    Some([of_left, of_right]) => {
+                        join.predicate = None;
+                        let rows = |table: &Table, predicate: &Predicate, side| {
+                            let every: Vec<usize> = (0..table.schema().fields().len()).collect();
+                            mask(table, &every, predicate, side, &driver)
+                        };
+                        if let Some(predicate) = &of_left {
+                            partners.keep(&rows(left, predicate, Origin::Left)?);
+                        }
+                        if let Some(predicate) = &of_right {
+                            counted = Some(rows(right, predicate, Origin::Right)?);
+                        }
+                        let matches = Matches::none();
+                        (Some(partners), Found { key_method, matches, checks })
+                    }
+                }
+            }
+        };
+        let mut streams = Streams::in_row_order(right, &plan.inputs, &plan.functions, &driver)?;
+        if let Some(counted) = &counted {
+            streams.intersect(counted);
+        }
+        let columns = Columns::new(&streams, &plan.functions, Extent::Whole, &driver)?;
+        let aggregation = Aggregation {
+            plan,
+            keeps_all: self.keeps_all,
+            right: streams,
+            columns,
+            counted,
+            partners,
+            order,
+        };
+        Join::new(self.options(), join, (left, right), pairs, Some(aggregation), driver)
+    }
+}
+
+impl Aggregation {
+    /// The schema of the result.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.plan.schema
+    }
+
+    /// Whether all left rows are in the result.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.keeps_all
+    }
+
+    /// The partners, where no pair is looked at.
+    pub(super) fn partners(&self) -> Option<&Partners> {
+        self.partners.as_ref()
+    }
+
+    pub(super) fn values(&self) -> FunctionValues<'_> {
+        FunctionValues::of_tables(&self.plan.functions, &self.right, &self.columns)
+    }
+
+    /// The functions, and last, where it takes them to tell who has partners, the number of rows
+    /// that a condition leaves.
+    fn aggregates(&self) -> Vec<Aggregate<'_>> {
+        let mut aggregates = self.columns.aggregates();
+        if let Some(counted) = self.counted.as_ref().filter(|_| !self.keeps_all) {
+            aggregates.push(Aggregate::Count(vec![Some(counted)]));
+        }
+        aggregates
+    }
+
+    /// Folds the values of right rows.
+    ///
+    /// # Panics
+    ///
+    /// When pairs are to be looked at.
+    pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerAggregates<'_>, Stopped> {
+        let partners = self.partners.as_ref().expect("partners that are runs");
+        PartnerAggregates::new(partners, &self.aggregates(), driver)
+    }
+
+    /// The values for the left rows at some places of matches.
+    pub(super) fn of_matches(&self, matches: &Matches, left: Range<usize>) -> Vec<OutputColumn> {
+        aggregate_matches(matches, left, self.order.as_deref(), &self.aggregates())
+    }
+
+    /// The rows of the result of some left rows; `count` says how many partners a left row has
+    /// before a condition on right rows.
+    pub(super) fn rows(
+        &self,
+        values: &FunctionValues<'_>,
+        left: Range<usize>,
+        mut found: Vec<OutputColumn>,
+        count: impl Fn(usize) -> usize,
+    ) -> Result<PartnerRows> {
+        let outputs = self.plan.functions.outputs.len();
+        let counts = found.drain(outputs..).next();
+        let fields = &self.plan.schema.fields()[self.plan.schema.fields().len() - outputs..];
+        let place = |row: usize| format!("for left row {} (from 0)", left.start + row);
+        let array = |((at, column), field): ((usize, OutputColumn), &Arc<_>)| {
+            let field: &arrow_schema::Field = field;
+            values.column(at, column, left.len(), field.data_type(), &place)
+        };
+        let mut aggregates =
+            found.into_iter().enumerate().zip(fields).map(array).collect::<Result<Vec<_>>>()?;
+        let mut rows: UInt32Array = (left.start as u32..left.end as u32).collect();
+        if !self.keeps_all {
+            let has_partners: BooleanArray = match &counts {
+                Some(OutputColumn { values: OutputValues::Integers(counts), .. }) => {
+                    counts[..left.len()].iter().map(|&count| Some(count > 0)).collect()
+                }
+                _ => left.map(|row| Some(count(row) > 0)).collect(),
+            };
+            if has_partners.false_count() > 0 {
+                let kept = |array: &ArrayRef| filter(array, &has_partners);
+                aggregates = aggregates.iter().map(kept).collect::<Result<_, _>>()?;
+                rows = UInt32Array::from(filter(&rows, &has_partners)?.to_data());
+            }
+        }
+        Ok(PartnerRows { left: rows.values().to_vec(), aggregates })
+    }
+}

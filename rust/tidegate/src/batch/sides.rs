@@ -1,0 +1,33 @@
+//! The times and keys of two tables.
+
+use tidegate_operators::order::JoinColumns;
+
+use crate::columns::keys::Keys;
+use crate::columns::time::Int64s;
+
+/// The columns of two tables that decide who matches whom.
+pub(super) struct Sides {
+    pub(super) left: Int64s,
+    pub(super) right: Int64s,
+    pub(super) keys: Option<Keys>,
+}
+
+impl Sides {
+    /// The columns of the left and of the right side.
+    pub(super) fn columns(&self) -> (JoinColumns<'_>, JoinColumns<'_>) {
+        let keys = self.keys.as_ref();
+        (
+            JoinColumns { ts: &self.left, keys: keys.map(|keys| &*keys.left) },
+            JoinColumns { ts: &self.right, keys: keys.map(|keys| &*keys.right) },
+        )
+    }
+
+    pub(super) fn key_count(&self) -> usize {
+        self.keys.as_ref().map_or(1, |keys| keys.count)
+    }
+
+    /// How keys were numbered.
+    pub(super) fn key_method(&self) -> &'static str {
+        self.keys.as_ref().map_or("none", |keys| keys.method)
+    }
+}

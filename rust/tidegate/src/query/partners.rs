@@ -1,0 +1,236 @@
+//! Aggregates of the partners of each left row of a join.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::rows::How;
+
+use super::aggregate::Aggregate;
+use super::aggregate::plan::{FunctionsPlan, InputPlan, show};
+use super::band::BandJoin;
+use super::interval::IntervalJoin;
+use super::options::JoinOptions;
+use super::plan::QueryPlan;
+use super::window::{Window, WindowJoin};
+use crate::columns::expression::Predicate;
+use crate::{Error, Result, shown};
+
+/// A join that has, instead of pairs, one row for each left row: its columns, and aggregates of the
+/// right rows that it would pair with, its partners.
+///
+/// The mean price of the quotes that are at most 2 older than a trade:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Float64Type;
+/// # use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
+/// use tidegate::query::aggregate::{Aggregate, Function};
+/// use tidegate::{Bound, Closed, Driver, How, IntervalJoin, JoinOptions};
+/// use tidegate::{PartnerAggregation, PartnerJoin, Stop, Table};
+///
+/// # let driver = Driver::new(1, Stop::default());
+/// # let table = |name: &str, columns: Vec<(&str, ArrayRef)>| {
+/// #     let rows = RecordBatch::try_from_iter(columns)?;
+/// #     Table::new(name, rows.schema(), vec![rows], &driver)
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// let times = |ts: &[i64]| Arc::new(Int64Array::from(ts.to_vec())) as ArrayRef;
+/// let trades = table("trades", vec![("ts", times(&[10, 20]))])?;
+/// let bids = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0])) as ArrayRef;
+/// let quotes = table("quotes", vec![("ts", times(&[7, 8, 9])), ("bid", bids)])?;
+/// let join = IntervalJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     lower: Some(Bound::Steps(-2)),
+///     upper: Some(Bound::Steps(0)),
+///     closed: Closed::Both,
+///     options,
+/// };
+/// let (name, column) = ("bid".to_owned(), Some("bid".to_owned()));
+/// let mean = Aggregate { name, function: Function::Mean, column, predicate: None };
+/// let join = PartnerJoin::Interval { join, with_prevailing: false };
+/// let query = PartnerAggregation::new(join, vec![mean], How::Left)?;
+/// let rows = query.start(&trades, &quotes, Stop::default())?.read_all()?;
+/// let bid = rows[0]["bid"].as_primitive::<Float64Type>();
+/// assert_eq!((bid.value(0), bid.is_null(1)), (2.5, true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PartnerAggregation {
+    pub(crate) join: PartnerJoin,
+    pub(crate) aggregates: Vec<Aggregate>,
+    /// Whether left rows without partners are in the result.
+    pub(crate) keeps_all: bool,
+}
+
+/// A join that says which right rows are partners.
+#[derive(Clone, Debug)]
+pub enum PartnerJoin {
+    /// Rows of the interval.
+    Interval {
+        /// The join.
+        join: IntervalJoin,
+        /// Whether the last right row of the key before the interval counts, too.
+        with_prevailing: bool,
+    },
+    /// Rows of the window.
+    Window(WindowJoin),
+    /// Rows whose values are close.
+    Band(BandJoin),
+}
+
+/// The plan of aggregates of partners.
+#[derive(Debug)]
+pub(crate) struct PartnersPlan {
+    /// The functions of right rows.
+    pub(crate) functions: FunctionsPlan,
+    pub(crate) inputs: InputPlan,
+    /// The left columns, then the aggregates.
+    pub(crate) schema: SchemaRef,
+}
+
+impl PartnerAggregation {
+    /// The aggregates of the partners that `join` says; its `how` does not matter. `how` is
+    /// [`How::Left`] for all left rows, or [`How::Inner`] for the ones that have partners.
+    pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {
+        let keeps_all = match how {
+            How::Left => true,
+            How::Inner => false,
+            how => {
+                return Err(Error::argument(format!(
+                    "how: with aggs there is one row for each left row; give \"left\" for all of \
+                     them, or \"inner\" for the ones that have partners; got \"{}\"",
+                    format!("{how:?}").to_lowercase()
+                )));
+            }
+        };
+        match &join {
+            PartnerJoin::Interval { join, with_prevailing: true } if join.lower.is_none() => {
+                return Err(Error::argument(
+                    "prevailing: no row comes before an interval without a lower bound; give lower, \
+                     or leave prevailing out",
+                ));
+            }
+            PartnerJoin::Window(join) if join.algorithm.is_some() => {
+                return Err(Error::argument(
+                    "algorithm: aggregates of partners have an algorithm of their own; leave it out",
+                ));
+            }
+            _ => {}
+        }
+        if aggregates.is_empty() {
+            return Err(Error::argument(
+                "aggs: expected at least one function; leave aggs out for pairs",
+            ));
+        }
+        // The columns of the left side alone.
+        join.options_mut().how = How::Semi;
+        Ok(PartnerAggregation { join, aggregates, keeps_all })
+    }
+
+    /// The options that all joins have.
+    pub fn options(&self) -> &JoinOptions {
+        match &self.join {
+            PartnerJoin::Interval { join, .. } => &join.options,
+            PartnerJoin::Window(join) => &join.options,
+            PartnerJoin::Band(join) => &join.options,
+        }
+    }
+
+    /// The plan of the aggregates, given the schema of the left columns of the result.
+    pub(crate) fn plan(&self, of_left: &Schema, right: &Schema) -> Result<PartnersPlan> {
+        let (functions, inputs) = FunctionsPlan::of_table(&self.aggregates, "right", right)?;
+        let mut fields: Vec<_> = of_left.fields().iter().cloned().collect();
+        fields.extend(functions.fields()?.into_iter().map(Arc::new));
+        let mut names = HashSet::with_capacity(fields.len());
+        for field in &fields {
+            if !names.insert(field.name()) {
+                return Err(Error::schema(format!(
+                    "the result would have two columns `{}`; name the aggregate otherwise, or leave \
+                     the left column out of columns",
+                    shown(field.name())
+                )));
+            }
+        }
+        let schema = Arc::new(Schema::new_with_metadata(fields, of_left.metadata().clone()));
+        Ok(PartnersPlan { functions, inputs, schema })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(&*self.join.query_plan(left, right)?.schema, right)?.schema)
+    }
+
+    /// The plan of the join of two tables of these schemas.
+    pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
+        let mut query = self.join.query_plan(left, right)?;
+        let plan = self.plan(&query.schema, right)?;
+        let predicate = self.options().predicate.as_ref();
+        let predicate = predicate.map(|expr| Predicate::bind(expr, left, right)).transpose()?;
+        let is_scanned = predicate.is_some_and(|predicate| predicate.by_side().is_none());
+        query.explanation = self.explain(&query.explanation, &plan, is_scanned);
+        query.schema = plan.schema;
+        query.origins.extend(plan.functions.outputs.iter().map(|_| (None, None)));
+        query.reads[1].extend(plan.inputs.columns());
+        query.reads[1].sort_unstable();
+        query.reads[1].dedup();
+        Ok(query)
+    }
+
+    /// The explanation of the join, with the lines that say what becomes of the partners.
+    fn explain(&self, join: &str, plan: &PartnersPlan, is_scanned: bool) -> String {
+        let mut lines: Vec<String> = join.lines().map(str::to_owned).collect();
+        let how = if self.keeps_all { "left" } else { "inner" };
+        lines[0] = lines[0].replace("(semi)", &format!("({how}), aggregates of partners"));
+        lines.retain(|line| !line.starts_with("  output"));
+        let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
+        let fold = match (&self.join, is_scanned) {
+            (_, true) => "partners are added one by one, as the condition finds them; no pair is written",
+            (PartnerJoin::Band(_), _) => "partners are added one by one; no pair is written",
+            (PartnerJoin::Window(join), _) if matches!(join.window.0, Window::Rows(_)) => {
+                "partners are added one by one; no pair is written"
+            }
+            _ => {
+                "a suffix of one pane and a prefix of the next, which have the length of the interval: one combination a \
+                 left row and function, however many partners it has"
+            }
+        };
+        let prevailing = match self.join {
+            PartnerJoin::Interval { with_prevailing: true, .. } => {
+                Some("  prevailing the last right row before the interval counts, too".to_owned())
+            }
+            _ => None,
+        };
+        lines.push(format!("  aggregates {}", aggregates.join(", ")));
+        lines.extend(prevailing);
+        lines.extend([
+            format!("  fold       {fold}"),
+            format!("  output     {} columns, in left row order", plan.schema.fields().len()),
+        ]);
+        lines.join("\n")
+    }
+}
+
+impl PartnerJoin {
+    fn options_mut(&mut self) -> &mut JoinOptions {
+        match self {
+            PartnerJoin::Interval { join, .. } => &mut join.options,
+            PartnerJoin::Window(join) => &mut join.options,
+            PartnerJoin::Band(join) => &mut join.options,
+        }
+    }
+
+    fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
+        match self {
+            PartnerJoin::Interval { join, .. } => join.query_plan(left, right),
+            PartnerJoin::Window(join) => join.query_plan(left, right),
+            PartnerJoin::Band(join) => join.query_plan(left, right),
+        }
+    }
+}
