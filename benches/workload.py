@@ -67,10 +67,14 @@ class Fingerprint:
 
 def generate(case: Case) -> Inputs:
     """Both tables of `case`, the same on every machine, and the calibrated interval."""
-    rng = np.random.Generator(np.random.PCG64(SEED))
-    left = _table(rng, case, LEFT)
-    right = _table(rng, case, RIGHT)
+    left, right = tables(case)
     return Inputs(left, right, _calibrate(left, right, MATCHES * case.rows))
+
+
+def tables(case: Case) -> tuple[pa.Table, pa.Table]:
+    """Both tables of `case`, the same on every machine."""
+    rng = np.random.Generator(np.random.PCG64(SEED))
+    return _table(rng, case, LEFT), _table(rng, case, RIGHT)
 
 
 def _table(rng: np.random.Generator, case: Case, names: tuple[str, ...]) -> pa.Table:

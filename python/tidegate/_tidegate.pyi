@@ -1336,7 +1336,8 @@ def band_join(
     window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
@@ -1403,10 +1404,16 @@ def band_join(
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, if there is a window, then in right
+            row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -1422,6 +1429,9 @@ def band_join(
         The left columns, then the right ones; a key column of one name on both sides comes once.
         Rows are in left row order, then right row order, for any threads; right rows without
         a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1457,7 +1467,8 @@ def band_join_batches(
     window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
@@ -1506,10 +1517,16 @@ def band_join_batches(
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, if there is a window, then in right
+            row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         algorithm: How pairs are found; the rows are the same, in the same order. `sort` puts the
             right rows in the order of a band column; the window is one more band. The others take
             the rows in time order and look for each row in an index of the other side's window:
@@ -1527,6 +1544,9 @@ def band_join_batches(
         A reader of the batches. Together they are one table: the left columns, then the right ones;
         a key column of one name on both sides comes once. Rows are in left row order, then right
         row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1548,8 +1568,10 @@ def interval_join(
     upper: Bound,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     threads: int | None = None,
@@ -1577,6 +1599,17 @@ def interval_join(
         ... ).to_pydict()
         {'ts': [10, 20, 30], 'bid': [9, None, None]}
 
+        One row a trade, with what was quoted in these two seconds:
+
+        >>> tg.interval_join(
+        ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, columns=["ts", "sym"],
+        ...     aggs={"quotes": tg.agg.count(), "bid": tg.agg.mean("bid")},
+        ... ).to_pandas()
+           ts sym  quotes  bid
+        0  10   A       2  8.5
+        1  20   B       0  NaN
+        2  30   A       1  7.0
+
     Args:
         left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
             pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
@@ -1597,11 +1630,18 @@ def interval_join(
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in right row order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row of the key before the interval is a partner, too, if
+            `where` holds for it. It needs `aggs` and a `lower`.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit.
 
@@ -1609,6 +1649,10 @@ def interval_join(
         The left columns, then the right ones; a key column of one name on both sides comes once.
         Rows are in left row order, then right row order, for any threads; right rows without
         a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1639,8 +1683,10 @@ def interval_join_batches(
     upper: Bound,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     threads: int | None = None,
@@ -1692,11 +1738,18 @@ def interval_join_batches(
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in right row order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row of the key before the interval is a partner, too, if
+            `where` holds for it. It needs `aggs` and a `lower`.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         max_rows: The most rows that the result may have. None sets no limit. If pairs are still
             checked while batches are made, as with `where`, batches may come before the error.
@@ -1706,6 +1759,10 @@ def interval_join_batches(
         A reader of the batches. Together they are one table: the left columns, then the right ones;
         a key column of one name on both sides comes once. Rows are in left row order, then right
         row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1852,7 +1909,8 @@ def plan_band_join(
     window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
@@ -1871,8 +1929,10 @@ def plan_interval_join(
     upper: Bound,
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     threads: int | None = None,
@@ -1889,7 +1949,8 @@ def window_join(
     window: Window | tuple[Window, Window],
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
@@ -1950,10 +2011,15 @@ def window_join(
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in right row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
@@ -1967,6 +2033,10 @@ def window_join(
         The left columns, then the right ones; a key column of one name on both sides comes once.
         Rows are in left row order, then right row order, for any threads; right rows without
         a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners in time windows, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -1991,7 +2061,8 @@ def window_join_batches(
     window: Window | tuple[Window, Window],
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
@@ -2032,10 +2103,15 @@ def window_join_batches(
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in right row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         algorithm: Who finds the pairs; the result is the same. `auto` finds each left row's window
             as a run of right rows, with an index for `by`. It compares every row of the run. If a
             sample of pairs says that an index of a number that `where` compares is faster, it uses
@@ -2051,6 +2127,10 @@ def window_join_batches(
         A reader of the batches. Together they are one table: the left columns, then the right ones;
         a key column of one name on both sides comes once. Rows are in left row order, then right
         row order, for any threads; right rows without a pair follow at the end.
+
+        With `aggs`, the left columns, then one column a function, in left row order. Without
+        partners counts are 0, and other functions are null. The work of a left row does not grow
+        with its partners in time windows, unless `where` reads both sides.
 
     Raises:
         SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
@@ -2071,7 +2151,8 @@ def plan_window_join(
     window: Window | tuple[Window, Window],
     by: KeyNames | None = None,
     where: Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",

@@ -257,7 +257,7 @@ fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
 }
 
 /// The columns of the result, from names to `tidegate.agg` functions.
-fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
+pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
     const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
     let mapping = aggs.cast::<PyMapping>().map_err(|_| {
         PyTypeError::new_err(format!(

@@ -4,17 +4,17 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
 use tidegate::{
-    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, Sliding, Within, stream,
+    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, PartnerJoin, Sliding, Within, stream,
 };
 
 use crate::error::raise;
 use crate::input::{bound, name_pair, name_pairs};
-use crate::join::{Given, Options, Sides, join_class, join_functions, word};
+use crate::join::{Asked, Given, Options, Sides, join_class, join_functions, word};
 use crate::stream_join::StreamJoin;
 use crate::window_join::windows;
 
 join_functions! {
-    tidegate::BandJoin = read; band_join, band_join_batches, plan_band_join;
+    tidegate::BandJoin = ask; band_join, band_join_batches, plan_band_join;
     before_by(on: Given, within: Given, time: Option<Given> = None, window: Option<Given> = None)
     before_suffix()
     before_threads(algorithm: &str = "auto")
@@ -25,6 +25,20 @@ join_class! {
     before_by(on: Given, within: Given, time: Given, window: Given)
     before_suffix()
     before_threads(algorithm: &str = "auto")
+}
+
+/// The pairs or the aggregates that the arguments of a function ask for.
+fn ask(
+    on: Given,
+    within: Given,
+    time: Option<Given>,
+    window: Option<Given>,
+    algorithm: &str,
+    options: Options,
+) -> PyResult<Asked<tidegate::BandJoin>> {
+    let functions = options.functions()?;
+    let query = read(on, within, time, window, algorithm, options)?;
+    Asked::new(query, functions, PartnerJoin::Band)
 }
 
 /// The join that the arguments ask for.

@@ -2,17 +2,17 @@
 
 use pyo3::prelude::*;
 use tidegate::stream::{self, Parallelism};
-use tidegate::{Closed, IntervalJoin as Query};
+use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair};
-use crate::join::{Given, Options, Sides, join_class, join_functions, word};
+use crate::join::{Asked, Given, Options, Sides, join_class, join_functions, word};
 use crate::stream_join::StreamJoin;
 
 join_functions! {
-    Query = read; interval_join, interval_join_batches, plan_interval_join;
+    Query = ask; interval_join, interval_join_batches, plan_interval_join;
     before_by(on: Given, lower: Given, upper: Given)
-    before_suffix(closed: &str = "both")
+    before_suffix(closed: &str = "both", prevailing: bool = false)
     before_threads()
 }
 
@@ -21,6 +21,26 @@ join_class! {
     before_by(on: Given, lower: Given, upper: Given)
     before_suffix(closed: &str = "both")
     before_threads(parallelism: &str = "auto")
+}
+
+/// The pairs or the aggregates that the arguments of a function ask for.
+fn ask(
+    on: Given,
+    lower: Given,
+    upper: Given,
+    closed: &str,
+    prevailing: bool,
+    options: Options,
+) -> PyResult<Asked<Query>> {
+    let functions = options.functions()?;
+    if prevailing && functions.is_none() {
+        return Err(raise(Error::argument(
+            "prevailing: it adds a row to those that aggs are of; give aggs, such as \
+             aggs={\"n\": tidegate.agg.count()}, or asof_join for the row itself",
+        )));
+    }
+    let query = read(on, lower, upper, closed, options)?;
+    Asked::new(query, functions, |join| PartnerJoin::Interval { join, with_prevailing: prevailing })
 }
 
 /// The join that the arguments ask for.

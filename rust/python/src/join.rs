@@ -7,12 +7,14 @@ use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyTable;
+use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
-    Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, QueryPlan, Stop, Table,
-    shown,
+    Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation,
+    PartnerJoin, QueryPlan, Stop, Table, shown,
 };
 
+use crate::aggregate::aggregates;
 use crate::error::raise;
 use crate::input::{check_distinct, count, name_pairs, names, read, schema};
 use crate::plan::JoinPlan;
@@ -33,7 +35,8 @@ pub(crate) type Given<'a, 'py> = &'a Bound<'py, PyAny>;
 pub(crate) struct Options<'a, 'py> {
     pub(crate) by: Option<Given<'a, 'py>>,
     pub(crate) r#where: Option<Given<'a, 'py>>,
-    pub(crate) how: &'a str,
+    pub(crate) how: Option<&'a str>,
+    pub(crate) aggs: Option<Given<'a, 'py>>,
     pub(crate) suffix: &'a str,
     pub(crate) columns: Option<Given<'a, 'py>>,
     pub(crate) threads: Option<Given<'a, 'py>>,
@@ -41,12 +44,21 @@ pub(crate) struct Options<'a, 'py> {
     pub(crate) batch_rows: Option<Given<'a, 'py>>,
 }
 
+/// The functions of partners, and the left rows that the result has.
+pub(crate) type Functions = (Vec<Aggregate>, How);
+
 impl Options<'_, '_> {
+    /// The functions of `aggs`, if there is one.
+    pub(crate) fn functions(&self) -> PyResult<Option<Functions>> {
+        let Some(aggs) = self.aggs else { return Ok(None) };
+        Ok(Some((aggregates(aggs)?, word("how", self.how.unwrap_or("left"), &HOW)?)))
+    }
+
     pub(crate) fn read(self) -> PyResult<JoinOptions> {
         Ok(JoinOptions {
             by: name_pairs("by", self.by)?,
             predicate: self.r#where.map(expression::extract).transpose()?,
-            how: word("how", self.how, &HOW)?,
+            how: word("how", self.how.unwrap_or("inner"), &HOW)?,
             suffix: self.suffix.to_owned(),
             columns: names("columns", self.columns)?,
             threads: count("threads", self.threads, 1, MAX_THREADS as i64)?
@@ -88,13 +100,61 @@ pub(crate) trait Query: Send + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
 }
 
+/// What a function of a kind of join is asked for: pairs, or aggregates of partners.
+pub(crate) enum Asked<Q> {
+    Pairs(Q),
+    Aggregates(PartnerAggregation),
+}
+
+impl<Q> Asked<Q> {
+    /// The pairs of a query, or functions of the partners that `join` makes of it.
+    pub(crate) fn new(
+        query: Q,
+        functions: Option<Functions>,
+        join: impl FnOnce(Q) -> PartnerJoin,
+    ) -> PyResult<Self> {
+        Ok(match functions {
+            None => Asked::Pairs(query),
+            Some((functions, how)) => {
+                let query = PartnerAggregation::new(join(query), functions, how);
+                Asked::Aggregates(query.map_err(raise)?)
+            }
+        })
+    }
+}
+
+impl<Q: Query> Query for Asked<Q> {
+    const BATCHES: &'static str = Q::BATCHES;
+
+    fn threads(&self) -> usize {
+        match self {
+            Asked::Pairs(query) => query.threads(),
+            Asked::Aggregates(query) => query.options().threads,
+        }
+    }
+
+    fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join> {
+        match self {
+            Asked::Pairs(query) => query.start(left, right, stop),
+            Asked::Aggregates(query) => query.start(left, right, stop),
+        }
+    }
+
+    fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan> {
+        match self {
+            Asked::Pairs(query) => query.plan(left, right),
+            Asked::Aggregates(query) => query.query_plan(left, right),
+        }
+    }
+}
+
 /// The functions of a kind of join: of a table, of batches, and of the plan.
 ///
 /// Three lists have the arguments of this kind alone, by the place in the signature; the options of
-/// all joins stand around them. `$read` takes these arguments and the [`Options`], and makes the
-/// query.
+/// all joins stand around them. `$ask` takes these arguments and the [`Options`], and makes what is
+/// [`Asked`].
 macro_rules! join_functions {
-    ($query:ty = $read:ident; $table:ident, $batches:ident, $plan:ident; $($own:tt)*) => {
+    ($query:ty = $ask:ident; $table:ident, $batches:ident, $plan:ident; $($own:tt)*) => {
         impl $crate::join::Query for $query {
             const BATCHES: &'static str = stringify!($batches);
 
@@ -120,11 +180,11 @@ macro_rules! join_functions {
             }
         }
 
-        $crate::join::join_function! { $table -> Bound<'py, PyAny>: to_table($read); (); $($own)* }
+        $crate::join::join_function! { $table -> Bound<'py, PyAny>: to_table($ask); (); $($own)* }
         $crate::join::join_function! {
-            $batches -> $crate::reader::BatchReader: to_reader($read); (batch_rows); $($own)*
+            $batches -> $crate::reader::BatchReader: to_reader($ask); (batch_rows); $($own)*
         }
-        $crate::join::join_function! { $plan -> $crate::plan::JoinPlan: to_plan($read); (batch_rows); $($own)* }
+        $crate::join::join_function! { $plan -> $crate::plan::JoinPlan: to_plan($ask); (batch_rows); $($own)* }
     };
 }
 pub(crate) use join_functions;
@@ -132,17 +192,17 @@ pub(crate) use join_functions;
 /// One of [`join_functions`]; `$form` makes its result of the query.
 macro_rules! join_function {
     (
-        $name:ident -> $result:ty: $form:ident($read:ident);
+        $name:ident -> $result:ty: $form:ident($ask:ident);
         ($($batch_rows:ident)?);
         before_by($($pair:ident: $pair_type:ty $(= $pair_default:tt)?),*)
-        before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt)?)
+        before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt),*)
         before_threads($($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)?)
     ) => {
         #[doc = manual!($name)]
         #[pyfunction]
         #[pyo3(signature = (
-            left, right, *, $($pair $(= $pair_default)?,)* by=None, r#where=None, how="inner",
-            $($closed=$closed_default,)? suffix="_right", columns=None,
+            left, right, *, $($pair $(= $pair_default)?,)* by=None, r#where=None, how=None,
+            aggs=None, $($closed=$closed_default,)* suffix="_right", columns=None,
             $($algorithm=$algorithm_default,)? threads=None, max_rows=None $(, $batch_rows=None)?
         ))]
         #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
@@ -153,8 +213,9 @@ macro_rules! join_function {
             $($pair: $pair_type,)*
             by: Option<&Bound<'py, PyAny>>,
             r#where: Option<&Bound<'py, PyAny>>,
-            how: &str,
-            $($closed: $closed_type,)?
+            how: Option<&str>,
+            aggs: Option<&Bound<'py, PyAny>>,
+            $($closed: $closed_type,)*
             suffix: &str,
             columns: Option<&Bound<'py, PyAny>>,
             $($algorithm: $algorithm_type,)?
@@ -164,9 +225,9 @@ macro_rules! join_function {
         ) -> PyResult<$result> {
             let batch_rows = None $(.or($batch_rows))?;
             let options = $crate::join::Options {
-                by, r#where, how, suffix, columns, threads, max_rows, batch_rows,
+                by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
             };
-            let query = $read($($pair,)* $($closed,)? $($algorithm,)? options)?;
+            let query = $ask($($pair,)* $($closed,)* $($algorithm,)? options)?;
             $crate::join::$form(py, left, right, query)
         }
     };
@@ -215,9 +276,9 @@ macro_rules! join_class {
                 ordered: bool,
                 pin: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
-                let (max_rows, batch_rows) = (None, None);
+                let (aggs, how, max_rows, batch_rows) = (None, Some(how), None, None);
                 let options = $crate::join::Options {
-                    by, r#where, how, suffix, columns, threads, max_rows, batch_rows,
+                    by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
                 };
                 let sides = $crate::join::Sides {
                     left, right, sources, lateness, memory_limit, ordered, pin,

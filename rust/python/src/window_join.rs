@@ -4,15 +4,15 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
-use tidegate::{Algorithm, Window, WindowJoin as Query, stream};
+use tidegate::{Algorithm, PartnerJoin, Window, WindowJoin as Query, stream};
 
 use crate::error::raise;
 use crate::input::{bound, name_pair};
-use crate::join::{Given, Options, Sides, join_class, join_functions, word};
+use crate::join::{Asked, Given, Options, Sides, join_class, join_functions, word};
 use crate::stream_join::StreamJoin;
 
 join_functions! {
-    Query = read; window_join, window_join_batches, plan_window_join;
+    Query = ask; window_join, window_join_batches, plan_window_join;
     before_by(on: Given, window: Given)
     before_suffix()
     before_threads(algorithm: &str = "auto")
@@ -33,6 +33,12 @@ const ALGORITHMS: [(&str, Option<Algorithm>); 6] = [
     ("handshake", Some(Algorithm::Handshake)),
     ("low-latency-handshake", Some(Algorithm::LowLatencyHandshake)),
 ];
+
+/// The pairs or the aggregates that the arguments of a function ask for.
+fn ask(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult<Asked<Query>> {
+    let functions = options.functions()?;
+    Asked::new(read(on, window, algorithm, options)?, functions, PartnerJoin::Window)
+}
 
 /// The join that the arguments ask for.
 fn read(on: Given, window: Given, algorithm: &str, options: Options) -> PyResult<Query> {

@@ -49,7 +49,7 @@ use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
-pub use partners::{Partners, interval_partners};
+pub use partners::{PartnerTimes, Partners, interval_partners};
 pub(crate) use sweep::sweep;
 
 /// Finds the matches of every left row.

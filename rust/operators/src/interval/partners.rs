@@ -24,6 +24,17 @@ use crate::matches::{BitSet, Matches, Run};
 use crate::order::JoinColumns;
 use crate::rows::{Interval, NO_KEY, NO_ROW};
 
+/// The times by which partners were found.
+#[derive(Clone, Copy, Debug)]
+pub struct PartnerTimes<'a> {
+    /// The time of each left row.
+    pub left: &'a [i64],
+    /// The time of each right row.
+    pub right: &'a [i64],
+    /// The interval.
+    pub interval: &'a Interval,
+}
+
 /// The partners of left rows in an interval join: right rows by key and time, and the run of them
 /// that each left row has.
 #[derive(Debug)]
@@ -119,6 +130,17 @@ impl Partners {
 
     pub(crate) fn pane_starts(&self) -> &[u32] {
         &self.pane_starts
+    }
+
+    /// Whether the interval of a left row begins where the pane of its first partner does, or
+    /// before. It does not matter which rows the pane has.
+    pub(crate) fn covers_pane_start(&self, left: usize, times: PartnerTimes<'_>) -> bool {
+        let first = self.matches.row(self.matches.runs()[left].start);
+        let begin = match times.interval.length() {
+            Some(length) => pane_begin(times.right[first as usize], length),
+            None => i64::MIN,
+        };
+        times.interval.first(times.left[left]).is_some_and(|first| first <= begin)
     }
 
     /// The right rows by place; `None` where a row's place is its number.

@@ -33,6 +33,8 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 pub(crate) struct SortedSource {
     pub(crate) name: String,
+    rows: usize,
+    /// The times, where rows are in their order.
     ts: Int64s,
     /// The batches of `table` that are this source's.
     pub(crate) batches: std::ops::Range<usize>,
@@ -42,7 +44,7 @@ pub(crate) struct SortedSource {
 
 impl SortedSource {
     pub(crate) fn rows(&self) -> usize {
-        self.ts.len()
+        self.rows
     }
 }
 
@@ -88,6 +90,7 @@ impl Streams {
             batches.extend(read(&table, &of.inputs, &plan.functions)?);
             sources.push(SortedSource {
                 name: table.name().to_owned(),
+                rows: table.rows(),
                 ts,
                 batches: first..batches.len(),
                 masks,
@@ -115,7 +118,8 @@ impl Streams {
         let read = read(&projected, of, functions)?;
         let ts = Int64s::Own(Pages::default());
         let batches = 0..read.len();
-        let source = SortedSource { name: table.name().to_owned(), ts, batches, masks };
+        let (name, rows) = (table.name().to_owned(), table.rows());
+        let source = SortedSource { name, rows, ts, batches, masks };
         let table = Table::of_valid(table.name(), functions.read.clone(), read)?;
         Ok(Streams { sources: vec![source], table })
     }

@@ -5,7 +5,7 @@ use tidegate_operators::interval::{interval_join, interval_partners};
 use tidegate_sync::Stop;
 
 use super::join::{Found, Join};
-use super::partners::{FoundPartners, Source};
+use super::partners::{FoundPartners, Source, TimedPartners};
 use super::sides::Sides;
 use crate::Result;
 use crate::columns::table::Table;
@@ -45,7 +45,9 @@ impl IntervalJoin {
             driver,
         )?;
         let key_method = rows.key_method();
-        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(partners, rows.right) })
+        let Sides { left, right, .. } = rows;
+        let timed = TimedPartners { partners, left, right, interval: plan.interval };
+        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(timed) })
     }
 }
 

@@ -10,8 +10,9 @@ use tidegate_operators::aggregate::{
     Aggregate, OutputColumn, OutputValues, PartnerAggregates, aggregate_matches,
 };
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::interval::Partners;
+use tidegate_operators::interval::{PartnerTimes, Partners};
 use tidegate_operators::matches::{BitSet, Matches};
+use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
 use super::join::{Found, Join};
@@ -35,9 +36,18 @@ pub(super) struct FoundPartners {
 /// Where the partners of left rows are.
 pub(super) enum Source {
     /// They are runs of a key's rows in time order. Conditions have not been looked at.
-    Runs(Partners, Int64s),
+    Runs(TimedPartners),
     /// They are pairs, which functions see by these times, if there are any, and right row order.
     Pairs(Found, Option<Int64s>),
+}
+
+/// Partners, and the times by which they were found.
+#[derive(Debug)]
+pub(super) struct TimedPartners {
+    pub(super) partners: Partners,
+    pub(super) left: Int64s,
+    pub(super) right: Int64s,
+    pub(super) interval: Interval,
 }
 
 /// The aggregates of a join that has been started.
@@ -51,7 +61,7 @@ pub(super) struct Aggregation {
     /// The right rows that a condition on them leaves, where no other condition is.
     counted: Option<BitSet>,
     /// Present where no pair is looked at.
-    partners: Option<Partners>,
+    partners: Option<TimedPartners>,
     /// The times by which partners come, where pairs are looked at.
     order: Option<Int64s>,
 }
@@ -81,7 +91,7 @@ impl PartnerAggregation {
                 order = ts;
                 (None, found)
             }
-            Source::Runs(mut partners, ts) => {
+            Source::Runs(mut timed) => {
                 let by_side = match &join.predicate {
                     None => Some([None, None]),
                     Some(predicate) => predicate.by_side(),
@@ -89,8 +99,8 @@ impl PartnerAggregation {
                 let checks = Vec::new();
                 match by_side {
                     None => {
-                        order = Some(ts);
-                        let matches = partners.into_matches();
+                        order = Some(timed.right);
+                        let matches = timed.partners.into_matches();
                         (None, Found { key_method, matches, checks })
                     }
                     Some([of_left, of_right]) => {
@@ -100,13 +110,13 @@ impl PartnerAggregation {
                             mask(table, &every, predicate, side, &driver)
                         };
                         if let Some(predicate) = &of_left {
-                            partners.keep(&rows(left, predicate, Origin::Left)?);
+                            timed.partners.keep(&rows(left, predicate, Origin::Left)?);
                         }
                         if let Some(predicate) = &of_right {
                             counted = Some(rows(right, predicate, Origin::Right)?);
                         }
                         let matches = Matches::none();
-                        (Some(partners), Found { key_method, matches, checks })
+                        (Some(timed), Found { key_method, matches, checks })
                     }
                 }
             }
@@ -142,7 +152,7 @@ impl Aggregation {
 
     /// The partners, where no pair is looked at.
     pub(super) fn partners(&self) -> Option<&Partners> {
-        self.partners.as_ref()
+        self.partners.as_ref().map(|timed| &timed.partners)
     }
 
     pub(super) fn values(&self) -> FunctionValues<'_> {
@@ -165,8 +175,10 @@ impl Aggregation {
     ///
     /// When pairs are to be looked at.
     pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerAggregates<'_>, Stopped> {
-        let partners = self.partners.as_ref().expect("partners that are runs");
-        PartnerAggregates::new(partners, &self.aggregates(), driver)
+        let timed = self.partners.as_ref().expect("partners that are runs");
+        let TimedPartners { partners, left, right, interval } = timed;
+        let times = PartnerTimes { left, right, interval };
+        PartnerAggregates::new(partners, times, &self.aggregates(), driver)
     }
 
     /// The values for the left rows at some places of matches.

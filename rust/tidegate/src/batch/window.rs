@@ -8,7 +8,7 @@ use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
 use super::join::{Found, Join};
-use super::partners::{FoundPartners, Source};
+use super::partners::{FoundPartners, Source, TimedPartners};
 use super::sides::Sides;
 use super::sliding;
 use crate::Result;
@@ -58,9 +58,10 @@ impl WindowJoin {
             Retention::Time { left, right } => {
                 let interval = Interval::of_windows(left, right);
                 let count = rows.key_count();
-                let runs =
+                let partners =
                     interval_partners(left_side, right_side, count, &interval, false, driver)?;
-                Source::Runs(runs, rows.right)
+                let Sides { left, right, .. } = rows;
+                Source::Runs(TimedPartners { partners, left, right, interval })
             }
             Retention::Rows { left, right } => {
                 let matches = in_counts(&rows, left, right, driver)?;

@@ -16,8 +16,10 @@
 //! ([`aggregate_matches`]); no pair is written anywhere.
 //!
 //! A function sees partners by time, then by right row number; where pairs do not depend on time,
-//! by number alone. Floats are added in an order that the data decides: a row that prevails before
-//! an interval comes first, then the suffix from its end, then the prefix from its beginning.
+//! by number alone. Floats are added in an order that the partners and the interval alone decide: a
+//! row that prevails before an interval comes first, then the suffix from its end, then the prefix
+//! from its beginning. Partners in one pane are a prefix if the interval covers the beginning of
+//! the pane, and else a suffix. So a part of the rows gives the same sums if it has all partners.
 //!
 //! # Files
 //!
@@ -30,6 +32,8 @@
 mod listed;
 mod panes;
 mod states;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
@@ -38,7 +42,7 @@ use tidegate_structures::memory;
 use super::kinds::kind;
 use super::{Aggregate, OutputColumn, Stream};
 use crate::driver::{Driver, Stopped};
-use crate::interval::Partners;
+use crate::interval::{PartnerTimes, Partners};
 use crate::matches::Matches;
 use listed::Lists;
 use panes::{OfRuns, Runs};
@@ -53,7 +57,7 @@ pub(super) use states::{InPanes, OfPartners};
 ///     Aggregate, Column, NumberColumns, OutputValues, PartnerAggregates,
 /// };
 /// use tidegate_operators::driver::{Driver, Stopped};
-/// use tidegate_operators::interval::interval_partners;
+/// use tidegate_operators::interval::{PartnerTimes, interval_partners};
 /// use tidegate_operators::order::JoinColumns;
 /// use tidegate_operators::rows::{Closed, Interval};
 /// use tidegate_sync::Stop;
@@ -66,7 +70,8 @@ pub(super) use states::{InPanes, OfPartners};
 ///
 /// let values = Column { values: &[1, 20, 300], mask: None };
 /// let sum = Aggregate::Sum(NumberColumns::Integers(vec![values]));
-/// let sums = PartnerAggregates::new(&partners, &[sum], &driver)?;
+/// let times = PartnerTimes { left: left.ts, right: right.ts, interval: &before };
+/// let sums = PartnerAggregates::new(&partners, times, &[sum], &driver)?;
 /// let found = &sums.of(0..2)[0];
 /// let OutputValues::Integers(sums) = &found.values else { unreachable!() };
 /// assert_eq!((sums[0], &found.missing), (320, &vec![1])); // 30 has no partner
@@ -74,6 +79,7 @@ pub(super) use states::{InPanes, OfPartners};
 /// ```
 pub struct PartnerAggregates<'a> {
     partners: &'a Partners,
+    times: PartnerTimes<'a>,
     functions: Vec<Box<dyn OfRuns>>,
 }
 
@@ -87,6 +93,7 @@ impl<'a> PartnerAggregates<'a> {
     /// Folds the values of the right rows.
     pub fn new(
         partners: &'a Partners,
+        times: PartnerTimes<'a>,
         aggregates: &[Aggregate<'_>],
         driver: &Driver,
     ) -> Result<Self, Stopped> {
@@ -94,13 +101,12 @@ impl<'a> PartnerAggregates<'a> {
         let streams = [one_time.rows()];
         let fold = |aggregate| kind(aggregate, &streams, &[0]).panes(partners, driver);
         let functions = aggregates.iter().map(fold).collect::<Result<_, _>>()?;
-        Ok(PartnerAggregates { partners, functions })
+        Ok(PartnerAggregates { partners, times, functions })
     }
 
     /// The values of each aggregate for some neighbouring left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
-        let prevailing = self.partners.prevailing().map(|places| &places[left.clone()]);
-        let runs = Runs { runs: &self.partners.runs()[left], prevailing, partners: self.partners };
+        let runs = Runs { left, times: self.times, partners: self.partners };
         self.functions.iter().map(|function| function.of_runs(&runs)).collect()
     }
 }

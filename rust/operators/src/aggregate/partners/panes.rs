@@ -1,5 +1,6 @@
 //! The suffixes and prefixes of panes, as one function has them.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -8,7 +9,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::super::OutputColumn;
 use super::super::functions::OutputValue;
 use crate::driver::{Driver, Stopped};
-use crate::interval::Partners;
+use crate::interval::{PartnerTimes, Partners};
 use crate::matches::Run;
 use crate::rows::NO_ROW;
 
@@ -20,6 +21,9 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     type Input: Copy;
     type State: AnyBitPattern + NoUninit + Send + Sync;
     type Output: OutputValue;
+
+    /// Whether states of the same rows depend on how they were combined.
+    const IS_ORDERED: bool;
 
     /// The state of no rows.
     const EMPTY: Self::State;
@@ -35,19 +39,24 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
 
 /// The runs of some left rows.
 pub(in super::super) struct Runs<'a> {
-    pub(super) runs: &'a [Run],
-    /// The place of the row that prevails before each run, if rows prevail.
-    pub(super) prevailing: Option<&'a [u32]>,
+    pub(super) left: Range<usize>,
+    pub(super) times: PartnerTimes<'a>,
     pub(super) partners: &'a Partners,
 }
 
 impl Runs<'_> {
-    /// Each run, and the place that prevails before it.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (Run, Option<u32>)> {
-        let before = |at: usize| {
-            self.prevailing.map(|places| places[at]).filter(|&place| place != NO_ROW)
-        };
-        self.runs.iter().enumerate().map(move |(at, &run)| (run, before(at)))
+    /// The number of left rows.
+    fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    /// Each left row, its run, and the place that prevails before it.
+    fn iter(&self) -> impl Iterator<Item = (usize, Run, Option<u32>)> {
+        let prevailing = self.partners.prevailing();
+        let before =
+            move |row: usize| prevailing.map(|places| places[row]).filter(|&at| at != NO_ROW);
+        let runs = &self.partners.runs()[self.left.clone()];
+        self.left.clone().zip(runs).map(move |(row, &run)| (row, run, before(row)))
     }
 }
 
@@ -59,12 +68,12 @@ pub(in super::super) trait OfRuns: Send + Sync {
 /// A column with what `result` makes of each run.
 pub(super) fn of_each<T: OutputValue>(
     runs: &Runs<'_>,
-    result: impl Fn(Run, Option<u32>) -> Option<T>,
+    result: impl Fn(usize, Run, Option<u32>) -> Option<T>,
 ) -> OutputColumn {
-    let mut values = Pages::unwritten(runs.runs.len());
+    let mut values = Pages::unwritten(runs.len());
     let mut missing = Vec::new();
-    for (at, ((run, before), out)) in runs.iter().zip(values.iter_mut()).enumerate() {
-        let value = result(run, before);
+    for (at, ((row, run, before), out)) in runs.iter().zip(values.iter_mut()).enumerate() {
+        let value = result(row, run, before);
         missing.extend(value.is_none().then_some(at));
         out.set(value.unwrap_or_default());
     }
@@ -155,17 +164,23 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
 impl<P: PaneFunction> OfRuns for Panes<P> {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
         let pane_starts = runs.partners.pane_starts();
-        of_each(runs, |run, before| {
+        of_each(runs, |row, run, before| {
             let mut state = P::EMPTY;
             if run.len() > 0 {
                 let (first, last) = (run.start as usize, run.end as usize - 1);
                 let (suffix, prefix) = (self.suffixes[first], self.prefixes[last]);
-                // A run is a suffix and the prefix of the next pane, or whole from the start of
-                // its pane, or the end of its pane.
+                // A run is a suffix and the prefix of the next pane, or in one pane.
                 state = match pane_starts[last].cmp(&run.start) {
-                    std::cmp::Ordering::Greater => P::combine(suffix, prefix),
-                    std::cmp::Ordering::Equal => prefix,
-                    std::cmp::Ordering::Less => suffix,
+                    Ordering::Greater => P::combine(suffix, prefix),
+                    Ordering::Less => suffix,
+                    // It has all rows from the start of the pane, or all to its end, or both.
+                    Ordering::Equal if P::IS_ORDERED && run.len() > 1 => {
+                        match runs.partners.covers_pane_start(row, runs.times) {
+                            true => prefix,
+                            false => suffix,
+                        }
+                    }
+                    Ordering::Equal => prefix,
                 };
             }
             if let (Some(alone), Some(place)) = (&self.alone, before) {

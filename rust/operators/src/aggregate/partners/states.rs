@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::super::functions::{
-    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Sum, Variance,
+    Count, Extreme, Function, Mean, Of, OutputValue, Pick, RowOrder, Sum, Variance,
 };
 use super::super::given::Given;
 use super::super::kinds;
@@ -63,6 +63,7 @@ impl<F: Stored> PaneFunction for AsWords<F> {
     type State = Written;
     type Output = F::Output;
 
+    const IS_ORDERED: bool = !matches!(F::ORDER, RowOrder::Any);
     const EMPTY: Written = Written::NOTHING;
 
     #[inline]
@@ -120,6 +121,7 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
     type State = T;
     type Output = F::Output;
 
+    const IS_ORDERED: bool = !matches!(F::ORDER, RowOrder::Any);
     const EMPTY: T = F::EMPTY.value;
 
     #[inline]
@@ -196,7 +198,7 @@ struct Lengths;
 
 impl OfRuns for Lengths {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        of_each(runs, |run, before| Some(run.len() as i64 + i64::from(before.is_some())))
+        of_each(runs, |_, run, before| Some(run.len() as i64 + i64::from(before.is_some())))
     }
 }
 
@@ -224,7 +226,7 @@ struct End<const LAST: bool>;
 impl<const LAST: bool> OfRuns for End<LAST> {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
         let row = |place: u32| runs.partners.rows().map_or(place, |rows| rows[place as usize]);
-        of_each(runs, |run, before| {
+        of_each(runs, |_, run, before| {
             let own = (run.len() > 0).then(|| if LAST { run.end - 1 } else { run.start });
             let place = if LAST { own.or(before) } else { before.or(own) };
             place.map(row)

@@ -1,0 +1,252 @@
+"""Workload W7: aggregates of each left row's partners, against Polars, DuckDB and a join of pairs.
+
+For each left row: count, sum, mean and largest value of the right rows of its key in
+`[t - d, t]`, with tables as in W1 and d for a number of partners a left row. Every system gets the rows in its own format before the clock starts. Forms take
+turns, each in a process of its own, and the medians of all rounds are printed with their range.
+Counts, sums and largest values are compared before anything is timed.
+
+    python benches/w7.py --rows 1000000 --keys 10,1000 --partners 4,100,1000 --threads 1,2
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import statistics
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import child
+from workload import SPAN_US, Case, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WARM_UP_ROWS = 10_000
+MISSED = "> limit"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One form on one case; the parent passes it as JSON."""
+
+    form: str
+    rows: int
+    keys: int
+    partners: int
+    threads: int
+    repeat: int
+
+    @property
+    def distance(self) -> int:
+        """How long before a left row its partners begin."""
+        return SPAN_US * self.partners * self.keys // self.rows
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a key has more rows than partners are asked for."""
+        return 2 * self.partners * self.keys <= self.rows
+
+
+def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """One call."""
+    import tidegate as tg  # noqa: PLC0415 - each process loads its own system
+
+    aggs = {
+        "n": tg.agg.count(),
+        "sum": tg.agg.sum("d"),
+        "mean": tg.agg.mean("d"),
+        "max": tg.agg.max("d"),
+    }
+    return lambda: tg.interval_join(
+        left,
+        right,
+        on=("t", "t2"),
+        by={"k": "k2"},
+        lower=-job.distance,
+        upper=0,
+        aggs=aggs,
+        threads=job.threads,
+    )
+
+
+def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """All pairs, grouped by Polars: the way without aggregates of partners."""
+    import polars as pl  # noqa: PLC0415 - as above
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    numbered = left.append_column("l", pa.array(range(left.num_rows), pa.int64()))
+
+    def run() -> pa.Table:
+        pairs = tg.interval_join(
+            numbered,
+            right,
+            on=("t", "t2"),
+            by={"k": "k2"},
+            lower=-job.distance,
+            upper=0,
+            columns=["l", "d"],
+            threads=job.threads,
+        )
+        d = pl.col("d")
+        found = pl.DataFrame(pairs).group_by("l").agg(
+            n=pl.len(), sum=d.sum(), mean=d.mean(), max=d.max()
+        )
+        return pl.DataFrame(numbered).join(found, on="l", how="left").to_arrow()
+
+    return run
+
+
+def polars_rolling(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Left and right rows in one table, with windows by time that end at each row."""
+    import polars as pl  # noqa: PLC0415 - as above
+
+    col = pl.col
+    l = pl.DataFrame(left).lazy().with_columns(v=None, is_left=True)  # noqa: E741
+    r = pl.DataFrame(right).lazy().select(k="k2", t="t2", v="d", is_left=False)
+    both = pl.concat([r, l], how="diagonal_relaxed").sort("t", maintain_order=True)
+    window = {"window_size": f"{job.distance}i", "closed": "both"}
+    v, by = col("v"), col("t")
+    found = both.with_columns(
+        n=v.is_not_null().cast(pl.Int64).rolling_sum_by(by, **window).over("k"),
+        sum=v.rolling_sum_by(by, **window).over("k"),
+        mean=v.rolling_mean_by(by, **window).over("k"),
+        max=v.rolling_max_by(by, **window).over("k"),
+    )
+    rows = found.filter("is_left").select("k", "t", "a", "b", "n", "sum", "mean", "max")
+    return lambda: rows.collect().to_arrow()
+
+
+def polars_prefixes(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Prefix sums of each key, looked up as-of at both ends: no largest value, and sums that
+    subtract.
+    """
+    import polars as pl  # noqa: PLC0415 - as above
+
+    l, r, col = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy(), pl.col  # noqa: E741
+    prefixes = r.select(
+        k="k2",
+        t2="t2",
+        s=col("d").cum_sum().over("k2"),
+        c=pl.int_range(1, pl.len() + 1).over("k2"),
+    )
+    before = l.with_columns(begin=col("t") - job.distance - 1)
+    joined = before.join_asof(prefixes, left_on="t", right_on="t2", by="k").join_asof(
+        prefixes, left_on="begin", right_on="t2", by="k", suffix="_b"
+    )
+    n = col("c").fill_null(0) - col("c_b").fill_null(0)
+    total = col("s").fill_null(0) - col("s_b").fill_null(0)
+    rows = joined.select("k", "t", "a", "b", n=n, sum=total, mean=total / n)
+    return lambda: rows.collect().to_arrow()
+
+
+def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Left and right rows in one table, with a RANGE frame."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    connection = duckdb.connect(config={"threads": job.threads, "preserve_insertion_order": False})
+    for name, table in (("l", left), ("r", right)):
+        connection.register("arrow_input", table)
+        connection.execute(f"create table {name} as from arrow_input")
+        connection.unregister("arrow_input")
+    values = "count(v) over w as n, sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
+    query = f"""
+        with both_sides as (
+            select k, t, a, b, null::double as v, true as is_left from l union all
+            select k2, t2, null, null, d, false from r
+        ), found as (
+            select *, {values} from both_sides
+            window w as (partition by k order by t range between {job.distance} preceding and current row)
+        )
+        select * exclude (v, is_left) from found where is_left
+    """  # noqa: S608 - numbers only
+    return lambda: connection.sql(query).to_arrow_table()
+
+
+FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = {
+    "tidegate": tidegate,
+    "tidegate pairs grouped": tidegate_pairs,
+    "polars rolling": polars_rolling,
+    "polars prefix sums": polars_prefixes,
+    "duckdb range frame": duckdb_range,
+}
+
+
+def fingerprint(result: pa.Table) -> child.Fingerprint:
+    """The number of rows and of partners, and the sums, to 6 digits, of sums and largest values."""
+    names = [name for name in ("sum", "max") if name in result.column_names]
+    sums = [float(f"{pc.sum(result[name]).as_py():.6g}") for name in names]
+    return [result.num_rows, pc.sum(result["n"]).as_py(), *sums]
+
+
+def measure(job: Job) -> child.Found:
+    """Run one form here: a small run to load libraries, then those that count."""
+    pa.set_cpu_count(job.threads)
+    left, right = tables(Case(job.rows, job.keys, "uniform"))
+    form = FORMS[job.form]
+    form(left.slice(0, WARM_UP_ROWS), right.slice(0, WARM_UP_ROWS), job)()
+    return child.measure(form(left, right, job), fingerprint, job.repeat)
+
+
+def main() -> None:
+    """Measure every form on every case, in turns, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--rows", default="1000000", help="rows a side, comma-separated")
+    add("--keys", default="10,1000,100000", help="numbers of keys, comma-separated")
+    add("--partners", default="4,100,1000,10000", help="partners a row, comma-separated")
+    add("--threads", default="1,2", help="thread counts, comma-separated")
+    add("--forms", default=",".join(FORMS), help="which forms to run")
+    add("--rounds", type=int, default=5, help="processes of each form, which take turns")
+    add("--repeat", type=int, default=3, help="timed calls of a process, after its first one")
+    add("--timeout", type=float, default=120, help="seconds a process may take")
+    given = parser.parse_args()
+    print("| rows | keys | partners | threads | form | first call, s | warm, s | warm, M rows/s |")
+    print("| --: | --: | --: | --: | --- | --: | --: | --: |")
+    for rows in map(int, given.rows.split(",")):
+        for keys in map(int, given.keys.split(",")):
+            for partners in map(int, given.partners.split(",")):
+                for threads in map(int, given.threads.split(",")):
+                    jobs = [
+                        Job(form, rows, keys, partners, threads, given.repeat)
+                        for form in given.forms.split(",")
+                    ]
+                    if jobs[0].is_possible:
+                        _print_case(jobs, given.rounds, given.timeout)
+
+
+def _print_case(jobs: list[Job], rounds: int, timeout: float) -> None:
+    """Run jobs in turns, and print a line for each."""
+    firsts: dict[str, list[float]] = {job.form: [] for job in jobs}
+    warm: dict[str, list[float]] = {job.form: [] for job in jobs}
+    expected: child.Fingerprint = []
+    for _ in range(rounds):
+        for job in jobs:
+            found = child.run(__file__, job, timeout)
+            if found is None:
+                continue
+            expected = expected or found.fingerprint
+            same = found.fingerprint == expected[: len(found.fingerprint)]
+            if not same:
+                sys.exit(f"{job.form}: expected {expected}, found {found.fingerprint}")
+            firsts[job.form].append(found.first)
+            warm[job.form].append(statistics.median(found.seconds))
+    for job in jobs:
+        head = f"| {job.rows:,} | {job.keys:,} | {job.partners:,} | {job.threads} | {job.form} |"
+        if not warm[job.form]:
+            print(head, f"{MISSED} | | |", flush=True)
+            continue
+        rate = 2 * job.rows / statistics.median(warm[job.form]) / 1e6
+        columns = (_spread(firsts[job.form]), _spread(warm[job.form]), f"{rate:,.1f}")
+        print(head, " | ".join(columns), "|", flush=True)
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.3f} ({min(seconds):.3f} to {max(seconds):.3f})"
+
+
+if __name__ == "__main__":
+    child.main(lambda job: measure(Job(**job)), main)

@@ -1,0 +1,119 @@
+//! Panes and lists against the partners one by one, with a function that tells every order apart.
+
+use proptest::prelude::*;
+use tidegate_sync::Stop;
+
+use super::*;
+use crate::aggregate::{Column, OutputValues, RowOrder, STATE_WORDS, UserFunction};
+use crate::interval::interval_partners;
+use crate::matches::BitSet;
+use crate::order::JoinColumns;
+use crate::rows::{Closed, Interval, NO_KEY};
+
+/// The function that all rows make together, each being `x -> a * x + b`: two rows in another order
+/// make another function.
+struct Composed;
+
+const PRIME: u64 = 1_000_003;
+
+impl UserFunction for Composed {
+    type Input = u64;
+    type State = (u64, u64);
+    type Output = i64;
+
+    const ORDER: RowOrder = RowOrder::Merged;
+    const EMPTY: (u64, u64) = (1, 0);
+
+    fn add(state: &mut (u64, u64), value: u64) {
+        *state = Self::combine(*state, (value + 2, 7 * value + 3));
+    }
+
+    fn combine(earlier: (u64, u64), later: (u64, u64)) -> (u64, u64) {
+        (earlier.0 * later.0 % PRIME, (later.0 * earlier.1 + later.1) % PRIME)
+    }
+
+    fn finish((a, b): (u64, u64)) -> Option<i64> {
+        ((a, b) != Self::EMPTY).then_some((a * PRIME + b) as i64)
+    }
+
+    fn to_words((a, b): (u64, u64)) -> [u64; STATE_WORDS] {
+        [a, b, 0]
+    }
+
+    fn of_words([a, b, _]: [u64; STATE_WORDS]) -> (u64, u64) {
+        (a, b)
+    }
+}
+
+fn values(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
+    let OutputValues::Integers(values) = &column.values else { unreachable!("whole numbers") };
+    let mut found: Vec<Option<i64>> = values[..rows].iter().copied().map(Some).collect();
+    column.missing.iter().for_each(|&row| found[row] = None);
+    found
+}
+
+proptest! {
+    #[test]
+    fn oracle_partners_one_by_one(
+        left in prop::collection::vec((0..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)]), 0..25),
+        right in prop::collection::vec((0..60_i64, prop_oneof![0..3_u32, Just(NO_KEY)], any::<bool>()), 0..60),
+        (lower, upper) in (prop::option::of(-25..25_i64), prop::option::of(-25..25_i64)),
+        (is_sorted, with_keys, prevailing, is_masked) in any::<(bool, bool, bool, bool)>(),
+        threads in 1..4_usize,
+    ) {
+        let (mut left, mut right) = (left, right);
+        if is_sorted {
+            left.sort_by_key(|row| row.0);
+            right.sort_by_key(|row| row.0);
+        }
+        let prevailing = prevailing && lower.is_some();
+        let interval = Interval { lower, upper, closed: Closed::Left };
+        let driver = Driver::new(threads, Stop::default());
+        let left_ts: Vec<i64> = left.iter().map(|row| row.0).collect();
+        let right_ts: Vec<i64> = right.iter().map(|row| row.0).collect();
+        let left_keys: Vec<u32> = left.iter().map(|row| row.1).collect();
+        let right_keys: Vec<u32> = right.iter().map(|row| row.1).collect();
+        let columns = (
+            JoinColumns { ts: &left_ts, keys: with_keys.then_some(&left_keys[..]) },
+            JoinColumns { ts: &right_ts, keys: with_keys.then_some(&right_keys[..]) },
+        );
+        let numbers: Vec<u64> = (0..right.len() as u64).collect();
+        let mut mask = BitSet::new(right.len());
+        right.iter().enumerate().filter(|(_, row)| row.2).for_each(|(at, _)| mask.insert(at));
+        let column = Column { values: &numbers[..], mask: is_masked.then_some(&mask) };
+        let aggregates = [Aggregate::user::<Composed>(vec![column])];
+
+        let expected: Vec<Option<i64>> = left.iter().map(|&(ts, key)| {
+            let is_of_key = |row: &(i64, u32, bool)| !with_keys || (key != NO_KEY && row.1 == key);
+            let mut partners: Vec<(i64, usize)> = Vec::new();
+            let mut before: Option<(i64, usize)> = None;
+            for (at, row) in right.iter().enumerate().filter(|(_, row)| is_of_key(row)) {
+                let distance = row.0 - ts;
+                let is_early = lower.is_some_and(|lower| distance < lower);
+                if is_early {
+                    before = before.max(Some((row.0, at)));
+                } else if upper.is_none_or(|upper| distance < upper) {
+                    partners.push((row.0, at));
+                }
+            }
+            partners.extend(before.filter(|_| prevailing));
+            partners.sort_unstable();
+            let mut state = Composed::EMPTY;
+            for (_, at) in partners {
+                if !is_masked || right[at].2 {
+                    Composed::add(&mut state, at as u64);
+                }
+            }
+            Composed::finish(state)
+        }).collect();
+
+        let partners =
+            interval_partners(columns.0, columns.1, 3, &interval, prevailing, &driver).unwrap();
+        let times = PartnerTimes { left: &left_ts, right: &right_ts, interval: &interval };
+        let functions = PartnerAggregates::new(&partners, times, &aggregates, &driver).unwrap();
+        prop_assert_eq!(values(&functions.of(0..left.len())[0], left.len()), expected.clone());
+        let matches = partners.into_matches();
+        let listed = aggregate_matches(&matches, 0..left.len(), Some(&right_ts), &aggregates);
+        prop_assert_eq!(values(&listed[0], left.len()), expected);
+    }
+}

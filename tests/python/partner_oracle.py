@@ -1,0 +1,91 @@
+"""Aggregates of partners that are obviously right: a nested loop, then plain Python a left row."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+import oracle
+from tidegate import agg
+
+Rows = list[oracle.Row]
+
+# Each function with a name, its type, and the value that plain Python gives for a row's partners.
+# The values of `v` are such that no sum of them is rounded.
+FUNCTIONS: dict[str, tuple[agg.Aggregate, pa.DataType, Callable[[Rows], object]]] = {
+    "n": (agg.count(), pa.int64(), len),
+    "n_x": (agg.count("x"), pa.int64(), lambda rows: len(known(rows, "x"))),
+    "sum_x": (agg.sum("x"), pa.int64(), lambda rows: sum(known(rows, "x")) if known(rows, "x") else None),
+    "sum_v": (agg.sum("v"), pa.float64(), lambda rows: float(sum(known(rows, "v"))) if known(rows, "v") else None),
+    "mean_v": (agg.mean("v"), pa.float64(), lambda rows: _mean(known(rows, "v"))),
+    "mean_r": (agg.mean("r"), pa.float64(), lambda rows: _mean(known(rows, "r"))),
+    "min_v": (agg.min("v"), pa.float64(), lambda rows: min(known(rows, "v"), key=_order, default=None)),
+    "max_v": (agg.max("v"), pa.float64(), lambda rows: max(known(rows, "v"), key=_order, default=None)),
+    "max_r": (agg.max("r"), pa.int64(), lambda rows: max(known(rows, "r"), default=None)),
+    "min_s": (agg.min("s"), pa.string(), lambda rows: min(known(rows, "s"), default=None)),
+    "first": (agg.first("x"), pa.int64(), lambda rows: rows[0]["x"] if rows else None),
+    "last": (agg.last("r"), pa.int64(), lambda rows: rows[-1]["r"] if rows else None),
+    "some": (
+        agg.last("r", where="row.x > 0"),
+        pa.int64(),
+        lambda rows: next((row["r"] for row in reversed(rows) if (row["x"] or 0) > 0), None),
+    ),
+    "some_n": (
+        agg.count(where="row.x > 0"),
+        pa.int64(),
+        lambda rows: len([row for row in rows if (row["x"] or 0) > 0]),
+    ),
+}
+
+AGGS = {name: function for name, (function, _, _) in FUNCTIONS.items()}
+
+
+def known(rows: Rows, name: str) -> list:
+    """The values that are not null."""
+    return [row[name] for row in rows if row[name] is not None]
+
+
+def _mean(values: list) -> float | None:
+    return float(sum(values)) / len(values) if values else None
+
+
+def _order(value: float) -> tuple[bool, float]:
+    # NaN is larger than any other float, and so is 0.0 than -0.0.
+    return (math.isnan(value), (0.0 if math.isnan(value) else value), math.copysign(1, value))
+
+
+def partners(
+    left: pa.Table, right: pa.Table, join: oracle.Join, *, prevailing: bool = False
+) -> list[list[int]]:
+    """The right rows that each left row would pair with, by time, then number."""
+    times = oracle.times(right.column(join.on[1]))
+    found: list[set[int]] = [set() for _ in range(left.num_rows)]
+    for i, j in oracle.nested_loop(left, right, replace(join, how="inner")):
+        found[i].add(j)
+    if prevailing:
+        # All rows of the key that come before the interval; of these, the last.
+        before = replace(join, lower=None, upper=join.lower, how="inner", where=lambda _a, _b: True)
+        before = replace(before, closed="left" if join.closed in ("both", "left") else "both")
+        last: dict[int, int] = {}
+        for i, j in oracle.nested_loop(left, right, before):
+            if i not in last or (times[j], j) > (times[last[i]], last[i]):
+                last[i] = j
+        rows = left.to_pylist(), right.to_pylist()
+        for i, j in last.items():
+            if join.where(rows[0][i], rows[1][j]) is True:
+                found[i].add(j)
+    return [sorted(places, key=lambda j: (times[j], j)) for places in found]
+
+
+def expected(
+    left: pa.Table, right: pa.Table, found: Sequence[Sequence[int]], how: str
+) -> pa.Table:
+    """The result: the left rows, and the value of each function of their partners."""
+    rows = right.to_pylist()
+    kept = [i for i, places in enumerate(found) if places or how == "left"]
+    table = oracle.result(left, left, [(i, None) for i in kept], oracle.Join(("ts", "ts"), 0, 0, how="semi"))
+    for name, (_, type_, value) in FUNCTIONS.items():
+        values = [value([rows[j] for j in found[i]]) for i in kept]
+        table = table.append_column(name, pa.array(values, type_))
+    return table
