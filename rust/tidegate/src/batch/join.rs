@@ -305,13 +305,15 @@ impl Join {
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let values = aggregation.values();
+        let kept = Counter::new(0);
         if let Some(partners) = aggregation.partners() {
             let rows = partners.left_rows();
             self.count_left(aggregation, rows as u64)?;
             let functions = aggregation.fold(&self.driver)?;
             return self.run_pieces(0..rows, 0, &take, |left| {
                 let found = functions.of(left.clone());
-                aggregation.rows(&values, left, found, |row| partners.count(row))
+                let rows = aggregation.rows(&values, left, found, |row| partners.count(row))?;
+                self.check_kept(aggregation, &kept, rows)
             });
         }
         let mut taken = Vec::new();
@@ -324,7 +326,9 @@ impl Join {
                 let first = matches.first_left();
                 let places = left.start - first..left.end - first;
                 let found = aggregation.of_matches(&matches, places);
-                aggregation.rows(&values, left, found, |row| matches.count(row - first))
+                let rows =
+                    aggregation.rows(&values, left, found, |row| matches.count(row - first))?;
+                self.check_kept(aggregation, &kept, rows)
             })?;
             taken.extend(pieces);
             left_rows = end;
@@ -340,7 +344,6 @@ impl Join {
         take: &(impl Fn(u64, usize, Piece) -> Result<R> + Sync),
         make: impl Fn(Range<usize>) -> Result<PartnerRows> + Sync,
     ) -> Result<Vec<R>> {
-        let counted = Counter::new(0);
         let pieces = left
             .clone()
             .step_by(self.batch_rows)
@@ -349,17 +352,26 @@ impl Join {
             let start = left.start;
             let piece = Error::catch(|| {
                 let rows = make(left)?;
-                let all = counted.add(rows.left.len()) + rows.left.len();
-                match self.max_rows {
-                    Some(most) if self.numbered + all as u64 > most => {
-                        Err(too_many(self.numbered + all as u64, most))
-                    }
-                    _ => self.assemble(&rows.left, &[], &rows.aggregates),
-                }
+                self.assemble(&rows.left, &[], &rows.aggregates)
             });
             take(number, start, piece)
         })?;
         made.into_iter().collect()
+    }
+
+    /// Adds to the number of left rows that are in the result, where not all are, unless that makes
+    /// too many.
+    fn check_kept(
+        &self,
+        aggregation: &Aggregation,
+        kept: &Counter,
+        rows: PartnerRows,
+    ) -> Result<PartnerRows> {
+        let all = (kept.add(rows.left.len()) + rows.left.len()) as u64;
+        match self.max_rows {
+            Some(most) if !aggregation.keeps_all() && all > most => Err(too_many(all, most)),
+            _ => Ok(rows),
+        }
     }
 
     /// As [`count`](Self::count), for left rows that may all be in the result.
