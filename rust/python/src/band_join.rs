@@ -4,7 +4,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyList, PyTuple};
 use tidegate::{
-    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, PartnerJoin, Sliding, Within, stream,
+    BandAlgorithm, Bound as Duration, Distance, Error, IndexKind, PartnerJoin, Sliding, Within,
+    stream,
 };
 
 use crate::error::raise;

@@ -82,7 +82,9 @@ impl Streams {
         for ((table, ts), of) in tables.zip(plans) {
             let (ts, table) = in_order(table, ts, of, driver)?;
             let bits = |predicate: &Option<Predicate>| {
-                let mask = |predicate: &Predicate| mask(&table, &of.inputs.columns(), predicate, Origin::Left, driver);
+                let mask = |predicate: &Predicate| {
+                    mask(&table, &of.inputs.columns(), predicate, Origin::Left, driver)
+                };
                 predicate.as_ref().map(mask).transpose()
             };
             let masks = of.inputs.predicates.iter().map(bits).collect::<Result<_>>()?;
@@ -96,7 +98,10 @@ impl Streams {
                 masks,
             });
         }
-        Ok(Streams { sources, table: Table::of_valid("streams", plan.functions.read.clone(), batches)? })
+        Ok(Streams {
+            sources,
+            table: Table::of_valid("streams", plan.functions.read.clone(), batches)?,
+        })
     }
 
     /// The rows of one table, in the order that they have there.
@@ -109,9 +114,8 @@ impl Streams {
         let used = of.columns();
         let projected = project(table, &used)?;
         let bits = |predicate: &Option<Predicate>| {
-            let mask = |predicate: &Predicate| {
-                mask(&projected, &used, predicate, Origin::Left, driver)
-            };
+            let mask =
+                |predicate: &Predicate| mask(&projected, &used, predicate, Origin::Left, driver);
             predicate.as_ref().map(mask).transpose()
         };
         let masks = of.predicates.iter().map(bits).collect::<Result<_>>()?;

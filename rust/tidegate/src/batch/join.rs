@@ -402,12 +402,7 @@ impl Join {
     }
 
     /// As [`batches`](Self::batches), with further columns behind the gathered ones.
-    fn assemble(
-        &self,
-        left: &[u32],
-        right: &[u32],
-        more: &[ArrayRef],
-    ) -> Result<Vec<RecordBatch>> {
+    fn assemble(&self, left: &[u32], right: &[u32], more: &[ArrayRef]) -> Result<Vec<RecordBatch>> {
         match self.gather.columns(left, right, self.read_soon) {
             Ok(mut columns) => {
                 columns.extend(more.iter().cloned());
@@ -447,8 +442,7 @@ impl Pairs {
             }
             condition => {
                 let page = self.matches.page(start, CHECKED_PAIRS);
-                let matches =
-                    Arc::new(self.matches.narrow(page.clone(), &self.checks, driver)?);
+                let matches = Arc::new(self.matches.narrow(page.clone(), &self.checks, driver)?);
                 let matches = match condition {
                     None => matches,
                     Some(condition) => Arc::new(condition.evaluate(&matches, driver)?),

@@ -191,7 +191,9 @@ impl PartnerAggregation {
         lines.retain(|line| !line.starts_with("  output"));
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let fold = match (&self.join, is_scanned) {
-            (_, true) => "partners are added one by one, as the condition finds them; no pair is written",
+            (_, true) => {
+                "partners are added one by one, as the condition finds them; no pair is written"
+            }
             (PartnerJoin::Band(_), _) => "partners are added one by one; no pair is written",
             (PartnerJoin::Window(join), _) if matches!(join.window.0, Window::Rows(_)) => {
                 "partners are added one by one; no pair is written"

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use tidegate_structures::memory::pages::Pages;
 
+use super::super::OutputColumn;
 use super::super::functions::{Function, OutputValue};
 use super::super::given::Given;
 use super::super::merged::Place;
-use super::super::OutputColumn;
 use crate::matches::{Matches, Run};
 
 /// The partners of some left rows, in their order.

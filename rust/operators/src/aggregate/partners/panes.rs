@@ -110,7 +110,11 @@ pub(super) fn fold<P: PaneFunction>(
     let at = |place: usize| value(rows.map_or(place, |rows| rows[place] as usize));
     driver.map(
         parts,
-        |(part, prefixes, suffixes): (Range<usize>, &mut [Slot<P::State>], &mut [Slot<P::State>])| {
+        |(part, prefixes, suffixes): (
+            Range<usize>,
+            &mut [Slot<P::State>],
+            &mut [Slot<P::State>],
+        )| {
             let mut state = P::EMPTY;
             for (place, slot) in part.clone().zip(prefixes) {
                 if pane_starts[place] as usize == place {

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
+use super::super::OutputColumn;
 use super::super::functions::{
     Count, Extreme, Function, Mean, Of, OutputValue, Pick, RowOrder, Sum, Variance,
 };
@@ -12,7 +13,6 @@ use super::super::given::Given;
 use super::super::kinds;
 use super::super::merged::Place;
 use super::super::stored::{STATE_WORDS, Stored, Words};
-use super::super::OutputColumn;
 use super::listed::Lists;
 use super::panes::{OfRuns, PaneFunction, Runs, fold, of_each};
 use crate::driver::{Driver, Stopped};
@@ -211,9 +211,7 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
         match given.mask(0) {
             None => Ok(Box::new(End::<LAST>)),
             Some(mask) => {
-                let value = |row| {
-                    mask.contains(row).then(|| given.at(Place { source: 0, row }))
-                };
+                let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
                 fold::<AsWords<Self>>(partners, value, driver)
             }
         }

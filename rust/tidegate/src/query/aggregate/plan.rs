@@ -347,11 +347,7 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     DataType::Timestamp(unit, zone)
 }
 
-fn schema(
-    by: &[KeyColumn],
-    window: &DataType,
-    functions: &FunctionsPlan,
-) -> Result<SchemaRef> {
+fn schema(by: &[KeyColumn], window: &DataType, functions: &FunctionsPlan) -> Result<SchemaRef> {
     let mut fields = vec![
         Field::new("window_start", window.clone(), false),
         Field::new("window_end", window.clone(), false),
@@ -478,7 +474,6 @@ impl TablePlan {
         every.dedup();
         every
     }
-
 }
 
 impl InputPlan {

@@ -72,7 +72,8 @@ impl AggregateTactic {
             return Ok(vec![0; streams.sources.len()]);
         }
         let names = self.rows.schema().clone();
-        let places = names.fields().iter().map(|field| self.plan.functions.read.index_of(field.name()));
+        let places =
+            names.fields().iter().map(|field| self.plan.functions.read.index_of(field.name()));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         let mut firsts = Vec::with_capacity(streams.sources.len());
         for source in &streams.sources {
