@@ -1,9 +1,10 @@
 """Workload W7: aggregates of each left row's partners, against Polars, DuckDB and a join of pairs.
 
 For each left row: count, sum, mean and largest value of the right rows of its key in
-`[t - d, t]`, with tables as in W1 and d for a number of partners a left row. Every system gets the rows in its own format before the clock starts. Forms take
-turns, each in a process of its own, and the medians of all rounds are printed with their range.
-Counts, sums and largest values are compared before anything is timed.
+`[t - d, t]`, with tables as in W1 and d for a number of partners a left row. Every system gets the
+rows in its own format before the clock starts. Forms take turns, each in a process of its own, and
+the medians of all rounds are printed with their range. Counts, sums and largest values are compared
+before anything is timed.
 
     python benches/w7.py --rows 1000000 --keys 10,1000 --partners 4,100,1000 --threads 1,2
 """
@@ -76,6 +77,7 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
     """All pairs, grouped by Polars: the way without aggregates of partners."""
     import polars as pl  # noqa: PLC0415 - as above
+
     import tidegate as tg  # noqa: PLC0415 - as above
 
     numbered = left.append_column("l", pa.array(range(left.num_rows), pa.int64()))
@@ -92,8 +94,10 @@ def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
             threads=job.threads,
         )
         d = pl.col("d")
-        found = pl.DataFrame(pairs).group_by("l").agg(
-            n=pl.len(), sum=d.sum(), mean=d.mean(), max=d.max()
+        found = (
+            pl.DataFrame(pairs)
+            .group_by("l")
+            .agg(n=pl.len(), sum=d.sum(), mean=d.mean(), max=d.max())
         )
         return pl.DataFrame(numbered).join(found, on="l", how="left").to_arrow()
 
@@ -121,9 +125,7 @@ def polars_rolling(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
 
 def polars_prefixes(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Prefix sums of each key, looked up as-of at both ends: no largest value, and sums that
-    subtract.
-    """
+    """Prefix sums of each key, looked up as-of at both ends: sums subtract, no largest value."""
     import polars as pl  # noqa: PLC0415 - as above
 
     l, r, col = pl.DataFrame(left).lazy(), pl.DataFrame(right).lazy(), pl.col  # noqa: E741
@@ -152,14 +154,18 @@ def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
         connection.register("arrow_input", table)
         connection.execute(f"create table {name} as from arrow_input")
         connection.unregister("arrow_input")
-    values = "count(v) over w as n, sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
+    values = (
+        "count(v) over w as n, sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
+    )
     query = f"""
         with both_sides as (
             select k, t, a, b, null::double as v, true as is_left from l union all
             select k2, t2, null, null, d, false from r
         ), found as (
             select *, {values} from both_sides
-            window w as (partition by k order by t range between {job.distance} preceding and current row)
+            window w as (
+                partition by k order by t range between {job.distance} preceding and current row
+            )
         )
         select * exclude (v, is_left) from found where is_left
     """  # noqa: S608 - numbers only

@@ -24,15 +24,44 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from tidegate.expressions import Expr
 
-__all__ = ["Aggregate", "count", "first", "last", "max", "mean", "min", "std", "sum", "var"]
+__all__ = [
+    "Aggregate",
+    "all",
+    "any",
+    "count",
+    "first",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "product",
+    "std",
+    "sum",
+    "var",
+    "weighted_mean",
+]
 
-Function: TypeAlias = Literal["count", "sum", "mean", "min", "max", "first", "last", "var", "std"]
+Function: TypeAlias = Literal[
+    "count",
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "first",
+    "last",
+    "var",
+    "std",
+    "weighted_mean",
+    "product",
+    "any",
+    "all",
+]
 """The name of a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A function, the column it is of, and the condition on the rows that count, as SQL text.
+    """A function, its column and weights, and the condition on the rows that count, as SQL text.
 
     Made by the functions of this module. It can be compared, pickled and used in any call.
     """
@@ -40,6 +69,7 @@ class Aggregate:
     function: Function
     column: str | None = None
     where: str | None = None
+    weights: str | None = None
 
 
 def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggregate:
@@ -51,7 +81,7 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
 
     Example:
         >>> tidegate.agg.count("price", where="price > 3")
-        Aggregate(function='count', column='price', where='price > 3')
+        Aggregate(function='count', column='price', where='price > 3', weights=None)
     """
     return _aggregate("count", column, where)
 
@@ -145,5 +175,60 @@ def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("std", column, where)
 
 
-def _aggregate(function: Function, column: str | None, where: Expr | str | None) -> Aggregate:
-    return Aggregate(function, column, None if where is None else str(where))
+def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Average the values, each counting by its weight, as float64.
+
+    The average price by size is the volume-weighted average price (VWAP). A row counts where both
+    are not null. If the weights add up to 0, the result is NaN, or infinite.
+
+    Args:
+        column: A column of numbers.
+        weights: The column of the weights, which are numbers.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "size": [2, 1]})
+        >>> vwap = tidegate.agg.weighted_mean("price", "size")
+        >>> tidegate.aggregate(trades, on="ts", size=5, aggs={"vwap": vwap})["vwap"].to_pylist()
+        [11.0]
+    """
+    return _aggregate("weighted_mean", column, where, weights)
+
+
+def product(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Multiply the values, as float64.
+
+    Args:
+        column: A column of numbers.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+    """
+    return _aggregate("product", column, where)
+
+
+def any(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Tell whether one of the values is true; null if there is none.
+
+    Args:
+        column: A column of booleans.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+    """
+    return _aggregate("any", column, where)
+
+
+def all(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Tell whether all values are true; null if there is none.
+
+    Args:
+        column: A column of booleans.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+    """
+    return _aggregate("all", column, where)
+
+
+def _aggregate(
+    function: Function,
+    column: str | None,
+    where: Expr | str | None,
+    weights: str | None = None,
+) -> Aggregate:
+    return Aggregate(function, column, None if where is None else str(where), weights)

@@ -16,16 +16,52 @@ Rows = list[oracle.Row]
 FUNCTIONS: dict[str, tuple[agg.Aggregate, pa.DataType, Callable[[Rows], object]]] = {
     "n": (agg.count(), pa.int64(), len),
     "n_x": (agg.count("x"), pa.int64(), lambda rows: len(known(rows, "x"))),
-    "sum_x": (agg.sum("x"), pa.int64(), lambda rows: sum(known(rows, "x")) if known(rows, "x") else None),
-    "sum_v": (agg.sum("v"), pa.float64(), lambda rows: float(sum(known(rows, "v"))) if known(rows, "v") else None),
+    "sum_x": (
+        agg.sum("x"),
+        pa.int64(),
+        lambda rows: sum(known(rows, "x")) if known(rows, "x") else None,
+    ),
+    "sum_v": (
+        agg.sum("v"),
+        pa.float64(),
+        lambda rows: float(sum(known(rows, "v"))) if known(rows, "v") else None,
+    ),
     "mean_v": (agg.mean("v"), pa.float64(), lambda rows: _mean(known(rows, "v"))),
     "mean_r": (agg.mean("r"), pa.float64(), lambda rows: _mean(known(rows, "r"))),
-    "min_v": (agg.min("v"), pa.float64(), lambda rows: min(known(rows, "v"), key=_order, default=None)),
-    "max_v": (agg.max("v"), pa.float64(), lambda rows: max(known(rows, "v"), key=_order, default=None)),
+    "min_v": (
+        agg.min("v"),
+        pa.float64(),
+        lambda rows: min(known(rows, "v"), key=_order, default=None),
+    ),
+    "max_v": (
+        agg.max("v"),
+        pa.float64(),
+        lambda rows: max(known(rows, "v"), key=_order, default=None),
+    ),
     "max_r": (agg.max("r"), pa.int64(), lambda rows: max(known(rows, "r"), default=None)),
     "min_s": (agg.min("s"), pa.string(), lambda rows: min(known(rows, "s"), default=None)),
     "first": (agg.first("x"), pa.int64(), lambda rows: rows[0]["x"] if rows else None),
     "last": (agg.last("r"), pa.int64(), lambda rows: rows[-1]["r"] if rows else None),
+    "weighted": (
+        agg.weighted_mean("r", "x"),
+        pa.float64(),
+        lambda rows: _weighted([(row["r"], row["x"]) for row in rows if row["x"] is not None]),
+    ),
+    "product": (
+        agg.product("x"),
+        pa.float64(),
+        lambda rows: float(math.prod(known(rows, "x"))) if known(rows, "x") else None,
+    ),
+    "any": (
+        agg.any("b"),
+        pa.bool_(),
+        lambda rows: any(known(rows, "b")) if known(rows, "b") else None,
+    ),
+    "all": (
+        agg.all("b"),
+        pa.bool_(),
+        lambda rows: all(known(rows, "b")) if known(rows, "b") else None,
+    ),
     "some": (
         agg.last("r", where="row.x > 0"),
         pa.int64(),
@@ -48,6 +84,14 @@ def known(rows: Rows, name: str) -> list:
 
 def _mean(values: list) -> float | None:
     return float(sum(values)) / len(values) if values else None
+
+
+def _weighted(pairs: list[tuple[int, int]]) -> float | None:
+    weight = sum(weight for _, weight in pairs)
+    total = sum(value * weight for value, weight in pairs)
+    if not pairs:
+        return None
+    return total / weight if weight else math.nan
 
 
 def _order(value: float) -> tuple[bool, float]:
@@ -78,13 +122,13 @@ def partners(
     return [sorted(places, key=lambda j: (times[j], j)) for places in found]
 
 
-def expected(
-    left: pa.Table, right: pa.Table, found: Sequence[Sequence[int]], how: str
-) -> pa.Table:
+def expected(left: pa.Table, right: pa.Table, found: Sequence[Sequence[int]], how: str) -> pa.Table:
     """The result: the left rows, and the value of each function of their partners."""
     rows = right.to_pylist()
     kept = [i for i, places in enumerate(found) if places or how == "left"]
-    table = oracle.result(left, left, [(i, None) for i in kept], oracle.Join(("ts", "ts"), 0, 0, how="semi"))
+    table = oracle.result(
+        left, left, [(i, None) for i in kept], oracle.Join(("ts", "ts"), 0, 0, how="semi")
+    )
     for name, (_, type_, value) in FUNCTIONS.items():
         values = [value([rows[j] for j in found[i]]) for i in kept]
         table = table.append_column(name, pa.array(values, type_))

@@ -28,12 +28,17 @@ VALUES = [None, 0.25, -1.5, 0.0, 2.0, float("nan"), float("inf")]
 
 @st.composite
 def partner_calls(draw: st.DrawFn):
-    """Two tables, a join as the oracle knows it, and its arguments, with functions of `v` and `s`."""
+    """Two tables, a join as the oracle knows it, and its arguments with functions."""
     left, right, join, arguments = draw(calls())
-    drawn = draw(st.lists(st.sampled_from(VALUES), min_size=right.num_rows, max_size=right.num_rows))
+    drawn = draw(
+        st.lists(st.sampled_from(VALUES), min_size=right.num_rows, max_size=right.num_rows)
+    )
     right = right.append_column("v", pa.array(drawn, pa.float64()))
     text = ["a" * (row % 3) if row % 4 else None for row in range(right.num_rows)]
     right = right.append_column("s", pa.array(text, pa.string()))
+    bits = st.sampled_from([True, False, None])
+    drawn = draw(st.lists(bits, min_size=right.num_rows, max_size=right.num_rows))
+    right = right.append_column("b", pa.array(drawn, pa.bool_()))
     how = draw(st.sampled_from(["left", "inner"]))
     prevailing = join.lower is not None and draw(st.booleans())
     arguments |= {"how": how, "aggs": partner_oracle.AGGS, "prevailing": prevailing}
@@ -95,7 +100,12 @@ def test_sums_beyond_64_bits_saturate(left_times, right_times, bounds, closed, p
         upper=upper,
         closed=closed,
         prevailing=prevailing,
-        aggs={"n": agg.count(), "sum": agg.sum("r"), "first": agg.first("r"), "last": agg.last("r")},
+        aggs={
+            "n": agg.count(),
+            "sum": agg.sum("r"),
+            "first": agg.first("r"),
+            "last": agg.last("r"),
+        },
     )
     assert found["n"].to_pylist() == [len(places) for places in partners]
     assert found["sum"].to_pylist() == [sum(places) if places else None for places in partners]
@@ -109,12 +119,14 @@ def table(seed: int, count: int, keys: int, *, is_sorted: bool = True) -> pa.Tab
     times = random.integers(0, 40 * count, count)
     if is_sorted:
         times.sort()
-    return pa.table({
-        "ts": times,
-        "k": random.integers(0, keys, count),
-        "v": random.standard_normal(count),
-        "x": random.integers(0, 100, count),
-    })
+    return pa.table(
+        {
+            "ts": times,
+            "k": random.integers(0, keys, count),
+            "v": random.standard_normal(count),
+            "x": random.integers(0, 100, count),
+        }
+    )
 
 
 FLOATS = {
@@ -141,12 +153,17 @@ def test_floats_have_the_same_bits_with_any_threads_and_order_of_rows(keys, is_s
         right = right.take(np.argsort(np.arange(60_000) % 7, kind="stable"))
         right = right.take(np.lexsort((right["ts"].to_numpy(), right["x"].to_numpy())))
         ties = right.group_by("ts").aggregate([("v", "count")])
-        right = right.filter(pa.compute.is_in(right["ts"], ties.filter(pa.compute.equal(ties["v_count"], 1))["ts"]))
+        right = right.filter(
+            pa.compute.is_in(right["ts"], ties.filter(pa.compute.equal(ties["v_count"], 1))["ts"])
+        )
         sorted_right = right.sort_by("ts")
         found = interval_join(left, sorted_right, **arguments, threads=1)
     again = interval_join(left, right, **arguments, threads=7)
     for name in FLOATS:
-        bits = [pa.compute.fill_null(result[name], 0.0).to_numpy().view(np.int64) for result in (found, again)]
+        bits = [
+            pa.compute.fill_null(result[name], 0.0).to_numpy().view(np.int64)
+            for result in (found, again)
+        ]
         np.testing.assert_array_equal(*bits)
 
 
@@ -182,7 +199,10 @@ JOINS = {
     "band": (band_join, {"on": "v", "within": 0.05}),
     "two bands": (band_join, {"on": ["v", "x"], "within": [0.3, 9], "by": "k"}),
     "band, time": (band_join, {"on": "v", "within": 0.5, "time": "ts", "window": 400}),
-    "band, rows": (band_join, {"on": "v", "within": 0.5, "time": "ts", "window": rows(50), "by": "k"}),
+    "band, rows": (
+        band_join,
+        {"on": "v", "within": 0.5, "time": "ts", "window": rows(50), "by": "k"},
+    ),
     "interval, scanned": (
         interval_join,
         {"on": "ts", "lower": -900, "upper": 900, "where": "left.x + right.x > 120"},
@@ -204,7 +224,9 @@ def test_aggregates_are_those_of_the_pairs(name, how, is_sorted):
     pairs = join(left, right, **arguments)
     aggs = {"n": agg.count(), "sum": agg.sum("x"), "max": agg.max("x")}
     found = join(left, right, **arguments, how=how, aggs=aggs, columns=["l"])
-    rows_found = list(zip(*(found[column].to_pylist() for column in ("l", "n", "sum", "max")), strict=True))
+    rows_found = list(
+        zip(*(found[column].to_pylist() for column in ("l", "n", "sum", "max")), strict=True)
+    )
     assert rows_found == pairs_then_groups(pairs, left, how)
     assert found.num_rows > 300
 
@@ -234,14 +256,35 @@ def test_all_left_rows_come_unless_asked_otherwise():
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
-        ({"how": "full"}, TidegateError, "give \"left\" for all of them"),
-        ({"how": "semi"}, TidegateError, "got \"semi\""),
+        ({"how": "full"}, TidegateError, 'give "left" for all of them'),
+        ({"how": "semi"}, TidegateError, 'got "semi"'),
         ({"columns": ["n"]}, SchemaError, "the result has no column `n`"),
         ({"aggs": {"ts": agg.count()}}, SchemaError, "two columns `ts`"),
         ({"aggs": {}}, TidegateError, "at least one function"),
-        ({"aggs": {"a": agg.sum("sym")}}, SchemaError, "sum of column `sym` of type .*: expected numbers"),
+        (
+            {"aggs": {"a": agg.sum("sym")}},
+            SchemaError,
+            "sum of column `sym` of type .*: expected numbers",
+        ),
         ({"aggs": {"a": agg.sum("nope")}}, SchemaError, "right: there is no column `nope`"),
         ({"aggs": {"a": agg.count(where="row.nope > 1")}}, SchemaError, "no column `nope`"),
+        ({"aggs": {"a": agg.any("bid")}}, SchemaError, "any of column `bid` .*: expected booleans"),
+        (
+            {"aggs": {"a": agg.weighted_mean("bid", "sym")}},
+            SchemaError,
+            "by column `sym` .*: expected numbers",
+        ),
+        ({"aggs": {"a": agg.weighted_mean("bid", "nope")}}, SchemaError, "no column `nope`"),
+        (
+            {"aggs": {"a": agg.Aggregate("weighted_mean", "bid")}},
+            TidegateError,
+            "needs the column of the weights",
+        ),
+        (
+            {"aggs": {"a": agg.Aggregate("sum", "bid", None, "bid")}},
+            TidegateError,
+            "sum takes no weights",
+        ),
         ({"aggs": ["n"]}, TypeError, "expected a mapping"),
         ({"aggs": {"a": "count"}}, TypeError, "expected a function such as"),
         ({"aggs": None, "prevailing": True}, TidegateError, "give aggs"),
@@ -272,7 +315,9 @@ def test_max_rows_counts_rows_of_the_result(how):
 
 def test_a_sum_that_does_not_fit_names_the_left_row():
     right = pa.table({"ts": [1, 2, 3], "x": pa.array([1, 2**62, 2**62])})
-    with pytest.raises(TidegateError, match="`s`: for left row 1 .* the sum .* does not fit int64|Int64"):
+    with pytest.raises(
+        TidegateError, match=r"`s`: for left row 1 .* the sum .* does not fit Int64"
+    ):
         interval_join(
             pa.table({"ts": [1, 3]}), right, on="ts", lower=-1, upper=0, aggs={"s": agg.sum("x")}
         )

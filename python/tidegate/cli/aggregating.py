@@ -59,14 +59,14 @@ class Counts:
 
 
 def function(text: str) -> Aggregate:
-    """Read `sum(size)`, `count()` or `first(price) where size > 10`.
+    """Read `sum(size)`, `count()`, `weighted_mean(price, size)` or `first(price) where size > 10`.
 
     Raises:
         ValueError: The text is none of these; it says what was expected.
 
     Example:
         >>> function("sum(size) where side = 'B'")
-        Aggregate(function='sum', column='size', where="side = 'B'")
+        Aggregate(function='sum', column='size', where="side = 'B'", weights=None)
     """
     known = get_args(Function)
     found = FUNCTION.fullmatch(text)
@@ -77,7 +77,10 @@ def function(text: str) -> Aggregate:
         )
         raise ValueError(message)
     name = cast("Function", found[1].lower())
-    return Aggregate(name, found[2] or None, found[3])
+    column, weights = found[2] or None, None
+    if name == "weighted_mean" and column is not None and "," in column:
+        column, weights = (part.strip() for part in column.split(",", 1))
+    return Aggregate(name, column, found[3], weights)
 
 
 def plan(job: Job) -> str:

@@ -152,8 +152,9 @@ full disk ends a run. Give the same command again, and it goes on from the last 
 checkpoint is made every --checkpoint, and when a signal stops the run. OUT is CSV, an Arrow stream,
 or, with / at its end, a folder of Parquet files. FILE is removed when all inputs have ended.
 
-FUNCTION is count(), or count, sum, mean, min, max, first, last, var or std of a COLUMN. It may have
-a condition on its rows: "count() where price > 3".
+FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any or all of a
+COLUMN, or weighted_mean(COLUMN, WEIGHTS). It may have a condition on its rows: "count() where price
+> 3".
 
 \b
 Examples:

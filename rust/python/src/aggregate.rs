@@ -281,6 +281,7 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
             name,
             function: word("aggs", &function, &known)?,
             column: given.getattr("column")?.extract()?,
+            weights: given.getattr("weights")?.extract()?,
             predicate: condition.as_ref().map(extract_row).transpose()?,
         })
     };

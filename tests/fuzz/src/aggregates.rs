@@ -76,10 +76,19 @@ impl Query {
         };
         let condition = |draw: &mut Draw<'_>| draw.once_in(4).then(|| draw.pick(&CONDITIONS));
         let aggregate = |draw: &mut Draw<'_>| {
-            let function = draw.pick(&Function::ALL);
+            let function = match draw.pick(&Function::ALL) {
+                // The tables have no booleans.
+                Function::Any | Function::All => Function::Count,
+                function => function,
+            };
             let column = match function {
                 Function::Count => draw.pick(&[None, Some("x"), Some("s")]),
-                Function::Sum | Function::Mean | Function::Var | Function::Std => Some("x"),
+                Function::Sum
+                | Function::Mean
+                | Function::Var
+                | Function::Std
+                | Function::Product
+                | Function::WeightedMean => Some("x"),
                 _ => Some(draw.pick(&["x", "s"])),
             };
             (function, column, condition(draw))
@@ -121,6 +130,7 @@ impl Query {
             name: format!("a{nth}"),
             function: *function,
             column: column.map(str::to_owned),
+            weights: matches!(function, Function::WeightedMean).then(|| "x".to_owned()),
             predicate: condition.map(parse),
         };
         Aggregation {
@@ -386,7 +396,14 @@ fn exact(
                 )),
             }
         }
-        Function::Mean | Function::Var | Function::Std | Function::User(_) => None,
+        Function::Mean
+        | Function::Var
+        | Function::Std
+        | Function::Product
+        | Function::WeightedMean
+        | Function::Any
+        | Function::All
+        | Function::User(_) => None,
     }
 }
 

@@ -218,6 +218,74 @@ impl<T: Number> Function for Mean<T> {
     }
 }
 
+/// The product of the values.
+pub(super) struct Product;
+
+impl Function for Product {
+    type Input = f64;
+    type State = Of<f64>;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: Of<f64> = Of { value: 1.0, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Of<f64>, value: f64) {
+        *state = Of { value: state.value * value, rows: state.rows + 1 };
+    }
+
+    #[inline]
+    fn combine(earlier: Of<f64>, later: Of<f64>) -> Of<f64> {
+        Of { value: earlier.value * later.value, rows: earlier.rows + later.rows }
+    }
+
+    #[inline]
+    fn finish(state: Of<f64>) -> Option<f64> {
+        (state.rows > 0).then(|| one_nan(state.value))
+    }
+}
+
+/// The sums of weighted values and of weights.
+#[derive(Clone, Copy)]
+pub(super) struct Weighted {
+    pub(super) value: f64,
+    pub(super) weight: f64,
+    pub(super) rows: u64,
+}
+
+/// The sum of the values times their weights, by the sum of the weights.
+pub(super) struct WeightedMean;
+
+impl Function for WeightedMean {
+    /// A value and its weight.
+    type Input = (f64, f64);
+    type State = Weighted;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: Weighted = Weighted { value: 0.0, weight: 0.0, rows: 0 };
+
+    #[inline]
+    fn add(state: &mut Weighted, (value, weight): (f64, f64)) {
+        let own = Weighted { value: value * weight, weight, rows: 1 };
+        *state = Self::combine(*state, own);
+    }
+
+    #[inline]
+    fn combine(earlier: Weighted, later: Weighted) -> Weighted {
+        Weighted {
+            value: earlier.value + later.value,
+            weight: earlier.weight + later.weight,
+            rows: earlier.rows + later.rows,
+        }
+    }
+
+    #[inline]
+    fn finish(state: Weighted) -> Option<f64> {
+        (state.rows > 0).then(|| one_nan(state.value / state.weight))
+    }
+}
+
 /// The smallest value, or the largest.
 pub(super) struct Extreme<const LARGEST: bool>;
 

@@ -70,6 +70,38 @@ impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
     }
 }
 
+/// Values, each with another of the same row.
+pub(super) struct Pairs<'a> {
+    pub(super) values: &'a [Column<'a, f64>],
+    pub(super) weights: &'a [Column<'a, f64>],
+}
+
+impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
+    type OfCells = F;
+
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (f64, f64)> + Send {
+        let values = self.values[source].values[rows.clone()].iter().copied();
+        values.zip(self.weights[source].values[rows].iter().copied())
+    }
+
+    fn at(&self, Place { source, row }: Place) -> (f64, f64) {
+        (self.values[source].values[row], self.weights[source].values[row])
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.values[source].mask
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self.values[source].values, rows);
+        prefetch_range(self.weights[source].values, rows);
+    }
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+        cells::<F, _>(self, streams, part, belongs)
+    }
+}
+
 /// Rows that are only counted.
 pub(super) struct Rows<'a>(pub(super) &'a [Mask<'a>]);
 

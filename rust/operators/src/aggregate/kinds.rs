@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use super::fold::Fold;
-use super::functions::{Count, Extreme, Mean, Pick, Sum, Variance};
-use super::given::{Chosen, Given, Rows};
+use super::functions::{Count, Extreme, Mean, Pick, Product, Sum, Variance, WeightedMean};
+use super::given::{Chosen, Given, Pairs, Rows};
 use super::partners::{InPanes, OfPartners};
 use super::streaming::AddRows;
 use super::{Aggregate, Mask, NumberColumns, Stream};
@@ -56,6 +56,10 @@ pub(super) fn kind<'a>(
         }
         Aggregate::Mean(NumberColumns::Floats(columns)) => {
             kind_of::<Mean<f64>, _>(rows, &columns[..])
+        }
+        Aggregate::Product(columns) => kind_of::<Product, _>(rows, &columns[..]),
+        Aggregate::WeightedMean { values, weights } => {
+            kind_of::<WeightedMean, _>(rows, Pairs { values, weights })
         }
         Aggregate::Min(columns) => kind_of::<Extreme<false>, _>(rows, &columns[..]),
         Aggregate::Max(columns) => kind_of::<Extreme<true>, _>(rows, &columns[..]),

@@ -128,6 +128,16 @@ pub enum Aggregate<'a> {
     Sum(NumberColumns<'a>),
     /// The mean of the values.
     Mean(NumberColumns<'a>),
+    /// The product of the values.
+    Product(Vec<Column<'a, f64>>),
+    /// The mean of the values, of which each counts by its weight. The masks of both columns are
+    /// the same.
+    WeightedMean {
+        /// The values.
+        values: Vec<Column<'a, f64>>,
+        /// Their weights.
+        weights: Vec<Column<'a, f64>>,
+    },
     /// The smallest value.
     Min(Vec<Column<'a, i64>>),
     /// The largest value.

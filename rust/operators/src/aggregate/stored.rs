@@ -3,7 +3,8 @@
 
 use super::StateBounds;
 use super::functions::{
-    Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Sum, Variance,
+    Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Product, Sum, Variance,
+    Weighted, WeightedMean,
 };
 
 /// Words of a state.
@@ -130,6 +131,34 @@ impl<T: Words> Stored for Mean<T> {
 
     fn of_words(words: [u64; STATE_WORDS]) -> Of<T> {
         of_words(words)
+    }
+}
+
+impl Stored for Product {
+    fn is_sound(state: Of<f64>, bounds: &StateBounds) -> bool {
+        came(state.rows, bounds)
+    }
+
+    fn to_words(state: Of<f64>) -> [u64; STATE_WORDS] {
+        words_of(state)
+    }
+
+    fn of_words(words: [u64; STATE_WORDS]) -> Of<f64> {
+        of_words(words)
+    }
+}
+
+impl Stored for WeightedMean {
+    fn is_sound(state: Weighted, bounds: &StateBounds) -> bool {
+        came(state.rows, bounds)
+    }
+
+    fn to_words(state: Weighted) -> [u64; STATE_WORDS] {
+        [state.value.to_bits(), state.weight.to_bits(), state.rows]
+    }
+
+    fn of_words([value, weight, rows]: [u64; STATE_WORDS]) -> Weighted {
+        Weighted { value: f64::from_bits(value), weight: f64::from_bits(weight), rows }
     }
 }
 

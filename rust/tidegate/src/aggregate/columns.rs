@@ -46,6 +46,8 @@ pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 struct Values {
     function: Function,
     numbers: Plain,
+    /// The weights of a weighted mean.
+    weights: Vec<Array64<f64>>,
     /// The rows of each source that count.
     masks: Vec<Option<BitSet>>,
     /// For the smallest and largest of values that are not numbers: the values by rank.
@@ -115,13 +117,24 @@ impl Values {
             streams.sources.iter().map(|source| source.masks[at].clone()).collect();
         let takes = function.takes();
         let (Some(column), false) = (output.column, takes == Takes::Rows) else {
-            return Ok(Values { function, numbers: Plain::None, masks, ranked: None });
+            let (numbers, weights) = (Plain::None, Vec::new());
+            return Ok(Values { function, numbers, weights, masks, ranked: None });
         };
         let chunks = streams.table.chunks(column);
         let sources: Vec<&[ArrayRef]> =
             streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
         for (mask, chunks) in masks.iter_mut().zip(&sources) {
             leave_out_nulls(mask, chunks);
+        }
+        let mut weights = Vec::new();
+        if let Some(column) = output.weights {
+            let chunks = streams.table.chunks(column);
+            let sources: Vec<&[ArrayRef]> =
+                streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
+            for (mask, chunks) in masks.iter_mut().zip(&sources) {
+                leave_out_nulls(mask, chunks);
+            }
+            weights = primitives::<Float64Type>(&sources, driver)?;
         }
         let data_type = leaf(plan.read.field(column).data_type());
         let mut ranked = None;
@@ -152,7 +165,7 @@ impl Values {
             Takes::Integers => Plain::Integers(primitives::<Int64Type>(&sources, driver)?),
             Takes::Floats => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
-        Ok(Values { function, numbers, masks, ranked })
+        Ok(Values { function, numbers, weights, masks, ranked })
     }
 
     fn aggregate(&self) -> Aggregate<'_> {
@@ -161,12 +174,17 @@ impl Values {
             Function::Count => Aggregate::Count(masks()),
             Function::Sum => Aggregate::Sum(self.numbers()),
             Function::Mean => Aggregate::Mean(self.numbers()),
-            Function::Min => Aggregate::Min(self.integers()),
-            Function::Max => Aggregate::Max(self.integers()),
+            Function::Min | Function::All => Aggregate::Min(self.integers()),
+            Function::Max | Function::Any => Aggregate::Max(self.integers()),
             Function::First => Aggregate::First(masks()),
             Function::Last => Aggregate::Last(masks()),
             Function::Var => Aggregate::Variance(self.floats()),
             Function::Std => Aggregate::Deviation(self.floats()),
+            Function::WeightedMean => {
+                let weights = self.columns(&self.weights);
+                Aggregate::WeightedMean { values: self.floats(), weights }
+            }
+            Function::Product => Aggregate::Product(self.floats()),
             Function::User(user) => match user.of {
                 Of::Integers(aggregate) => aggregate(self.integers()),
                 Of::Floats(aggregate) => aggregate(self.floats()),

@@ -7,7 +7,7 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::super::OutputColumn;
 use super::super::functions::{
-    Count, Extreme, Function, Mean, Of, OutputValue, Pick, RowOrder, Sum, Variance,
+    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Product, RowOrder, Sum, Variance, WeightedMean,
 };
 use super::super::given::Given;
 use super::super::kinds;
@@ -173,9 +173,12 @@ uncounted! {
     Mean<T>, T;
     Extreme<false>;
     Extreme<true>;
+    Product;
 }
 
 impl<const ROOT: bool> InPanes for Variance<ROOT> {}
+
+impl InPanes for WeightedMean {}
 
 impl InPanes for Count {
     fn panes<G: Given<Self>>(

@@ -53,7 +53,7 @@ pub enum Windows {
 ///     on: "ts".to_owned(),
 ///     windows: Windows::Sliding { size, advance: None, offset },
 ///     by: vec!["sensor".to_owned()],
-///     aggregates: vec![Aggregate { name, function, column: None, predicate: None }],
+///     aggregates: vec![Aggregate { name, function, column: None, weights: None, predicate: None }],
 ///     predicate: None,
 ///     algorithm: None,
 ///     threads: 1,
@@ -114,6 +114,8 @@ pub struct Aggregate {
     pub function: Function,
     /// Of which column; only a count needs none.
     pub column: Option<String>,
+    /// The column of the weights, for a weighted mean.
+    pub weights: Option<String>,
     /// Which of the rows count.
     pub predicate: Option<Expr>,
 }
@@ -156,13 +158,21 @@ pub enum Function {
     Var,
     /// The standard deviation, of a sample.
     Std,
+    /// The mean, each value counting by its weight.
+    WeightedMean,
+    /// The product.
+    Product,
+    /// Whether one is true.
+    Any,
+    /// Whether none is false.
+    All,
     /// A function of one's own.
     User(UserDefined),
 }
 
 impl Function {
     /// All functions except the ones that users define.
-    pub const ALL: [Function; 9] = [
+    pub const ALL: [Function; 13] = [
         Function::Count,
         Function::Sum,
         Function::Mean,
@@ -172,6 +182,10 @@ impl Function {
         Function::Last,
         Function::Var,
         Function::Std,
+        Function::WeightedMean,
+        Function::Product,
+        Function::Any,
+        Function::All,
     ];
 
     /// The name that a caller uses.
@@ -186,6 +200,10 @@ impl Function {
             Function::Last => "last",
             Function::Var => "var",
             Function::Std => "std",
+            Function::WeightedMean => "weighted_mean",
+            Function::Product => "product",
+            Function::Any => "any",
+            Function::All => "all",
             Function::User(function) => function.name,
         }
     }
@@ -195,9 +213,11 @@ impl Function {
         match self {
             Function::Count => Takes::Presence,
             Function::First | Function::Last => Takes::Rows,
-            Function::Min | Function::Max => Takes::Order,
+            Function::Min | Function::Max | Function::Any | Function::All => Takes::Order,
             Function::Sum | Function::Mean => Takes::Sums,
-            Function::Var | Function::Std => Takes::Floats,
+            Function::Var | Function::Std | Function::WeightedMean | Function::Product => {
+                Takes::Floats
+            }
             Function::User(function) => function.takes(),
         }
     }
@@ -218,12 +238,13 @@ impl Aggregation {
             .line("windows", format_args!("{windows:?}"))
             .line("by", format_args!("{by:?}"));
         let aggregate = |identity: Identity, aggregate: &Aggregate| {
-            let Aggregate { name, function, column, predicate } = aggregate;
+            let Aggregate { name, function, column, weights, predicate } = aggregate;
+            let weights = weights.as_ref().map_or(String::new(), |name| format!(" {name:?}"));
             let condition = predicate.as_ref().map(ToString::to_string);
             let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
             let function = function.name();
             identity
-                .line("agg", format_args!("{name:?} {whose}{function} {column:?} {condition:?}"))
+                .line("agg", format_args!("{name:?} {whose}{function} {column:?}{weights} {condition:?}"))
         };
         let predicate = predicate.as_ref().map(ToString::to_string);
         aggregates.iter().fold(identity, aggregate).line("where", format_args!("{predicate:?}"))

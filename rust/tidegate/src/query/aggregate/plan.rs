@@ -76,6 +76,8 @@ pub(crate) struct OutputPlan {
     pub(crate) function: Function,
     /// The place of its column in `read`.
     pub(crate) column: Option<usize>,
+    /// The place of the column of its weights.
+    pub(crate) weights: Option<usize>,
 }
 
 impl OutputPlan {
@@ -100,10 +102,9 @@ impl AggregatePlan {
         let span = span(query, unit)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut known = HashSet::new();
-        let of_aggregates = query
-            .aggregates
-            .iter()
-            .filter_map(|aggregate| aggregate.column.as_deref().map(|name| (name, "aggs")));
+        let of_aggregates = query.aggregates.iter().flat_map(|aggregate| {
+            aggregate.column.iter().chain(&aggregate.weights).map(|name| (&**name, "aggs"))
+        });
         for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
             if known.insert(name) {
                 names.push((name, role));
@@ -137,9 +138,10 @@ impl AggregatePlan {
                 })
             };
         let output = |aggregate: &Aggregate| {
-            let column = aggregate.column.as_deref().map(|name| of_read[name]);
-            let Aggregate { name, function, .. } = aggregate;
-            OutputPlan { name: name.clone(), function: *function, column }
+            let place = |name: &Option<String>| name.as_deref().map(|name| of_read[name]);
+            let Aggregate { name, function, column, weights, .. } = aggregate;
+            let (column, weights) = (place(column), place(weights));
+            OutputPlan { name: name.clone(), function: *function, column, weights }
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let functions = FunctionsPlan { read, outputs };
@@ -219,10 +221,11 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
 
 /// An aggregate as people write it.
 pub(crate) fn show(aggregate: &Aggregate) -> String {
-    let Aggregate { name, function, column, predicate } = aggregate;
+    let Aggregate { name, function, column, weights, predicate } = aggregate;
     let condition =
         predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
-    format!("{name} = {}({}){condition}", function.name(), column.as_deref().unwrap_or(""))
+    let weights = weights.as_ref().map_or(String::new(), |weights| format!(", {weights}"));
+    format!("{name} = {}({}{weights}){condition}", function.name(), column.as_deref().unwrap_or(""))
 }
 
 /// Names the table of an error that one of several tables made.
@@ -376,16 +379,17 @@ impl FunctionsPlan {
         let names = Names::new(schema);
         let mut read: Vec<usize> = Vec::new();
         let mut outputs = Vec::with_capacity(aggregates.len());
-        for Aggregate { name: output, function, column, .. } in aggregates {
-            let place = |column: &String| -> Result<usize> {
+        for Aggregate { name: output, function, column, weights, .. } in aggregates {
+            let mut place = |column: &String| -> Result<usize> {
                 let at = names.column(name, column, "aggs")?;
                 Ok(read.iter().position(|&other| other == at).unwrap_or_else(|| {
                     read.push(at);
                     read.len() - 1
                 }))
             };
-            let column = column.as_ref().map(place).transpose()?;
-            outputs.push(OutputPlan { name: output.clone(), function: *function, column });
+            let column = column.as_ref().map(&mut place).transpose()?;
+            let weights = weights.as_ref().map(&mut place).transpose()?;
+            outputs.push(OutputPlan { name: output.clone(), function: *function, column, weights });
         }
         let bind = |aggregate: &Aggregate| {
             let bind = |expr| Predicate::bind_row(expr, schema);
@@ -400,12 +404,46 @@ impl FunctionsPlan {
     pub(crate) fn fields(&self) -> Result<Vec<Field>> {
         let field = |output: &OutputPlan| {
             let of = output.column.map(|at| self.read.field(at));
+            self.check_weights(output)?;
             // There may be rows that are all null, or left out by a condition.
             let nullable = !matches!(output.function, Function::Count);
             Ok(Field::new(&output.name, output_type(output, of)?, nullable))
         };
         self.outputs.iter().map(field).collect()
     }
+}
+
+impl FunctionsPlan {
+    /// Refuses weights that are not there, or no numbers.
+    fn check_weights(&self, output: &OutputPlan) -> Result<()> {
+        let OutputPlan { name, function, weights, .. } = output;
+        match (function, weights.map(|at| self.read.field(at))) {
+            (Function::WeightedMean, None) => Err(Error::argument(format!(
+                "aggs: `{name}`: weighted_mean needs the column of the weights"
+            ))),
+            (Function::WeightedMean, Some(of)) if !is_number(leaf(of.data_type())) => {
+                Err(Error::schema(format!(
+                    "aggs: `{name}`: weighted_mean by column `{}` of type {}: expected numbers; \
+                     cast it first",
+                    of.name(),
+                    of.data_type()
+                )))
+            }
+            (Function::WeightedMean, _) | (_, None) => Ok(()),
+            (function, Some(_)) => Err(Error::argument(format!(
+                "aggs: `{name}`: {} takes no weights; leave them out, or take weighted_mean",
+                function.name()
+            ))),
+        }
+    }
+}
+
+fn is_number(values: &DataType) -> bool {
+    let is_decimal = matches!(
+        values,
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
+    );
+    values.is_integer() || values.is_floating() || is_decimal
 }
 
 fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
@@ -427,17 +465,15 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
             of.name()
         ))
     };
-    let is_decimal = matches!(
-        values,
-        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
-    );
     match function {
         Function::Count => Ok(DataType::Int64),
         Function::First | Function::Last => Ok(given.clone()),
         Function::User(user) => user.result(values).ok_or_else(|| refuse(user.expected())),
         Function::Min | Function::Max if is_ordered(values) => Ok(values.clone()),
         Function::Min | Function::Max => Err(refuse("numbers, times, booleans, text or binary")),
-        _ if !values.is_integer() && !values.is_floating() && !is_decimal => Err(refuse("numbers")),
+        Function::Any | Function::All if *values == DataType::Boolean => Ok(DataType::Boolean),
+        Function::Any | Function::All => Err(refuse("booleans")),
+        _ if !is_number(values) => Err(refuse("numbers")),
         Function::Sum if values.is_unsigned_integer() => Ok(DataType::UInt64),
         Function::Sum if values.is_integer() => Ok(DataType::Int64),
         Function::Sum => Ok(match values {
@@ -446,7 +482,11 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
             | DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
             _ => DataType::Float64,
         }),
-        Function::Mean | Function::Var | Function::Std => Ok(DataType::Float64),
+        Function::Mean
+        | Function::Var
+        | Function::Std
+        | Function::WeightedMean
+        | Function::Product => Ok(DataType::Float64),
     }
 }
 

@@ -133,6 +133,7 @@ impl Function {
     ///     name: "spread".to_owned(),
     ///     function: Function::of_floats::<Spread>("spread"),
     ///     column: Some("price".to_owned()),
+    ///     weights: None,
     ///     predicate: None,
     /// };
     /// let query = Aggregation {
@@ -225,6 +226,7 @@ mod tests {
             name: "digits".to_owned(),
             function: Function::of_integers::<Digits>("digits"),
             column: Some("v".to_owned()),
+            weights: None,
             predicate: None,
         };
         Aggregation {

@@ -142,6 +142,7 @@ fn empty(
 ///         name: "rows".to_owned(),
 ///         function: Function::Count,
 ///         column: None,
+///         weights: None,
 ///         predicate: None,
 ///     }],
 ///     predicate: None,
