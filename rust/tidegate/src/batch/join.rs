@@ -221,6 +221,8 @@ impl Join {
             let scattered = matches.is_scattered();
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
+            // A result with few left rows does not hold all of them in memory.
+            self.gather.slices_left = output.rows() >= (end - left_rows) as u64 / 2;
             if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
                 self.gather
                     .lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
@@ -354,5 +356,6 @@ fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
         types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
         optional: [how.keeps_right(), how.keeps_left()],
         records: [Vec::new(), Vec::new()],
+        slices_left: false,
     }
 }
