@@ -173,6 +173,12 @@ impl Join {
         })
     }
 
+    /// The same join, of which a condition was tested before: how its pairs were found.
+    pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
+        self.stats.condition_method = method;
+        self
+    }
+
     /// The schema of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

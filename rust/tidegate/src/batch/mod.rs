@@ -3,13 +3,14 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `join.rs` | the part that all joins of tables share: from matches to record batches |
-//! | `interval.rs`, `window.rs`, `band/` | how the pairs of each join are found |
+//! | `interval.rs`, `asof.rs`, `window.rs`, `band/` | how the pairs of each join are found |
 //! | `sliding.rs` | the pairs of a window join by the algorithms of sliding windows |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, made before the reader asks for them |
 
 mod aggregate;
+mod asof;
 mod band;
 pub(crate) mod batches;
 mod condition;
