@@ -52,8 +52,9 @@ def explain(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
-            `tidegate.window_join`, these with `_batches`, `tidegate.IntervalJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`,
-            `tidegate.aggregate`, `tidegate.Aggregate` or `tidegate.Merge`.
+            `tidegate.window_join`, these with `_batches`, `tidegate.IntervalJoin`,
+            `tidegate.BandJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
+            `tidegate.Aggregate` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation. For a class, schemas or data that has them.
         **arguments: The other arguments of the function.
