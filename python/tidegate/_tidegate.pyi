@@ -1390,8 +1390,8 @@ def asof_join(
             timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
             in their unit. None sets no bound.
         allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a left row and a candidate, of `tidegate.left` and `tidegate.right`
-            columns, or its SQL text. A right row for which it is null is no candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
         how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
             rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
             partner, or that have none.
@@ -1478,8 +1478,8 @@ def asof_join_batches(
             timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
             in their unit. None sets no bound.
         allow_exact_matches: Whether a right row of the same time is a candidate.
-        where: A condition on a left row and a candidate, of `tidegate.left` and `tidegate.right`
-            columns, or its SQL text. A right row for which it is null is no candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
         how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
             rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
             partner, or that have none.

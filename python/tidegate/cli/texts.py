@@ -118,9 +118,9 @@ Examples:
       --tolerance 5s -o last.parquet
 
 \b
-  # the last quote that asks no more than the trade paid
+  # the last quote that bids less than the trade paid
   tidegate asof trades.parquet quotes.parquet --on ts --by symbol \\
-      --where "right.ask <= left.price" -o cheap.parquet
+      --where "right.bid < left.price" -o cheap.parquet
 
 \b
   # the weather nearest to a departure, whatever the columns are called

@@ -4,9 +4,7 @@ use pyo3::prelude::*;
 use tidegate::{AsofJoin as Query, Strategy};
 
 use crate::input::{bound, name_pair};
-use crate::join::{self, Given, Options, word};
-use crate::plan::JoinPlan;
-use crate::reader::BatchReader;
+use crate::join::{self, Given, Options, partner_functions, word};
 
 const STRATEGIES: [(&str, Strategy); 3] = [
     ("backward", Strategy::Backward),
@@ -59,45 +57,4 @@ fn read(
     })
 }
 
-/// One of the functions of an as-of join, whose `how` is `left` unless it is given. `$form` makes
-/// its result of the query.
-macro_rules! asof_function {
-    ($name:ident -> $result:ty: $form:ident; $($batch_rows:ident)?) => {
-        #[doc = manual!($name)]
-        #[pyfunction]
-        #[pyo3(signature = (
-            left, right, *, on, by=None, strategy="backward", tolerance=None,
-            allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
-            threads=None, max_rows=None $(, $batch_rows=None)?
-        ))]
-        #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
-        pub(crate) fn $name<'py>(
-            py: Python<'py>,
-            left: &Bound<'py, PyAny>,
-            right: &Bound<'py, PyAny>,
-            on: &Bound<'py, PyAny>,
-            by: Option<&Bound<'py, PyAny>>,
-            strategy: &str,
-            tolerance: Option<&Bound<'py, PyAny>>,
-            allow_exact_matches: bool,
-            r#where: Option<&Bound<'py, PyAny>>,
-            how: &str,
-            suffix: &str,
-            columns: Option<&Bound<'py, PyAny>>,
-            threads: Option<&Bound<'py, PyAny>>,
-            max_rows: Option<&Bound<'py, PyAny>>,
-            $($batch_rows: Option<&Bound<'py, PyAny>>,)?
-        ) -> PyResult<$result> {
-            let batch_rows = None $(.or($batch_rows))?;
-            let options = Options {
-                by, r#where, how, suffix, columns, threads, max_rows, batch_rows,
-            };
-            let query = read(on, strategy, tolerance, allow_exact_matches, options)?;
-            join::$form(py, left, right, query)
-        }
-    };
-}
-
-asof_function! { asof_join -> Bound<'py, PyAny>: to_table; }
-asof_function! { asof_join_batches -> BatchReader: to_reader; batch_rows }
-asof_function! { plan_asof_join -> JoinPlan: to_plan; batch_rows }
+partner_functions! { read; asof_join, asof_join_batches, plan_asof_join }
