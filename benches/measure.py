@@ -84,11 +84,11 @@ def main(job_file: str) -> int:
 
 def _measure(form: Form, inputs: Inputs, job: Job) -> Measurement | None:
     query = form.prepare(inputs, job.threads)
-    _return_free_memory()
-    resident = _status("VmRSS")
-    _reset_peak()
+    return_free_memory()
+    resident = status("VmRSS")
+    reset_peak()
     result, first_s, _ = _timed(query.run)
-    peak = _status("VmHWM")
+    peak = status("VmHWM")
     found = checksum(query.batches(result))
     expected = Fingerprint(job.rows, job.checksum)
     if found != expected:
@@ -146,7 +146,7 @@ def output_bytes(rows: int) -> int:
     return 64 * rows
 
 
-def _return_free_memory() -> None:
+def return_free_memory() -> None:
     """Give freed pages back, so that the join does not draw on what the inputs left behind."""
     gc.collect()
     pa.default_memory_pool().release_unused()
@@ -154,12 +154,13 @@ def _return_free_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
+    """Set the kernel's peak counter of resident memory back."""
     if sys.platform == "linux":
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def _status(field: str) -> int | None:
+def status(field: str) -> int | None:
     """A size in /proc/self/status, in bytes; None on systems that have no such file."""
     if sys.platform != "linux":
         return None

@@ -9,6 +9,11 @@ Pairs of rows that share a key and lie within a time interval of each other:
     >>> tg.interval_join(trades, quotes, on="ts", by="sym", lower=-2, upper=0).to_pylist()[0]
     {'ts': 10, 'sym': 'A', 'price': 1.0, 'ts_right': 8, 'bid': 9}
 
+Each row with the last row of its key before it:
+
+    >>> tg.asof_join(trades, quotes, on="ts", by="sym")["bid"].to_pylist()
+    [9, 8, 7]
+
 Pairs of rows whose values are close in one or more columns:
 
     >>> tg.band_join(trades, quotes, on=[("price", "bid")], within=4.5)["bid"].to_pylist()
@@ -54,6 +59,8 @@ from tidegate._tidegate import (
     WindowJoin,
     __version__,
     aggregate,
+    asof_join,
+    asof_join_batches,
     band_join,
     band_join_batches,
     default_threads,
@@ -88,6 +95,8 @@ __all__ = [
     "__version__",
     "agg",
     "aggregate",
+    "asof_join",
+    "asof_join_batches",
     "band_join",
     "band_join_batches",
     "default_threads",

@@ -26,6 +26,8 @@ def _of_plan(
 
 _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _of_plan(_tidegate.plan_aggregate),
+    _tidegate.asof_join: _of_plan(_tidegate.plan_asof_join),
+    _tidegate.asof_join_batches: _of_plan(_tidegate.plan_asof_join),
     _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
     _tidegate.band_join: _of_plan(_tidegate.plan_band_join),
     _tidegate.band_join_batches: _of_plan(_tidegate.plan_band_join),
@@ -49,9 +51,10 @@ def explain(
     consumed by asking for it.
 
     Args:
-        function: `tidegate.interval_join`, `tidegate.band_join`, `tidegate.window_join`, these with
-            `_batches`, `tidegate.IntervalJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`,
-            `tidegate.aggregate`, `tidegate.Aggregate` or `tidegate.Merge`.
+        function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
+            `tidegate.window_join`, these with `_batches`, `tidegate.IntervalJoin`,
+            `tidegate.BandJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
+            `tidegate.Aggregate` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation. For a class, schemas or data that has them.
         **arguments: The other arguments of the function.

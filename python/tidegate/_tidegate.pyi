@@ -35,6 +35,7 @@ from tidegate.expressions import Expr
 from tidegate.types import (
     Algorithm,
     ArrowSource,
+    AsofHow,
     BandAlgorithm,
     Bound,
     Closed,
@@ -43,6 +44,7 @@ from tidegate.types import (
     Length,
     Names,
     Parallelism,
+    Strategy,
     Streams,
     Window,
     WindowAlgorithm,
@@ -70,6 +72,8 @@ __all__ = [
     "WindowJoin",
     "__version__",
     "aggregate",
+    "asof_join",
+    "asof_join_batches",
     "band_join",
     "band_join_batches",
     "default_threads",
@@ -78,6 +82,7 @@ __all__ = [
     "merge",
     "merge_batches",
     "plan_aggregate",
+    "plan_asof_join",
     "plan_band_join",
     "plan_interval_join",
     "plan_window_join",
@@ -1326,6 +1331,188 @@ def default_threads() -> int:
         True
     """
 
+def asof_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    by: KeyNames | None = None,
+    strategy: Strategy = "backward",
+    tolerance: Bound = None,
+    allow_exact_matches: bool = True,
+    where: Expr | str | None = None,
+    how: AsofHow = "left",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+) -> pa.Table:
+    """Pair each left row with the right row of its key that is nearest in time.
+
+    `r` is a candidate for `l` when `l.by == r.by`, `r.on` is on the side of `l.on` that `strategy`
+    says and no further away than `tolerance`, and `where` holds. The partner of `l` is the
+    candidate that is nearest in time. Of candidates of one time before `l`, it is the last row, and
+    of candidates of one time after `l`, it is the first row.
+
+    It is `aj` of kdb+, `ASOF JOIN` of DuckDB and `merge_asof` of pandas, with a condition.
+
+    Example:
+        Each trade with the last quote of its symbol:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", by="sym", columns=["ts", "sym", "ts_right", "bid"]
+        ... ).to_pylist()[:2]
+        [{'ts': 10, 'sym': 'A', 'ts_right': 10, 'bid': 8},
+         {'ts': 20, 'sym': 'B', 'ts_right': None, 'bid': None}]
+
+        The last quote before each trade that bids enough, if it is at most 25 older:
+
+        >>> tg.asof_join(
+        ...     trades, quotes, on="ts", by="sym", allow_exact_matches=False, tolerance=25,
+        ...     where=tg.right.bid > 7, how="inner", columns=["ts", "ts_right", "bid"],
+        ... ).to_pydict()
+        {'ts': [10, 30], 'ts_right': [8, 10], 'bid': [9, 8]}
+
+    Args:
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
+            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
+            before and a row after are equally far away, the row before.
+        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
+            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
+            in their unit. None sets no bound.
+        allow_exact_matches: Whether a right row of the same time is a candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
+            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
+            partner, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+
+    Returns:
+        The left columns, then the right ones; a key column of one name on both sides comes once.
+        There is at most one row for each left row, in left row order, for any threads.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed; `tolerance` is an integer for dates or timestamps, or a duration for
+            integers.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument has no
+            meaning, a time is null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        A null key is equal to nothing, not even null; NaN is equal to NaN and 0.0 to -0.0. Neither
+        side needs to be sorted, but sorted inputs are faster. The left columns of a result that has
+        most left rows are slices of the input, which they keep in memory.
+
+        With `where`, right rows are tested in blocks: the 16 nearest of a left row, then the next
+        64, and so on. So `where` may also be evaluated on rows beyond the partner.
+
+        Memory: the inputs, the result, and 12 bytes a left row and 4 a right row (up to 60 a row
+        for rows out of time order, and up to 80 a row with `where`).
+    """
+
+def asof_join_batches(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    by: KeyNames | None = None,
+    strategy: Strategy = "backward",
+    tolerance: Bound = None,
+    allow_exact_matches: bool = True,
+    where: Expr | str | None = None,
+    how: AsofHow = "left",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> BatchReader[_JoinStats]:
+    """Pair each left row with the right row of its key that is nearest in time, batch by batch.
+
+    `r` is a candidate for `l` when `l.by == r.by`, `r.on` is on the side of `l.on` that `strategy`
+    says and no further away than `tolerance`, and `where` holds. The partner of `l` is the
+    candidate that is nearest in time. Of candidates of one time before `l`, it is the last row, and
+    of candidates of one time after `l`, it is the first row.
+
+    Partners are found before the call returns. Columns are made as batches are taken, so the result
+    may be larger than memory.
+
+    Example:
+        >>> reader = tg.asof_join_batches(trades, quotes, on="ts", by="sym", batch_rows=2)
+        >>> [batch.column("bid").to_pylist() for batch in reader]
+        [[8, None], [7]]
+
+    Args:
+        left: The left input, as Arrow data. It is a pyarrow Table or RecordBatchReader, a polars or
+            pandas DataFrame, a DuckDB relation, or any object with `__arrow_c_stream__` or
+            `__arrow_c_array__`.
+        right: The right input, as Arrow data of any of these kinds.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
+            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
+            before and a row after are equally far away, the row before.
+        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
+            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
+            in their unit. None sets no bound.
+        allow_exact_matches: Whether a right row of the same time is a candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
+            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
+            partner, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        max_rows: The most rows that the result may have. None sets no limit.
+        batch_rows: The most rows of a batch. With None, a batch takes a few megabytes.
+
+    Returns:
+        A reader of the batches. Together they are one table: the left columns, then the right ones;
+        a key column of one name on both sides comes once. There is at most one row for each left
+        row, in left row order, for any threads.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit, or the Arrow data
+            is malformed; `tolerance` is an integer for dates or timestamps, or a duration for
+            integers.
+        MemoryLimitError: The result would have more than `max_rows` rows, or the system has no
+            memory left.
+        ClosedError: An input is a stream that was read before, or that is given twice.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument has no
+            meaning, a time is null, an input fails, or `where` overflows or divides by zero.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        Memory: the inputs, the few batches that are made but not yet taken, and 12 bytes a left row
+        and 4 a right row, up to 60 a row for rows out of time order, and up to 80 a row with
+        `where`.
+    """
+
 def band_join(
     left: ArrowSource,
     right: ArrowSource,
@@ -1898,6 +2085,25 @@ class JoinPlan:
             >>> plan_window_join(trades, quotes, on="ts", window=(3, 5)).time
             (('ts', 'ts'), (-5, 3))
         """
+
+def plan_asof_join(
+    left: ArrowSource,
+    right: ArrowSource,
+    *,
+    on: Names,
+    by: KeyNames | None = None,
+    strategy: Strategy = "backward",
+    tolerance: Bound = None,
+    allow_exact_matches: bool = True,
+    where: Expr | str | None = None,
+    how: AsofHow = "left",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    batch_rows: int | None = None,
+) -> JoinPlan:
+    """Plan `asof_join`, for `tidegate.explain` and the command."""
 
 def plan_band_join(
     left: ArrowSource,

@@ -67,6 +67,12 @@ Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
 How: TypeAlias = Literal["inner", "left", "right", "full", "semi", "anti"]
 """Which rows a join returns, as in SQL."""
 
+AsofHow: TypeAlias = Literal["left", "inner", "semi", "anti"]
+"""Which rows an as-of join returns."""
+
+Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
+"""On which side in time an as-of join looks for a partner."""
+
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """Which ends of an interval belong to it."""
 

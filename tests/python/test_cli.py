@@ -290,12 +290,12 @@ def help_examples(*command: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-COMMANDS: list[list[str]] = [[], ["join"], ["band"], ["aggregate"], ["merge"], ["doctor"]]
+COMMANDS: list[list[str]] = [[], ["join"], ["asof"], ["band"], ["aggregate"], ["merge"], ["doctor"]]
 EXAMPLES = [example for command in COMMANDS for example in help_examples(*command)]
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 26
+    assert len(EXAMPLES) == 31
     assert all("tidegate " in example for example in EXAMPLES)
 
 

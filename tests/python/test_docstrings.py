@@ -100,6 +100,7 @@ SEVERAL_TEXTS = {
     "_tidegate.pyi": {
         "algorithm": (5, "each operator has algorithms of its own"),
         "by": (2, "the keys of pairs of rows, and of rows"),
+        "how": (2, "an as-of join keeps left rows only, with one partner"),
         "lateness": (3, "of streams, of sources, and of the sources of two sides"),
         "left": (2, "rows, and the schema of rows to come"),
         "max_rows": (2, "batches may come before the error"),

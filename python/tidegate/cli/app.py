@@ -41,9 +41,17 @@ from tidegate.cli.options import (
     Where,
 )
 from tidegate.cli.tables import Input, Output
-from tidegate.cli.texts import AGGREGATE_HELP, BAND_HELP, DOCTOR_HELP, HELP, JOIN_HELP, MERGE_HELP
+from tidegate.cli.texts import (
+    AGGREGATE_HELP,
+    ASOF_HELP,
+    BAND_HELP,
+    DOCTOR_HELP,
+    HELP,
+    JOIN_HELP,
+    MERGE_HELP,
+)
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
-from tidegate.types import Closed, Within
+from tidegate.types import AsofHow, Closed, Strategy, Within
 
 # How often a state is written by default.
 CHECKPOINT_S = 10.0
@@ -157,6 +165,69 @@ def join(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
+@app.command("asof", help=ASOF_HELP, short_help="Join each row with the row nearest in time.")
+def asof(  # noqa: PLR0913 - a parameter for each option
+    left: Left,
+    right: Right,
+    *,
+    on: Annotated[
+        str, typer.Option(metavar="COLUMN|LEFT=RIGHT", help="The time column of both sides.")
+    ],
+    by: By = None,
+    strategy: Annotated[
+        Strategy, typer.Option(help="On which side in time the right row is.")
+    ] = "backward",
+    tolerance: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How far away it may be.", show_default="no bound"),
+    ] = None,
+    exact: Annotated[bool, typer.Option(help="Whether it may have the same time.")] = True,
+    where: Where = None,
+    how: Annotated[AsofHow, typer.Option(help="Which rows are written.")] = "left",
+    suffix: Suffix = "_right",
+    columns: Columns = None,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
+    left_format: LeftFormat = None,
+    right_format: RightFormat = None,
+    out_format: OutFormat = None,
+    csv_null: CsvNull = None,
+    threads: Threads = None,
+    max_rows: MaxRows = None,
+    explain: Explain = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
+    traceback: Traceback = False,
+) -> None:
+    """Parse the options into a job and run it."""
+    job = joining.Job(
+        *_inputs(left, right, left_format, right_format, csv_null),
+        arguments=joining.AsofArguments(
+            on=_pair(on, "--on"),
+            by=_keys(by or []) or None,
+            strategy=strategy,
+            tolerance=None if tolerance is None else _bound(tolerance),
+            allow_exact_matches=exact,
+            where=where,
+            how=how,
+            suffix=suffix,
+            columns=None if columns is None else columns.split(","),
+            threads=threads,
+            max_rows=max_rows,
+        ),
+    )
+    _join(
+        job,
+        out,
+        out_format,
+        force=force,
+        explain=explain,
+        progress=progress,
+        quiet=quiet,
+        traceback=traceback,
+    )
+
+
 @app.command("band", help=BAND_HELP, short_help="Join two files by values that are close.")
 def band(  # noqa: PLR0913 - a parameter for each option
     left: Left,
@@ -209,6 +280,30 @@ def band(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
+    _join(
+        job,
+        out,
+        out_format,
+        force=force,
+        explain=explain,
+        progress=progress,
+        quiet=quiet,
+        traceback=traceback,
+    )
+
+
+def _join(  # noqa: PLR0913 - a parameter for each option
+    job: joining.AnyJob,
+    out: str,
+    out_format: Format | None,
+    *,
+    force: bool,
+    explain: bool,
+    progress: bool | None,
+    quiet: bool,
+    traceback: bool,
+) -> None:
+    """Join two files into a third, or print the plan."""
     if explain:
         with _failures_in_one_line(traceback=traceback):
             plan = joining.plan(job)

@@ -1,4 +1,4 @@
-"""The work of `tidegate join` and `tidegate band`: read, join, write, count."""
+"""The work of `tidegate join`, `tidegate asof` and `tidegate band`: read, join, write, count."""
 
 import time
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import tidegate
 from tidegate import _tidegate
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
-from tidegate.types import Closed, How, Within
+from tidegate.types import AsofHow, Closed, How, Strategy, Within
 
 
 class Options(TypedDict):
@@ -19,7 +19,6 @@ class Options(TypedDict):
 
     by: dict[str, str] | None
     where: str | None
-    how: How
     suffix: str
     columns: list[str] | None
     threads: int | None
@@ -30,14 +29,26 @@ class Arguments(Options):
     """The arguments of `tidegate.interval_join`."""
 
     on: tuple[str, str]
+    how: How
     lower: str | int | None
     upper: str | int | None
     closed: Closed
 
 
+class AsofArguments(Options):
+    """The arguments of `tidegate.asof_join`."""
+
+    on: tuple[str, str]
+    how: AsofHow
+    strategy: Strategy
+    tolerance: str | int | None
+    allow_exact_matches: bool
+
+
 class BandArguments(Options):
     """The arguments of `tidegate.band_join`."""
 
+    how: How
     on: list[tuple[str, str]]
     within: list[Within]
 
@@ -54,7 +65,8 @@ class Job(Generic[ArgumentsT_co]):
     arguments: ArgumentsT_co
 
 
-AnyJob: TypeAlias = Job[Arguments] | Job[BandArguments]
+AnyArguments: TypeAlias = Arguments | AsofArguments | BandArguments
+AnyJob: TypeAlias = Job[Arguments] | Job[AsofArguments] | Job[BandArguments]
 
 
 @dataclass(frozen=True)
@@ -80,17 +92,17 @@ def plan(job: AnyJob) -> str:
     return _plan(job.left.open().schema, job.right.open().schema, job.arguments).explanation
 
 
-def _plan(
-    left: pa.Schema, right: pa.Schema, arguments: Arguments | BandArguments
-) -> _tidegate.JoinPlan:
+def _plan(left: pa.Schema, right: pa.Schema, arguments: AnyArguments) -> _tidegate.JoinPlan:
+    if "strategy" in arguments:
+        return _tidegate.plan_asof_join(left, right, **arguments)
     if "within" in arguments:
         return _tidegate.plan_band_join(left, right, **arguments)
     return _tidegate.plan_interval_join(left, right, **arguments)
 
 
-def _start(
-    left: pa.Table, right: pa.Table, arguments: Arguments | BandArguments
-) -> tidegate.BatchReader:
+def _start(left: pa.Table, right: pa.Table, arguments: AnyArguments) -> tidegate.BatchReader:
+    if "strategy" in arguments:
+        return tidegate.asof_join_batches(left, right, **arguments)
     if "within" in arguments:
         return tidegate.band_join_batches(left, right, **arguments)
     return tidegate.interval_join_batches(left, right, **arguments)
@@ -128,7 +140,7 @@ def _tables(job: AnyJob) -> tuple[pa.Table, pa.Table]:
 
 
 def needed_columns(
-    left: pa.Schema, right: pa.Schema, arguments: Arguments | BandArguments
+    left: pa.Schema, right: pa.Schema, arguments: AnyArguments
 ) -> tuple[list[str], list[str]]:
     """Tell which columns of each side a join needs."""
     plan = _plan(left, right, arguments)

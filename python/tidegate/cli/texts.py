@@ -16,6 +16,7 @@ HELP = f"""Join, aggregate and merge event tables by time: Parquet, CSV and Arro
 Examples:
   tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
       --lower -5s --upper 0s -o pairs.parquet
+  tidegate asof trades.parquet quotes.parquet --on ts --by symbol -o last.parquet
   tidegate band trades.parquet quotes.parquet --on price=bid --within 0.5 -o near.csv
   tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
       --agg "close=last(price)" -o minutes.parquet
@@ -92,6 +93,43 @@ Examples:
   # print the plan
   tidegate join trades.parquet quotes.parquet --on ts --lower none --upper 0s \\
       --how anti --explain
+
+{EXIT_CODES}"""
+
+ASOF_HELP = f"""Write each row of LEFT with the one row of RIGHT that is nearest in time.
+
+A row of RIGHT is a candidate when its keys are equal, its time is on the side that --strategy says
+and no further away than --tolerance, and WHERE, if given, is true. backward takes the last one with
+right.ts <= left.ts, forward the first one with right.ts >= left.ts, and nearest the nearer of both,
+the one before at a tie. Rows are in the order of LEFT's rows. The result is written in pieces, so
+it may be larger than memory. It gets its name when it is complete.
+
+LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gives the format:
+.parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
+stream is an Arrow stream, unless an option says otherwise.
+
+A duration is a number with a unit, as in 1h30m or 250ms; of integers, it is a whole number in the
+unit of the column.
+
+\b
+Examples:
+  # each trade with the last quote of its symbol, not older than five seconds
+  tidegate asof trades.parquet quotes.parquet --on ts --by symbol \\
+      --tolerance 5s -o last.parquet
+
+\b
+  # the last quote that bids less than the trade paid
+  tidegate asof trades.parquet quotes.parquet --on ts --by symbol \\
+      --where "right.bid < left.price" -o cheap.parquet
+
+\b
+  # the weather nearest to a departure, whatever the columns are called
+  tidegate asof flights.csv weather.csv --on departure=observed \\
+      --by origin=airport --strategy nearest --format csv | head
+
+\b
+  # print the plan
+  tidegate asof trades.parquet quotes.parquet --on ts --no-exact --explain
 
 {EXIT_CODES}"""
 

@@ -10,6 +10,7 @@
 //!                        │ interval │    matches:         pairs of
 //!                        │ window   │──▶ a run of right ──▶ row numbers
 //!                        │ band     │    rows a left row
+//!                        │ as-of    │
 //!  right times, keys ──▶ └──────────┘
 //! ```
 //!
@@ -42,6 +43,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod asof;
 pub mod band;
 pub mod driver;
 pub mod interval;

@@ -234,6 +234,62 @@ macro_rules! join_function {
 }
 pub(crate) use join_function;
 
+/// The functions of a join that gives each left row one partner: of a table, of batches, and of the
+/// plan. All left rows are kept unless `how` says otherwise. `$read` takes the arguments of this
+/// kind and the [`Options`], and makes the query.
+macro_rules! asof_functions {
+    ($read:ident; $table:ident, $batches:ident, $plan:ident) => {
+        $crate::join::asof_function! { $table -> Bound<'py, PyAny>: to_table($read); }
+        $crate::join::asof_function! {
+            $batches -> $crate::reader::BatchReader: to_reader($read); batch_rows
+        }
+        $crate::join::asof_function! {
+            $plan -> $crate::plan::JoinPlan: to_plan($read); batch_rows
+        }
+    };
+}
+pub(crate) use asof_functions;
+
+/// One of [`asof_functions`]; `$form` makes its result of the query.
+macro_rules! asof_function {
+    ($name:ident -> $result:ty: $form:ident($read:ident); $($batch_rows:ident)?) => {
+        #[doc = manual!($name)]
+        #[pyfunction]
+        #[pyo3(signature = (
+            left, right, *, on, by=None, strategy="backward", tolerance=None,
+            allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
+            threads=None, max_rows=None $(, $batch_rows=None)?
+        ))]
+        #[expect(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+        pub(crate) fn $name<'py>(
+            py: Python<'py>,
+            left: &Bound<'py, PyAny>,
+            right: &Bound<'py, PyAny>,
+            on: &Bound<'py, PyAny>,
+            by: Option<&Bound<'py, PyAny>>,
+            strategy: &str,
+            tolerance: Option<&Bound<'py, PyAny>>,
+            allow_exact_matches: bool,
+            r#where: Option<&Bound<'py, PyAny>>,
+            how: &str,
+            suffix: &str,
+            columns: Option<&Bound<'py, PyAny>>,
+            threads: Option<&Bound<'py, PyAny>>,
+            max_rows: Option<&Bound<'py, PyAny>>,
+            $($batch_rows: Option<&Bound<'py, PyAny>>,)?
+        ) -> PyResult<$result> {
+            let batch_rows = None $(.or($batch_rows))?;
+            let (how, aggs) = (Some(how), None);
+            let options = $crate::join::Options {
+                by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
+            };
+            let query = $read(on, strategy, tolerance, allow_exact_matches, options)?;
+            $crate::join::$form(py, left, right, query)
+        }
+    };
+}
+pub(crate) use asof_function;
+
 /// The class of a kind of join whose sources are pushed to; the lists are those of
 /// [`join_functions`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`],
 /// and makes the join.

@@ -29,6 +29,7 @@
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
 //! | `input.rs`, `expression.rs` | arguments; Arrow data, read without the GIL; expressions |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs` | the functions and the class of a join |
+//! | `asof_join.rs` | the functions of the as-of join |
 //! | `join.rs` | the options that all joins have, and the macros that declare them |
 //! | `stream_join.rs` | the other things that the classes of joins share |
 //! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
@@ -46,6 +47,7 @@
 include!(concat!(env!("OUT_DIR"), "/manual.rs"));
 
 mod aggregate;
+mod asof_join;
 mod band_join;
 mod capsule;
 mod error;
@@ -76,6 +78,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::aggregate::{Aggregate, aggregate, plan_aggregate};
+
+    #[pymodule_export]
+    use super::asof_join::{asof_join, asof_join_batches, plan_asof_join};
 
     #[pymodule_export]
     use super::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};

@@ -54,6 +54,18 @@ impl Run {
     pub(crate) fn len(self) -> usize {
         (self.end - self.start) as usize
     }
+
+    /// The run of one right row.
+    #[inline]
+    pub(crate) fn of_partner(row: u32) -> Self {
+        Run { start: row, end: row + 1 }
+    }
+
+    /// The right row of a run of one or none, which is the default.
+    #[inline]
+    pub(crate) fn partner(self) -> Option<u32> {
+        self.end.checked_sub(1)
+    }
 }
 
 /// The right rows that match each left row.
@@ -68,6 +80,8 @@ pub struct Matches {
     /// Whether the numbers of each run ascend.
     ascending: bool,
     right_rows: usize,
+    /// Whether each run has one right row, or is the default.
+    are_partners: bool,
 }
 
 /// A predicate over candidate pairs: given the left and the right row of each, says which of them
@@ -93,7 +107,34 @@ impl Matches {
             rows.as_ref().is_none_or(|rows| rows.iter().all(is_row)),
             "every place has a right row"
         );
-        Matches { runs, first_left: 0, rows, ascending, right_rows }
+        Matches { runs, first_left: 0, rows, ascending, right_rows, are_partners: false }
+    }
+
+    /// The matches of all left rows, of which each has one right row or none: its number, or the
+    /// default.
+    pub(crate) fn of_partners(runs: Pages<Run>, right_rows: usize) -> Self {
+        let is_partner = |run: &Run| {
+            run.partner().is_none_or(|row| run.len() == 1 && (row as usize) < right_rows)
+        };
+        debug_assert!(runs.iter().all(is_partner), "a partner or the default");
+        Matches { are_partners: true, ..Self::new(runs, None, true, right_rows) }
+    }
+
+    /// The runs, and the matches of others in the same right rows.
+    pub(crate) fn replace_runs(self, runs: Pages<Run>) -> (Pages<Run>, Self) {
+        (self.runs, Matches { runs, are_partners: false, ..self })
+    }
+
+    /// The runs, in place of which there may be others.
+    pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
+        debug_assert!(!self.are_partners, "any run");
+        &mut self.runs
+    }
+
+    /// The right rows of each left row, of matches that are listed in row order.
+    pub(crate) fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
+        let rows = self.rows.as_deref().expect("matches that were filtered");
+        self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }
 
     /// The right rows' numbers by place; `None` where a row's place is its number.
@@ -186,11 +227,13 @@ impl Matches {
         /// Half a megabyte of values of 8 bytes: the columns of a few such ones fill a second-level
         /// cache.
         const FAR: u32 = 1 << 16;
-        let Some(rows) = &self.rows else { return false };
+        if self.rows.is_none() && !self.are_partners {
+            return false;
+        }
         let is_far = |sample: usize| {
             let start = self.runs.len() / SAMPLES * sample;
             let runs = self.runs[start..].iter().take(NEIGHBOURS).filter(|run| run.len() > 0);
-            let ends = runs.flat_map(|run| [rows[run.start as usize], rows[run.end as usize - 1]]);
+            let ends = runs.flat_map(|run| [self.row(run.start), self.row(run.end - 1)]);
             let (first, last) =
                 ends.fold((u32::MAX, 0), |(first, last), row| (first.min(row), last.max(row)));
             last.saturating_sub(first) >= FAR
@@ -238,6 +281,7 @@ impl Matches {
             rows: Some(rows),
             ascending: true,
             right_rows: self.right_rows,
+            are_partners: false,
         }))
     }
 

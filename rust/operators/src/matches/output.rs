@@ -73,6 +73,11 @@ impl Output {
     ) -> Result<Self, Stopped> {
         let runs = &matches.runs[left.clone()];
         let blocks = runs.len().div_ceil(BLOCK);
+        if matches.are_partners && how == How::Left {
+            let before = (0..blocks).map(|block| (block * BLOCK) as u64);
+            let before = before.chain([runs.len() as u64]).collect();
+            return Ok(Output { matches, how, left, before, scratch: Mutex::default() });
+        }
         let parts = ranges(blocks, driver.parts(runs.len(), PART_ROWS));
         let counts = driver.map(parts, |part| {
             let blocks = runs[part.start * BLOCK..runs.len().min(part.end * BLOCK)].chunks(BLOCK);
@@ -143,6 +148,14 @@ impl Output {
         }
         // 2. Left row by left row; only the first and the last may be cut.
         let (runs, rows) = (&self.matches.runs[..], self.matches.rows.as_deref());
+        if self.matches.are_partners {
+            return list_partners(
+                self.how,
+                &runs[place..],
+                self.matches.first_left + place as u32,
+                pairs,
+            );
+        }
         let mut at = 0;
         let plain = matches!(self.how, How::Inner | How::Right);
         while at < pairs.len {
@@ -199,6 +212,30 @@ impl Output {
                 right[at..at + count].copy_from_slice(&run_rows[skip..skip + count]);
             }
         }
+    }
+}
+
+/// Lists left rows from `first` on, of which each has one right row or none; no branch depends on
+/// which of them.
+fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
+    let Pairs { left, right, len, .. } = pairs;
+    // Without a partner, the row before the first one: `NO_ROW`.
+    let partner = |run: &Run| run.end.wrapping_sub(1);
+    if how.keeps_left() {
+        left.iter_mut().zip(first..).take(*len).for_each(|(left, row)| *left = row);
+        right.iter_mut().zip(runs).take(*len).for_each(|(right, run)| *right = partner(run));
+        return;
+    }
+    let mut at = 0;
+    for (run, row) in runs.iter().zip(first..) {
+        if at == *len {
+            break;
+        }
+        left[at] = row;
+        if let Some(right) = right.get_mut(at) {
+            *right = partner(run);
+        }
+        at += how.rows(run.len());
     }
 }
 

@@ -104,6 +104,7 @@ impl Matches {
             rows: Some(rows),
             ascending: true,
             right_rows: self.right_rows,
+            are_partners: false,
         })
     }
 

@@ -194,6 +194,12 @@ impl Join {
         })
     }
 
+    /// The same join, of which a condition was tested before: how its pairs were found.
+    pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
+        self.stats.condition_method = method;
+        self
+    }
+
     /// The schema of the result.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -253,6 +259,8 @@ impl Join {
             let scattered = matches.is_scattered();
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
+            // A result with few left rows does not hold all of them in memory.
+            self.gather.slices_left = output.rows() >= (end - left_rows) as u64 / 2;
             if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
                 self.gather
                     .lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
@@ -306,6 +314,7 @@ impl Join {
     ) -> Result<Vec<R>> {
         let values = aggregation.values();
         let kept = Counter::new(0);
+        self.gather.slices_left = aggregation.keeps_all();
         if let Some(partners) = aggregation.partners() {
             let rows = partners.left_rows();
             self.count_left(aggregation, rows as u64)?;
@@ -486,5 +495,6 @@ fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
         types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
         optional: [how.keeps_right(), how.keeps_left()],
         records: [Vec::new(), Vec::new()],
+        slices_left: false,
     }
 }

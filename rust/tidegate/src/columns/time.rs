@@ -410,7 +410,11 @@ fn end(name: &str, bound: Bound, unit: Unit, round: Round) -> Result<End> {
         _ => floor,
     };
     let steps = i64::try_from(steps).map_err(|_| {
-        let next = if matches!(name, "lower" | "upper") { "; give None for no bound" } else { "" };
+        let next = if matches!(name, "lower" | "upper" | "tolerance") {
+            "; give None for no bound"
+        } else {
+            ""
+        };
         Error::argument(format!(
             "{name} is {steps} {}, which does not fit 64 bits{next}",
             unit.name()

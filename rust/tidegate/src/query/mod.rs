@@ -3,7 +3,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `interval.rs`, `window/`, `band/` | the joins, with their algorithms by name |
+//! | `interval.rs`, `asof.rs`, `window/`, `band/` | the joins, with their algorithms by name |
 //! | `published.rs` | the algorithms of papers, by name |
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, also functions that users bring, and its plan |
@@ -13,6 +13,7 @@
 //! | `identity.rs` | the text that decides its results, which snapshots keep |
 
 pub mod aggregate;
+pub(crate) mod asof;
 pub(crate) mod band;
 pub(crate) mod identity;
 pub(crate) mod interval;

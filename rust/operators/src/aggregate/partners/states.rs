@@ -7,7 +7,8 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::super::OutputColumn;
 use super::super::functions::{
-    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Product, RowOrder, Sum, Variance, WeightedMean,
+    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Product, RowOrder, Sum, Variance,
+    WeightedMean,
 };
 use super::super::given::Given;
 use super::super::kinds;

@@ -243,8 +243,10 @@ impl Aggregation {
             let condition = predicate.as_ref().map(ToString::to_string);
             let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
             let function = function.name();
-            identity
-                .line("agg", format_args!("{name:?} {whose}{function} {column:?}{weights} {condition:?}"))
+            identity.line(
+                "agg",
+                format_args!("{name:?} {whose}{function} {column:?}{weights} {condition:?}"),
+            )
         };
         let predicate = predicate.as_ref().map(ToString::to_string);
         aggregates.iter().fold(identity, aggregate).line("where", format_args!("{predicate:?}"))

@@ -78,6 +78,13 @@ impl Column {
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
 
+    /// Some consecutive rows without a copy, if they lie in one chunk.
+    pub(super) fn slice(&self, first: usize, rows: usize) -> Option<ArrayRef> {
+        let chunk = self.starts.partition_point(|&start| start as usize <= first) - 1;
+        let (start, end) = (self.starts[chunk] as usize, *self.starts.get(chunk + 1)? as usize);
+        (first + rows <= end).then(|| self.chunks[chunk].slice(first - start, rows))
+    }
+
     /// The bytes a row takes, on average.
     pub(crate) fn row_bytes(&self) -> usize {
         let rows = self.starts[self.starts.len() - 1] as usize;

@@ -60,6 +60,9 @@ pub(crate) struct Gather {
     pub(crate) optional: [bool; 2],
     /// Columns of each side that lie row by row, too.
     pub(crate) records: [Vec<Records>; 2],
+    /// Whether left values that lie side by side in one chunk are sliced, not copied. A slice holds
+    /// all of the chunk in memory.
+    pub(crate) slices_left: bool,
 }
 
 impl Gather {
@@ -97,9 +100,15 @@ impl Gather {
         read_soon: bool,
     ) -> Result<Vec<ArrayRef>, ArrowError> {
         let rows = left.len();
-        // 1. Fixed-width values of all columns share one piece of memory, each at a cache line's
-        //    start.
+        // 1. Fixed-width values of all columns that are not sliced share one piece of memory, each
+        //    at a cache line's start.
+        let first_left = match self.slices_left && self.records[0].is_empty() {
+            true => consecutive(left),
+            false => None,
+        };
+        let sliced = |column: &Column| column.slice(first_left?, rows);
         let width = |source: &ColumnSource| match source {
+            ColumnSource::Left(column) if sliced(column).is_some() => None,
             ColumnSource::Left(column) | ColumnSource::Right(column) => column.width,
             ColumnSource::Either(..) => None,
         };
@@ -147,7 +156,10 @@ impl Gather {
             None => column.take(rows),
         };
         let one = |(source, data_type): (&ColumnSource, &DataType)| match source {
-            ColumnSource::Left(column) => array(column, left, self.optional[0]),
+            ColumnSource::Left(column) => match sliced(column) {
+                Some(slice) => Ok(slice),
+                None => array(column, left, self.optional[0]),
+            },
             ColumnSource::Right(column) => array(column, right, self.optional[1]),
             ColumnSource::Either(of_left, of_right) => {
                 either(of_left, of_right, left, right, data_type)
@@ -155,6 +167,19 @@ impl Gather {
         };
         self.sources.iter().zip(&self.types).map(one).collect()
     }
+}
+
+/// The first of some rows, if they are consecutive and all of them are there.
+fn consecutive(rows: &[u32]) -> Option<usize> {
+    let (&first, &last) = (rows.first()?, rows.last()?);
+    // Most rows that are not consecutive show it here.
+    if last == NO_ROW || last.checked_sub(first)? as usize != rows.len() - 1 {
+        return None;
+    }
+    // Without a branch a row, so that it is vectorised.
+    let differences =
+        rows.iter().zip(first..).fold(0, |all, (row, expected)| all | (row ^ expected));
+    (differences == 0).then_some(first as usize)
 }
 
 /// The left column's value where there is a left row, else the right column's, in one type.

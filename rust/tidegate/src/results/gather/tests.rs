@@ -9,6 +9,7 @@ use arrow_schema::Field;
 use arrow_select::concat::{concat, concat_batches};
 use arrow_select::take::take;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
@@ -77,8 +78,10 @@ proptest! {
         nulls: [bool; 2],
         picked in vec((any::<[u32; 2]>(), any::<[bool; 2]>()), 0..100),
         optional: [bool; 2],
+        side_by_side in option::of(any::<u32>()),
         laid_out: bool,
         read_soon: bool,
+        slices_left: bool,
     ) {
         let sides = [0, 1].map(|side| table(&lens[side], nulls[side]));
         let counts = [0, 1].map(|side| sides[side].rows());
@@ -90,6 +93,13 @@ proptest! {
             };
             picked.iter().map(row).collect::<Vec<_>>()
         });
+        let [mut left, mut right] = rows;
+        if let Some(first) = side_by_side.filter(|_| counts[0] > 0) {
+            let first = first % counts[0] as u32;
+            left = (first..counts[0] as u32).take(left.len()).collect();
+            right.truncate(left.len());
+        }
+        let rows = [left, right];
         let columns = 0..sides[0].schema().fields().len();
         let either = |column: usize| {
             let (of_left, of_right) = Column::new_pair(&sides[0], column, &sides[1], column);
@@ -106,7 +116,8 @@ proptest! {
             .collect();
         let types = sides[0].schema().fields().iter().map(|field| field.data_type().clone());
         let types = types.clone().chain(types.clone()).chain(types).collect();
-        let mut gather = Gather { sources, types, optional, records: Default::default() };
+        let records = Default::default();
+        let mut gather = Gather { sources, types, optional, records, slices_left };
         if laid_out {
             gather.lay_out_right((counts[0], counts[1]), &Driver::new(2, Stop::default())).unwrap();
         }
@@ -178,6 +189,51 @@ fn batches_of_a_result_share_a_dictionary() {
 }
 
 #[test]
+fn left_rows_side_by_side_are_sliced() {
+    let left = table(&[5, 6], true);
+    let columns = [0, 5, 6, 7, 8];
+    let gather = |slices_left| {
+        let source = |&column: &usize| ColumnSource::Left(Arc::new(Column::new(&left, column)));
+        let types = columns.iter().map(|&at| left.schema().field(at).data_type().clone()).collect();
+        let (optional, records) = ([false; 2], Default::default());
+        Gather {
+            sources: columns.iter().map(source).collect(),
+            types,
+            optional,
+            records,
+            slices_left,
+        }
+    };
+    let starts = |array: &dyn Array| {
+        let data = array.to_data();
+        data.buffers()[0].as_ptr().wrapping_add(data.offset())
+    };
+    // Whether values are those of the chunk, and not a copy. Dictionaries of chunks are made one.
+    let is_slice = |slices_left, rows: &[u32], column: usize| {
+        let found = &gather(slices_left).columns(rows, &[], false).unwrap()[column];
+        let place = rows[0] as usize;
+        let chunks = left.chunks(columns[column]);
+        let (chunk, place) = if place < 5 { (&chunks[0], place) } else { (&chunks[1], place - 5) };
+        starts(found) == starts(&chunk.slice(place, 1))
+    };
+    // Of bytes; the others have wider values, offsets or bits.
+    assert!(is_slice(true, &[1, 2, 3, 4], 0) && is_slice(true, &[6, 7, 8, 9, 10], 0));
+    assert!(is_slice(true, &[5, 6], 3) && is_slice(true, &[5], 1));
+    assert!(!is_slice(false, &[1, 2, 3, 4], 0), "not asked for");
+    assert!(!is_slice(true, &[3, 4, 5], 0), "of two chunks");
+    assert!(!is_slice(true, &[1, 3, 2, 4], 0), "not in order");
+    for rows in [&[0, 1, 2][..], &[4, 5], &[1, 1, 3], &[5, 6, 7, 8, 9, 10]] {
+        let [found, copied] =
+            [true, false].map(|slices| gather(slices).columns(rows, &[], false).unwrap());
+        assert_eq!(found, copied);
+    }
+    assert_eq!(consecutive(&[NO_ROW]), None);
+    assert_eq!(consecutive(&[NO_ROW - 1]), Some(NO_ROW as usize - 1));
+    assert_eq!(consecutive(&[NO_ROW - 1, NO_ROW]), None);
+    assert_eq!(consecutive(&[]), None);
+}
+
+#[test]
 fn columns_are_laid_out_as_far_as_the_rows_afford() {
     let driver = Driver::new(1, Stop::default());
     let laid_out = |columns: &[usize], left_rows: usize| {
@@ -205,7 +261,7 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
     let mut sources = vec![ColumnSource::Left(Arc::new(Column::new(&left, 3)))];
     sources.extend(sides);
     let (types, records) = (Vec::new(), Default::default());
-    let mut gather = Gather { sources, types, optional: [false; 2], records };
+    let mut gather = Gather { sources, types, optional: [false; 2], records, slices_left: false };
     gather.lay_out_right((left.rows(), right.rows()), &driver).unwrap();
     let places = gather.records.map(|side| side.into_iter().map(|records| records.columns));
     assert_eq!(places.map(Iterator::collect::<Vec<_>>), [vec![], vec![vec![1, 2, 4]]]);
@@ -223,8 +279,8 @@ fn a_result_row_takes_the_bytes_of_its_columns() {
         ColumnSource::Either(column(2), column(3)),
         ColumnSource::Right(column(7)),
     ];
-    let types = Vec::new();
-    let gather = Gather { sources, types, optional: [false; 2], records: Default::default() };
+    let (types, records) = (Vec::new(), Default::default());
+    let gather = Gather { sources, types, optional: [false; 2], records, slices_left: false };
     // A text has six bytes, and each chunk one offset more than texts.
     assert_eq!(gather.row_bytes(), 8 + 16 + 8 + (30 * (6 + 4) + 2 * 4_usize).div_ceil(30));
     let empty = table(&[], false);

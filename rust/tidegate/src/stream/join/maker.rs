@@ -40,6 +40,8 @@ impl Maker {
             optional: [how.keeps_right(), how.keeps_left()],
             records: [Side::Left, Side::Right]
                 .map(|side| records(plan, side, &stores[side as usize])),
+            // Rows leave a store while somebody holds results of them.
+            slices_left: false,
         };
         Maker { gather, schema: plan.schema.clone() }
     }

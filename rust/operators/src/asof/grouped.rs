@@ -1,0 +1,108 @@
+//! Partners where a side is not in time order: the groups of a key are followed on both sides at
+//! once.
+
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::{AsOf, Toward};
+use crate::driver::{Driver, Stopped};
+use crate::matches::Run;
+use crate::order::{Groups, JoinColumns, gallop};
+
+/// Left rows of a task, so that a stop is seen soon and threads finish together.
+const TASK_ROWS: usize = 1 << 16;
+
+/// The partner of each left row.
+pub(super) fn partners(
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
+    key_count: usize,
+    asof: &AsOf,
+    driver: &Driver,
+) -> Result<Pages<Run>, Stopped> {
+    let right = Groups::new(right, key_count, driver)?;
+    let rows = left.ts.len();
+    let left = Groups::new(left, key_count, driver)?;
+    let mut found = Pages::<Run>::unwritten(left.starts[left.starts.len() - 1] as usize);
+    let tasks = found.chunks_mut(TASK_ROWS).enumerate().collect();
+    driver.map(tasks, |(task, found): (usize, &mut [Slot<Run>])| {
+        follow(&left, &right, asof, task * TASK_ROWS, found);
+    })?;
+    let found = found.written();
+    drop(right);
+    let Some(numbers) = left.numbers() else { return Ok(found) };
+    let mut runs = Pages::unwritten(rows);
+    if found.len() < rows {
+        // Rows without a key are in no group and have no partner.
+        Slot::fill(&mut runs, Run::default());
+    }
+    found.iter().zip(numbers).for_each(|(run, &row)| runs[row as usize].set(*run));
+    Ok(runs.written())
+}
+
+/// The partners of the left rows at places from `first` on.
+fn follow(
+    left: &Groups<'_>,
+    right: &Groups<'_>,
+    asof: &AsOf,
+    first: usize,
+    found: &mut [Slot<Run>],
+) {
+    // The last group that starts at or before the first place, and is not empty.
+    let mut key = left.starts.partition_point(|&start| start as usize <= first) - 1;
+    let mut group = Group::new(right, key);
+    for (place, found) in (first..).zip(found) {
+        while left.starts[key + 1] as usize <= place {
+            key += 1;
+            group = Group::new(right, key);
+        }
+        let ts = left.ts()[place];
+        let near = |place: Option<u32>| {
+            let place = place?;
+            let distance = right.ts()[place as usize].abs_diff(ts);
+            asof.admits(distance).then_some((distance, place))
+        };
+        let sides = asof.sides().iter();
+        // The first of the nearest, which is on the side that wins a tie.
+        let nearest = sides
+            .filter_map(|&toward| near(group.partner(toward, ts, asof.exact)))
+            .min_by_key(|&(distance, _)| distance);
+        found.set(nearest.map_or_else(Run::default, |(_, place)| {
+            Run::of_partner(right.numbers().map_or(place, |numbers| numbers[place as usize]))
+        }));
+    }
+}
+
+/// A group of right rows that left rows in time order look at.
+struct Group<'a> {
+    /// The times up to the end of the group.
+    ts: &'a [i64],
+    start: u32,
+    /// The first places after the rows before a left row, and from the rows after it on.
+    past: u32,
+    future: u32,
+}
+
+impl<'a> Group<'a> {
+    fn new(rows: &'a Groups<'_>, key: usize) -> Self {
+        let (start, end) = (rows.starts[key], rows.starts[key + 1]);
+        Group { ts: &rows.ts()[..end as usize], start, past: start, future: start }
+    }
+
+    /// The place of the first row on one side of a time, which is not before the time asked for
+    /// last.
+    #[inline]
+    fn partner(&mut self, toward: Toward, ts: i64, exact: bool) -> Option<u32> {
+        let not_after = |from: u32| gallop(self.ts, from, |other| other <= ts);
+        let before = |from: u32| gallop(self.ts, from, |other| other < ts);
+        match toward {
+            Toward::Past => {
+                self.past = if exact { not_after(self.past) } else { before(self.past) };
+                (self.past > self.start).then(|| self.past - 1)
+            }
+            Toward::Future => {
+                self.future = if exact { before(self.future) } else { not_after(self.future) };
+                ((self.future as usize) < self.ts.len()).then_some(self.future)
+            }
+        }
+    }
+}

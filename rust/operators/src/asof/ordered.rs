@@ -1,0 +1,272 @@
+//! Partners where both sides are in time order: a single pass over both sides together.
+//!
+//! A right row that is met becomes the last one of its key, and a left row's partner is the last
+//! one of its key then. The pass goes up in time for partners before left rows, and down in time
+//! for partners after them, so that rows are *met* in either order.
+//!
+//! Threads take parts of as many rows of both sides together. A part begins with an empty table of
+//! last rows, and remembers its left rows whose keys are not in the table yet. When all parts are
+//! done, the tables are completed, one after the other, by what the table before has. The last row
+//! of such a key is in the table of the part before.
+
+use std::ops::Range;
+
+use tidegate_structures::memory;
+use tidegate_structures::memory::pages::{Pages, Slot};
+
+use super::{AsOf, Toward};
+use crate::driver::{Driver, PART_ROWS, Stopped};
+use crate::matches::Run;
+use crate::order::JoinColumns;
+
+/// Parts a thread, so that threads finish together though parts differ, where keys are few.
+const PARTS_A_THREAD: usize = 4;
+
+/// For each key of a table, a part has at least this many rows.
+const ROWS_A_KEY: usize = 4;
+
+/// No row, in a table of last rows; the others are row numbers plus 1.
+const NONE: u32 = 0;
+
+/// A stretch of the pass: the rows of both sides that are met in it.
+#[derive(Clone, Debug)]
+struct Stretch {
+    left: Range<usize>,
+    right: Range<usize>,
+}
+
+/// The partner of each left row, on one side in time.
+pub(super) fn partners(
+    left: JoinColumns<'_>,
+    right: JoinColumns<'_>,
+    key_count: usize,
+    toward: Toward,
+    asof: &AsOf,
+    driver: &Driver,
+) -> Result<Pages<Run>, Stopped> {
+    let pass = Pass { left, right, asof: *asof, keys: key_count as u32 };
+    let mut runs = Pages::unwritten(left.ts.len());
+    match (toward, asof.exact) {
+        (Toward::Past, true) => pass.run::<false, true>(&mut runs, driver)?,
+        (Toward::Past, false) => pass.run::<false, false>(&mut runs, driver)?,
+        (Toward::Future, true) => pass.run::<true, true>(&mut runs, driver)?,
+        (Toward::Future, false) => pass.run::<true, false>(&mut runs, driver)?,
+    }
+    Ok(runs.written())
+}
+
+/// Both sides, and which of their rows are partners.
+#[derive(Clone, Copy)]
+struct Pass<'a> {
+    left: JoinColumns<'a>,
+    right: JoinColumns<'a>,
+    asof: AsOf,
+    keys: u32,
+}
+
+/// The place of the `nth` row that is met of a number of rows.
+#[inline(always)]
+fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
+    if DOWN { rows - 1 - nth } else { nth }
+}
+
+/// Whether a right row is met before a left row.
+#[inline(always)]
+fn is_first<const DOWN: bool, const EXACT: bool>(right: i64, left: i64) -> bool {
+    match (DOWN, EXACT) {
+        (false, true) => right <= left,
+        (false, false) => right < left,
+        (true, true) => right >= left,
+        (true, false) => right > left,
+    }
+}
+
+impl Pass<'_> {
+    fn run<const DOWN: bool, const EXACT: bool>(
+        &self,
+        runs: &mut [Slot<Run>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        let rows = self.left.ts.len() + self.right.ts.len();
+        let parts = match driver.parts(rows, PART_ROWS) {
+            1 => 1,
+            threads => (threads * PARTS_A_THREAD)
+                .min(rows / (ROWS_A_KEY * self.keys.max(1) as usize))
+                .max(1),
+        };
+        let stretches = self.cut::<DOWN, EXACT>(parts);
+        let outs = split::<DOWN>(runs, &stretches);
+        let items: Vec<_> = stretches.iter().cloned().zip(outs).enumerate().collect();
+        let tables = driver.map(items, |(nth, (stretch, runs))| {
+            // The last row of each key, then that of right and that of left rows without a key.
+            let mut last = memory::filled(self.keys as usize + 2, NONE);
+            let mut unknown = Vec::new();
+            // Nothing was met before the first stretch.
+            let note = |row| {
+                if nth > 0 {
+                    unknown.push(row)
+                }
+            };
+            match self.asof.tolerance {
+                None => self.meet::<DOWN, EXACT, false>(&stretch, runs, &mut last, note),
+                Some(_) => self.meet::<DOWN, EXACT, true>(&stretch, runs, &mut last, note),
+            }
+            (last, unknown)
+        })?;
+        // Each table is completed by the tables before, and then knows the left rows after it.
+        let mut before: Vec<u32> = Vec::new();
+        let mut known = Vec::with_capacity(tables.len());
+        for (mut last, unknown) in tables {
+            driver.check()?;
+            last.iter_mut().zip(&before).for_each(|(last, &before)| {
+                *last = if *last == NONE { before } else { *last };
+            });
+            known.push((std::mem::replace(&mut before, last), unknown));
+        }
+        let items: Vec<_> =
+            stretches.iter().zip(split::<DOWN>(runs, &stretches)).zip(known).collect();
+        driver.map(items, |((stretch, runs), (before, unknown))| {
+            for row in unknown {
+                let last = before[self.left_key(row) as usize];
+                runs[row - stretch.left.start].set(self.partner::<true>(last, self.left.ts[row]));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Cuts the pass into stretches of as many rows.
+    fn cut<const DOWN: bool, const EXACT: bool>(&self, parts: usize) -> Vec<Stretch> {
+        let (left, right) = (self.left.ts, self.right.ts);
+        let rows = left.len() + right.len();
+        // The numbers of left rows among the first so many rows that are met.
+        let left_of = |rows: usize| {
+            let (mut low, mut high) = (rows.saturating_sub(right.len()), rows.min(left.len()));
+            while low < high {
+                let middle = low + (high - low) / 2;
+                // Is this left row met before the last right row that there would be without it?
+                let of_left = left[met::<DOWN>(middle, left.len())];
+                let of_right = right[met::<DOWN>(rows - middle - 1, right.len())];
+                match is_first::<DOWN, EXACT>(of_right, of_left) {
+                    true => high = middle,
+                    false => low = middle + 1,
+                }
+            }
+            low
+        };
+        let ends: Vec<_> =
+            (0..=parts).map(|part| part * rows / parts).map(|end| (left_of(end), end)).collect();
+        let range = |from: usize, to: usize, rows: usize| match DOWN {
+            true => rows - to..rows - from,
+            false => from..to,
+        };
+        let stretch = |ends: &[(usize, usize)]| Stretch {
+            left: range(ends[0].0, ends[1].0, left.len()),
+            right: range(ends[0].1 - ends[0].0, ends[1].1 - ends[1].0, right.len()),
+        };
+        ends.windows(2).map(stretch).collect()
+    }
+
+    /// Goes through a stretch. Tells the left rows whose keys no right row of the stretch had yet.
+    ///
+    /// Of each step, no branch depends on the side whose row is met, since nobody can foresee it.
+    fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
+        &self,
+        stretch: &Stretch,
+        runs: &mut [Slot<Run>],
+        last: &mut [u32],
+        mut note: impl FnMut(usize),
+    ) {
+        match (self.left.keys, self.right.keys) {
+            (Some(left), Some(right)) => {
+                let (left, right) = (&left[stretch.left.clone()], &right[stretch.right.clone()]);
+                self.step::<DOWN, EXACT, TOLERANCE>(
+                    stretch,
+                    runs,
+                    last,
+                    |at| left[at],
+                    |at| right[at],
+                    &mut note,
+                );
+            }
+            _ => self.step::<DOWN, EXACT, TOLERANCE>(stretch, runs, last, |_| 0, |_| 0, &mut note),
+        }
+    }
+
+    #[inline(always)]
+    fn step<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
+        &self,
+        stretch: &Stretch,
+        runs: &mut [Slot<Run>],
+        last: &mut [u32],
+        left_key: impl Fn(usize) -> u32,
+        right_key: impl Fn(usize) -> u32,
+        note: &mut impl FnMut(usize),
+    ) {
+        let left = &self.left.ts[stretch.left.clone()];
+        let right = &self.right.ts[stretch.right.clone()];
+        let (runs, last) = (&mut runs[..left.len()], &mut last[..self.keys as usize + 2]);
+        let (mut l, mut r) = (0, 0);
+        while l < left.len() && r < right.len() {
+            let (of_left, of_right) = (met::<DOWN>(l, left.len()), met::<DOWN>(r, right.len()));
+            let ts = left[of_left];
+            let is_right = is_first::<DOWN, EXACT>(right[of_right], ts);
+            let key = if is_right { right_key(of_right) } else { left_key(of_left) };
+            // Rows without a key have a place each side.
+            let known = &mut last[key.min(self.keys + u32::from(!is_right)) as usize];
+            let before = *known;
+            *known = if is_right { (stretch.right.start + of_right) as u32 + 1 } else { before };
+            // Of a right row, this is overwritten by the partner of the left row to come.
+            runs[of_left].set(self.partner::<TOLERANCE>(before, ts));
+            if !is_right & (before == NONE) {
+                note(stretch.left.start + of_left);
+            }
+            l += usize::from(!is_right);
+            r += usize::from(is_right);
+        }
+        for l in l..left.len() {
+            let at = met::<DOWN>(l, left.len());
+            let before = last[left_key(at).min(self.keys + 1) as usize];
+            runs[at].set(self.partner::<TOLERANCE>(before, left[at]));
+            if before == NONE {
+                note(stretch.left.start + at);
+            }
+        }
+        for r in r..right.len() {
+            let at = met::<DOWN>(r, right.len());
+            last[right_key(at).min(self.keys) as usize] = (stretch.right.start + at) as u32 + 1;
+        }
+    }
+
+    /// The place of a left row's key in a table.
+    fn left_key(&self, row: usize) -> u32 {
+        self.left.keys.map_or(0, |keys| keys[row]).min(self.keys + 1)
+    }
+
+    /// The last row of a key, if it is near enough.
+    #[inline(always)]
+    fn partner<const TOLERANCE: bool>(&self, last: u32, ts: i64) -> Run {
+        let row = last.saturating_sub(1);
+        let is_near = || {
+            let of_right = self.right.ts.get(row as usize).copied().unwrap_or_default();
+            self.asof.admits(of_right.abs_diff(ts))
+        };
+        let end = if !TOLERANCE || is_near() { last } else { NONE };
+        Run { start: if end == NONE { 0 } else { row }, end }
+    }
+}
+
+/// The parts of an array of left rows that stretches have.
+fn split<'a, const DOWN: bool>(
+    mut rows: &'a mut [Slot<Run>],
+    stretches: &[Stretch],
+) -> Vec<&'a mut [Slot<Run>]> {
+    let cut = |stretch: &Stretch| {
+        let all = std::mem::take(&mut rows);
+        let at = if DOWN { all.len() - stretch.left.len() } else { stretch.left.len() };
+        let (head, tail) = all.split_at_mut(at);
+        let (part, others) = if DOWN { (tail, head) } else { (head, tail) };
+        rows = others;
+        part
+    };
+    stretches.iter().map(cut).collect()
+}

@@ -1,0 +1,273 @@
+//! The as-of join against a nested loop, over random small inputs, every strategy and several
+//! thread counts; and over many rows against a search in each key's rows.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tidegate_operators::asof::{AsOf, Strategy as Nearness, asof_join, candidates, chosen};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::{Matches, Output};
+use tidegate_operators::order::JoinColumns;
+use tidegate_operators::rows::{How, NO_KEY, NO_ROW};
+use tidegate_sync::Stop;
+
+const EVERY_HOW: [How; 4] = [How::Left, How::Inner, How::Semi, How::Anti];
+const EVERY_STRATEGY: [Nearness; 3] = [Nearness::Backward, Nearness::Forward, Nearness::Nearest];
+
+#[derive(Clone, Debug)]
+struct Table {
+    ts: Vec<i64>,
+    keys: Option<Vec<u32>>,
+}
+
+impl Table {
+    fn side(&self) -> JoinColumns<'_> {
+        JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
+    }
+
+    fn key(&self, row: usize) -> u32 {
+        self.keys.as_ref().map_or(0, |keys| keys[row])
+    }
+}
+
+type Rows = Vec<(u32, u32)>;
+
+/// How near a right row is to a left row: the least is the nearest; `None` is no candidate.
+fn nearness(asof: &AsOf, l: i64, r: i64, row: u32) -> Option<(i128, bool, i64)> {
+    let distance = (l as i128 - r as i128).abs();
+    let is_past = r < l || (r == l && asof.strategy != Nearness::Forward);
+    let is_candidate = match asof.strategy {
+        _ if r == l => asof.exact,
+        Nearness::Backward => r < l,
+        Nearness::Forward => r > l,
+        Nearness::Nearest => true,
+    };
+    let is_near = asof.tolerance.is_none_or(|most| distance <= most as i128);
+    let order = if is_past { -(row as i64) } else { row as i64 };
+    (is_candidate && is_near).then_some((distance, !is_past, order))
+}
+
+/// The definition, row by row.
+fn oracle(
+    left: &Table,
+    right: &Table,
+    asof: &AsOf,
+    how: How,
+    keep: &dyn Fn(u32, u32) -> bool,
+) -> Rows {
+    let partner = |l: usize| {
+        (0..right.ts.len())
+            .filter(|&r| left.key(l) == right.key(r) && left.key(l) != NO_KEY)
+            .filter(|&r| keep(l as u32, r as u32))
+            .filter_map(|r| Some((nearness(asof, left.ts[l], right.ts[r], r as u32)?, r as u32)))
+            .min()
+            .map(|(_, r)| r)
+    };
+    listed(how, (0..left.ts.len()).map(partner))
+}
+
+fn listed(how: How, partners: impl Iterator<Item = Option<u32>>) -> Rows {
+    let rows = (0..).zip(partners).filter(|(_, partner)| match how {
+        How::Left => true,
+        How::Anti => partner.is_none(),
+        _ => partner.is_some(),
+    });
+    rows.map(|(l, partner)| (l, partner.filter(|_| how.pairs()).unwrap_or(NO_ROW))).collect()
+}
+
+/// The join on some threads, listed in ranges of `cut` rows.
+fn list(matches: Matches, how: How, cut: usize, driver: &Driver) -> Rows {
+    let output = Output::new(Arc::new(matches), how, driver).unwrap();
+    let batches = driver.map(output.cut(cut), |range| {
+        output.list(range, |pairs| {
+            let right = |at: usize| pairs.right().get(at).copied().unwrap_or(NO_ROW);
+            pairs.left().iter().enumerate().map(|(at, &l)| (l, right(at))).collect::<Vec<_>>()
+        })
+    });
+    batches.unwrap().concat()
+}
+
+/// The join with a predicate, round by round and page by page.
+fn filtered(
+    left: &Table,
+    right: &Table,
+    keys: usize,
+    asof: &AsOf,
+    keep: &(dyn Fn(u32, u32) -> bool + Sync),
+    driver: &Driver,
+) -> Matches {
+    let mut sides = candidates(left.side(), right.side(), keys, asof, driver).unwrap();
+    let verdicts = |l: &[u32], r: &[u32]| Ok(l.iter().zip(r).map(|(&l, &r)| keep(l, r)).collect());
+    for rounds in &mut sides {
+        while let Some(round) = rounds.next_round() {
+            let mut start = 0;
+            while start < round.left_rows() {
+                let page = round.page(start, 50);
+                start = page.end;
+                let kept = round.filter::<Infallible>(page.clone(), &verdicts, driver);
+                rounds.take(page, &kept.unwrap().unwrap(), &right.ts);
+            }
+        }
+    }
+    chosen(sides, &left.ts, &right.ts, driver).unwrap()
+}
+
+fn table(keys: bool, times: impl Strategy<Value = i64> + Clone) -> impl Strategy<Value = Table> {
+    let key = prop_oneof![9 => 0_u32..4, 1 => Just(NO_KEY)];
+    (prop::collection::vec((times, key), 0..60), any::<bool>()).prop_map(
+        move |(mut rows, sorted)| {
+            if sorted {
+                rows.sort_by_key(|row| row.0);
+            }
+            let (ts, column) = rows.into_iter().unzip();
+            Table { ts, keys: keys.then_some(column) }
+        },
+    )
+}
+
+fn inputs() -> impl Strategy<Value = (Table, Table, AsOf)> {
+    let extreme =
+        prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX]);
+    let tolerance = prop_oneof![
+        4 => (0_i64..12).prop_map(Some), 4 => Just(None), 1 => Just(Some(i64::MAX)),
+    ];
+    let times = prop_oneof![20 => -30_i64..30, 1 => extreme].boxed();
+    any::<bool>().prop_flat_map(move |keys| {
+        let strategy = prop::sample::select(EVERY_STRATEGY.to_vec());
+        let asof = (strategy, any::<bool>(), tolerance.clone())
+            .prop_map(|(strategy, exact, tolerance)| AsOf { strategy, exact, tolerance });
+        (table(keys, times.clone()), table(keys, times.clone()), asof)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn oracle_every_how((left, right, asof) in inputs(), threads in 1_usize..9, cut in 1_usize..9) {
+        let driver = Driver::new(threads, Stop::default());
+        for how in EVERY_HOW {
+            let found = asof_join(left.side(), right.side(), 4, &asof, &driver).unwrap();
+            let expected = oracle(&left, &right, &asof, how, &|_, _| true);
+            prop_assert_eq!(list(found, how, cut, &driver), expected, "{:?}", how);
+        }
+    }
+
+    #[test]
+    fn oracle_every_how_with_a_predicate(
+        (left, right, asof) in inputs(),
+        threads in 1_usize..9,
+        salt in 0_u32..6,
+    ) {
+        // The last rows of a long run seldom pass.
+        let keep = move |l: u32, r: u32| (l * 7 + r * 3) % 40 < salt;
+        let driver = Driver::new(threads, Stop::default());
+        for how in EVERY_HOW {
+            let found = filtered(&left, &right, 4, &asof, &keep, &driver);
+            let expected = oracle(&left, &right, &asof, how, &keep);
+            prop_assert_eq!(list(found, how, 7, &driver), expected, "{:?}", how);
+        }
+    }
+}
+
+/// Many rows: times that rise by 0 to 4, or jump about; keys uniform, or most on one.
+fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
+    let mut state = seed;
+    let mut random = move |below: u64| {
+        // The generator of Steele, Lea and Flood's SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    };
+    let mut ts = 0;
+    let ts = (0..rows).map(|_| {
+        if sorted {
+            ts += random(5) as i64;
+            ts
+        } else {
+            random(2 * rows as u64) as i64
+        }
+    });
+    let ts = ts.collect();
+    let keys = (0..rows).map(|_| match random(10) {
+        0 => NO_KEY,
+        1..7 if skewed => keys as u32 / 3,
+        _ => random(keys as u64) as u32,
+    });
+    Table { ts, keys: Some(keys.collect()) }
+}
+
+/// The partners by a search in each key's rows, sorted by time.
+fn searched(left: &Table, right: &Table, keys: usize, asof: &AsOf) -> Rows {
+    let mut groups: Vec<Vec<(i64, u32)>> = vec![Vec::new(); keys];
+    for (row, &ts) in right.ts.iter().enumerate() {
+        if right.key(row) != NO_KEY {
+            groups[right.key(row) as usize].push((ts, row as u32));
+        }
+    }
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    let partner = |l: usize| {
+        let ts = left.ts[l];
+        let group = groups.get(left.key(l) as usize)?;
+        let before = group.partition_point(|row| row.0 < ts + i64::from(asof.exact));
+        let after = group.partition_point(|row| row.0 < ts + i64::from(!asof.exact));
+        let past = before.checked_sub(1).map(|at| group[at]);
+        let near = [past, group.get(after).copied()].into_iter().flatten();
+        near.filter_map(|(r, row)| Some((nearness(asof, ts, r, row)?, row)))
+            .min()
+            .map(|(_, row)| row)
+    };
+    listed(How::Left, (0..left.ts.len()).map(partner))
+}
+
+#[test]
+fn differential_many_rows_by_threads_keys_and_order() {
+    let rows = 120_000;
+    for (keys, skewed) in [(1, false), (1000, false), (1000, true), (60_000, false), (60_000, true)]
+    {
+        for (left_sorted, right_sorted) in
+            [(true, true), (false, true), (true, false), (false, false)]
+        {
+            let left = large(rows, keys, skewed, left_sorted, 1);
+            // Twice as many, of which the last come after all left rows.
+            let right = large(2 * rows, keys, skewed, right_sorted, 2);
+            for strategy in EVERY_STRATEGY {
+                let (exact, tolerance) = (keys > 1, skewed.then_some(1000));
+                let asof = AsOf { strategy, exact, tolerance };
+                let expected = searched(&left, &right, keys, &asof);
+                let partners = expected.iter().filter(|(_, r)| *r != NO_ROW).count();
+                assert!(partners > rows / 10, "{keys} {skewed}: {partners} partners");
+                for threads in [1, 2, 5] {
+                    let driver = Driver::new(threads, Stop::default());
+                    let found = asof_join(left.side(), right.side(), keys, &asof, &driver).unwrap();
+                    assert!(
+                        list(found, How::Left, 10_000, &driver) == expected,
+                        "{keys} keys, {asof:?}, skewed {skewed}, sorted {left_sorted} \
+                         {right_sorted}, {threads} threads"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_side_may_be_far_longer_than_the_other() {
+    let few = Table { ts: vec![5, 50_000, 199_999], keys: Some(vec![0, 1, 2]) };
+    let many = Table {
+        ts: (0..200_000).collect(),
+        keys: Some((0..200_000).map(|row| u32::from(row % 7 == 0)).collect()),
+    };
+    let driver = Driver::new(4, Stop::default());
+    for strategy in EVERY_STRATEGY {
+        let asof = AsOf { strategy, exact: true, tolerance: None };
+        for (left, right) in [(&few, &many), (&many, &few)] {
+            let found = asof_join(left.side(), right.side(), 3, &asof, &driver).unwrap();
+            let expected = searched(left, right, 3, &asof);
+            assert!(list(found, How::Left, 1 << 16, &driver) == expected, "{strategy:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `asof_join` and its other forms.
+
+use pyo3::prelude::*;
+use tidegate::{AsofJoin as Query, Strategy};
+
+use crate::input::{bound, name_pair};
+use crate::join::{self, Given, Options, asof_functions, word};
+
+const STRATEGIES: [(&str, Strategy); 3] = [
+    ("backward", Strategy::Backward),
+    ("forward", Strategy::Forward),
+    ("nearest", Strategy::Nearest),
+];
+
+impl join::Query for Query {
+    const BATCHES: &'static str = "asof_join_batches";
+
+    fn threads(&self) -> usize {
+        self.options.threads
+    }
+
+    fn start(
+        &self,
+        left: &tidegate::Table,
+        right: &tidegate::Table,
+        stop: tidegate::Stop,
+    ) -> tidegate::Result<tidegate::Join> {
+        Query::start(self, left, right, stop)
+    }
+
+    fn plan(
+        &self,
+        left: &arrow_schema::Schema,
+        right: &arrow_schema::Schema,
+    ) -> tidegate::Result<tidegate::QueryPlan> {
+        self.query_plan(left, right)
+    }
+}
+
+/// The join that the arguments ask for.
+fn read(
+    on: Given<'_, '_>,
+    strategy: &str,
+    tolerance: Option<Given<'_, '_>>,
+    allow_exact_matches: bool,
+    options: Options<'_, '_>,
+) -> PyResult<Query> {
+    Ok(Query {
+        on: name_pair("on", on)?,
+        strategy: word("strategy", strategy, &STRATEGIES)?,
+        tolerance: match tolerance {
+            Some(tolerance) => bound("tolerance", tolerance)?,
+            None => None,
+        },
+        allow_exact_matches,
+        options: options.read()?,
+    })
+}
+
+asof_functions! { read; asof_join, asof_join_batches, plan_asof_join }

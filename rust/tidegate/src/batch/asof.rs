@@ -1,0 +1,77 @@
+//! The as-of join of two tables.
+
+use tidegate_operators::asof::{asof_join, candidates, chosen};
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::Matches;
+use tidegate_sync::Stop;
+
+use super::condition::Condition;
+use super::join::{Found, Join};
+use super::sides::Sides;
+use crate::Result;
+use crate::columns::expression::Predicate;
+use crate::columns::table::Table;
+use crate::columns::time;
+use crate::query::asof::AsofJoin;
+use crate::query::options::JoinPlan;
+
+/// From blocks of this many candidates on, a sample says again how they are tested: an index may be
+/// worth its while then.
+const LONG_BLOCK: u32 = 1 << 12;
+
+impl AsofJoin {
+    /// Finds the partners of the rows of the left table. The rows of the result are made when they
+    /// are read.
+    pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
+        let driver = Driver::new(self.options.threads, stop);
+        let plan = self.plan(left.schema(), right.schema())?;
+        let sides = Sides {
+            left: time::times(left, plan.times.0, plan.unit)?,
+            right: time::times(right, plan.times.1, plan.unit)?,
+            keys: plan.join.encode_keys(left, right, &driver)?,
+        };
+        let (key_method, key_count) = (sides.key_method(), sides.key_count());
+        let (left_side, right_side) = sides.columns();
+        let JoinPlan { predicate, .. } = plan.join;
+        let join = JoinPlan { predicate: None, ..plan.join };
+        let (matches, method) = match predicate {
+            None => (asof_join(left_side, right_side, key_count, &plan.asof, &driver)?, "none"),
+            Some(predicate) => {
+                let tables = (left, right);
+                let mut found = candidates(left_side, right_side, key_count, &plan.asof, &driver)?;
+                let mut method = "none";
+                for rounds in &mut found {
+                    let mut condition = None;
+                    while let Some(round) = rounds.next_round() {
+                        if condition.is_none() || rounds.block() == LONG_BLOCK {
+                            condition = Some(test(&predicate, tables, &round, &driver)?);
+                        }
+                        let condition = condition.as_mut().expect("made above");
+                        method = condition.method();
+                        let mut start = 0;
+                        while start < round.left_rows() {
+                            let (page, kept) = condition.next_page(&round, start, &driver)?;
+                            start = page.end;
+                            rounds.take(page, &kept, &sides.right);
+                        }
+                    }
+                }
+                (chosen(found, &sides.left, &sides.right, &driver)?, method)
+            }
+        };
+        drop(sides);
+        let found = Found { key_method, matches, checks: Vec::new() };
+        let join = Join::new(&self.options, join, (left, right), found, None, driver)?;
+        Ok(join.with_condition_method(method))
+    }
+}
+
+/// The condition on these candidates.
+fn test(
+    predicate: &Predicate,
+    (left, right): (&Table, &Table),
+    round: &Matches,
+    driver: &Driver,
+) -> Result<Condition> {
+    Condition::new(predicate.clone(), left, right, round, driver)
+}

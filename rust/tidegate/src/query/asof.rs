@@ -1,0 +1,175 @@
+//! The as-of join.
+
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_operators::asof::{AsOf, Strategy};
+use tidegate_operators::rows::{Closed, How, Interval};
+
+use super::options::{JoinOptions, JoinPlan};
+use super::plan::{QueryPlan, Reach};
+use crate::columns::table::column;
+use crate::columns::time::{self, Bound, Unit};
+use crate::{Error, Result};
+
+/// An as-of join: each row of the left table with the one row of the right table that is nearest in
+/// time.
+///
+/// Right rows are candidates when all `by` columns are equal, the time is on the side that
+/// `strategy` says, no further away than `tolerance`, and `predicate` holds. The partner is the
+/// nearest candidate. Of candidates of one time, it is the last row before a left row, and the
+/// first one after it.
+///
+/// Each trade with the last quote of its symbol:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::{AsofJoin, Driver, How, JoinOptions, Stop, Strategy, Table};
+///
+/// # let driver = Driver::new(1, Stop::default());
+/// # let table = |name: &str, columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     let columns = columns.iter().map(|(name, values)| (*name, column(values)));
+/// #     let rows = RecordBatch::try_from_iter(columns)?;
+/// #     Table::new(name, rows.schema(), vec![rows], &driver)
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Left, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// let trades = table("trades", &[("ts", &[10, 20]), ("symbol", &[1, 2])])?;
+/// let quotes = table("quotes", &[("ts", &[8, 9, 19, 30]), ("symbol", &[1, 1, 2, 2])])?;
+/// let join = AsofJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     strategy: Strategy::Backward,
+///     tolerance: None,
+///     allow_exact_matches: true,
+///     // The other options ask for a left join.
+///     options: JoinOptions { by: vec![("symbol".to_owned(), "symbol".to_owned())], ..options },
+/// };
+/// let rows = join.start(&trades, &quotes, Stop::default())?.read_all()?;
+/// assert_eq!(rows[0]["ts_right"].as_primitive::<Int64Type>().values(), &[9, 19]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AsofJoin {
+    /// The time column of each side.
+    pub on: (String, String),
+    /// On which side of a left row its partner is looked for.
+    pub strategy: Strategy,
+    /// The largest distance of partners, end included; `None` for no bound.
+    pub tolerance: Option<Bound>,
+    /// Whether rows of one time are partners.
+    pub allow_exact_matches: bool,
+    /// The options that all joins have. Right rows without a partner cannot be kept.
+    pub options: JoinOptions,
+}
+
+/// A join whose names and types fit two schemas.
+#[derive(Debug)]
+pub(crate) struct AsofPlan {
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    pub(crate) asof: AsOf,
+    pub(crate) join: JoinPlan,
+}
+
+impl AsofJoin {
+    pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<AsofPlan> {
+        if let How::Right | How::Full = self.options.how {
+            return Err(Error::argument(format!(
+                "how must be one of left, inner, semi, anti, got `{}`: an as-of join looks for a \
+                 partner of each left row; swap left and right to keep the rows of the other side",
+                format!("{:?}", self.options.how).to_lowercase()
+            )));
+        }
+        let times =
+            (column("left", left, &self.on.0, "on")?, column("right", right, &self.on.1, "on")?);
+        let unit = time::common_unit(left.field(times.0), right.field(times.1))?;
+        let tolerance = self.tolerance.map(|tolerance| steps(tolerance, unit)).transpose()?;
+        let asof = AsOf { strategy: self.strategy, exact: self.allow_exact_matches, tolerance };
+        Ok(AsofPlan { times, unit, asof, join: self.options.plan(left, right)? })
+    }
+
+    /// The schema of the result.
+    pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
+        Ok(self.plan(left, right)?.join.schema)
+    }
+
+    /// The plan of the join of two tables of these schemas.
+    pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
+        let plan = self.plan(left, right)?;
+        let AsOf { strategy, tolerance, .. } = plan.asof;
+        let reach = Interval {
+            lower: if strategy == Strategy::Forward {
+                Some(0)
+            } else {
+                tolerance.map(|most| -most)
+            },
+            upper: if strategy == Strategy::Backward { Some(0) } else { tolerance },
+            closed: Closed::Both,
+        };
+        let reach = Reach::of_interval(plan.times, reach);
+        Ok(QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), Some(reach)))
+    }
+
+    /// An explanation of the join of two tables, for people.
+    fn explain(&self, plan: &AsofPlan) -> String {
+        let (l, r) = (format!("left.{}", self.on.0), format!("right.{}", self.on.1));
+        let equal = if self.allow_exact_matches { "=" } else { "" };
+        let time = match self.strategy {
+            Strategy::Backward => format!("the last {r} <{equal} {l}"),
+            Strategy::Forward => format!("the first {r} >{equal} {l}"),
+            Strategy::Nearest => {
+                let other = if self.allow_exact_matches { "" } else { " but equal ones" };
+                format!("the {r} nearest to {l}{other}, the one before at a tie")
+            }
+        };
+        let within = plan
+            .asof
+            .tolerance
+            .map_or(String::new(), |most| format!(", at most {most} {} away", plan.unit.name()));
+        let mut lines = vec![
+            format!("asof_join ({:?})", self.options.how).to_lowercase(),
+            format!("  time       {time}{within}"),
+            self.options.describe_keys(),
+        ];
+        lines.extend(self.options.describe_predicate());
+        lines.extend(plan.join.describe_scan());
+        let (algorithm, memory) = match plan.join.predicate {
+            None => (
+                "one pass over both sides with the last right row of each key, if both are in time \
+                 order; otherwise group both sides by key and follow both groups",
+                "inputs + 12 bytes a left row and 4 a right row in time order, up to 60 a row \
+                 otherwise, up to 24 a row where partners are far apart, + result",
+            ),
+            Some(_) => (
+                "candidates as runs of right rows grouped by key; the nearest 16 are tested, then \
+                 the next 64, and so on",
+                "inputs + up to 80 bytes a row, + up to 17 a row for each comparison that is scanned \
+                 for, + result",
+            ),
+        };
+        lines.extend([
+            format!("  algorithm  {algorithm}"),
+            format!("  threads    {}", self.options.threads),
+            format!("  memory     {memory}"),
+            format!("  output     {} columns, in left row order", plan.join.schema.fields().len()),
+        ]);
+        lines.join("\n")
+    }
+}
+
+/// A tolerance in steps of `unit`. Of timestamps, a number does not say which unit it is in.
+fn steps(tolerance: Bound, unit: Unit) -> Result<i64> {
+    if let (Bound::Steps(steps), Unit::Nanoseconds(_)) = (tolerance, unit) {
+        return Err(Error::schema(format!(
+            "tolerance is the integer {steps}, but the time columns are dates or timestamps; give \
+             tolerance a unit, as in \"5s\" or a timedelta"
+        )));
+    }
+    time::length("tolerance", tolerance, unit)
+}
