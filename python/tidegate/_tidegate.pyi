@@ -1595,8 +1595,7 @@ def band_join(
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if there is a window, then in right
-            row order.
+            would pair with. A function sees partners by time, then in right row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -1708,8 +1707,7 @@ def band_join_batches(
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if there is a window, then in right
-            row order.
+            would pair with. A function sees partners by time, then in right row order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other

@@ -98,9 +98,11 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 # By file, the arguments that have more than one text: how many, and why. Others have one.
 SEVERAL_TEXTS = {
     "_tidegate.pyi": {
+        "aggs": (2, "of windows, and of the partners of a left row"),
         "algorithm": (5, "each operator has algorithms of its own"),
         "by": (2, "the keys of pairs of rows, and of rows"),
-        "how": (2, "an as-of join keeps left rows only, with one partner"),
+        "columns": (2, "of pairs, and of left rows beside functions of their partners"),
+        "how": (3, "an as-of join keeps left rows only; joins of tables can aggregate partners"),
         "lateness": (3, "of streams, of sources, and of the sources of two sides"),
         "left": (2, "rows, and the schema of rows to come"),
         "max_rows": (2, "batches may come before the error"),
@@ -112,7 +114,7 @@ SEVERAL_TEXTS = {
         "where": (2, "a condition on pairs, and on rows"),
     },
     "agg.py": {
-        "column": (4, "each function takes the types that it can"),
+        "column": (5, "each function takes the types that it can"),
         "where": (2, "the first and the last row may be null"),
     },
     "spark/joins.py": {

@@ -23,6 +23,7 @@ from tidegate.cli.options import (
     Explain,
     Follow,
     Force,
+    Functions,
     Kept,
     Lateness,
     Left,
@@ -105,10 +106,18 @@ def join(  # noqa: PLR0913 - a parameter for each option
     ],
     by: By = None,
     where: Where = None,
-    how: Kept = "inner",
+    how: Kept = None,
+    agg: Functions = None,
     closed: Annotated[
         Closed, typer.Option(help="Which ends of the interval belong to it.")
     ] = "both",
+    prevailing: Annotated[
+        bool,
+        typer.Option(
+            "--prevailing",
+            help="With --agg: the last right row before the interval counts, too.",
+        ),
+    ] = False,
     suffix: Suffix = "_right",
     columns: Columns = None,
     out: Out = STANDARD_STREAM,
@@ -138,13 +147,17 @@ def join(  # noqa: PLR0913 - a parameter for each option
             upper=_bound(upper),
             where=where,
             how=how,
+            aggs=_aggregates(agg) if agg else None,
             closed=closed,
+            prevailing=prevailing,
             suffix=suffix,
             columns=None if columns is None else columns.split(","),
             threads=threads,
             max_rows=max_rows,
         ),
     )
+    if agg and follow:
+        _misused("--agg", "is of whole files; leave --follow out, or leave --agg out for pairs")
     within = _within_following(max_rows, lateness, state, follow=follow)
     keeping = _keeping(state, checkpoint)
     work = following.joined(job, within) if follow else None
@@ -248,7 +261,8 @@ def band(  # noqa: PLR0913 - a parameter for each option
     ],
     by: By = None,
     where: Where = None,
-    how: Kept = "inner",
+    how: Kept = None,
+    agg: Functions = None,
     suffix: Suffix = "_right",
     columns: Columns = None,
     out: Out = STANDARD_STREAM,
@@ -274,6 +288,7 @@ def band(  # noqa: PLR0913 - a parameter for each option
             by=_keys(by or []) or None,
             where=where,
             how=how,
+            aggs=_aggregates(agg) if agg else None,
             suffix=suffix,
             columns=None if columns is None else columns.split(","),
             threads=threads,

@@ -64,7 +64,7 @@ def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> W
             lower=arguments["lower"],
             upper=arguments["upper"],
             where=arguments["where"],
-            how=arguments["how"],
+            how=arguments["how"] or "inner",
             closed=arguments["closed"],
             suffix=arguments["suffix"],
             columns=arguments["columns"],

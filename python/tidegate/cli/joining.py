@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate import _tidegate
+from tidegate.agg import Aggregate
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
 from tidegate.types import AsofHow, Closed, How, Strategy, Within
@@ -29,10 +30,12 @@ class Arguments(Options):
     """The arguments of `tidegate.interval_join`."""
 
     on: tuple[str, str]
-    how: How
+    how: How | None
+    aggs: dict[str, Aggregate] | None
     lower: str | int | None
     upper: str | int | None
     closed: Closed
+    prevailing: bool
 
 
 class AsofArguments(Options):
@@ -48,7 +51,8 @@ class AsofArguments(Options):
 class BandArguments(Options):
     """The arguments of `tidegate.band_join`."""
 
-    how: How
+    how: How | None
+    aggs: dict[str, Aggregate] | None
     on: list[tuple[str, str]]
     within: list[Within]
 

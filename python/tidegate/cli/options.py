@@ -21,7 +21,20 @@ Where: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="CONDITION", help='Such as "left.price < right.bid".'),
 ]
-Kept: TypeAlias = Annotated[How, typer.Option(help="Which rows without a partner are kept.")]
+Kept: TypeAlias = Annotated[
+    How | None,
+    typer.Option(
+        help="Which rows without a partner are kept.", show_default="inner; left with --agg"
+    ),
+]
+Functions: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agg",
+        metavar="NAME=FUNCTION",
+        help="One row a left row, with FUNCTION of its partners; repeat it for several columns.",
+    ),
+]
 Suffix: TypeAlias = Annotated[
     str, typer.Option(help="Added to a right column whose name the left side has, too.")
 ]

@@ -53,6 +53,11 @@ with / at its end, a folder of Parquet files. A Parquet file gets its name when 
 it. Standard streams and pipes are refused, because they cannot be read again or taken back. FILE is
 removed when all inputs have ended, and FILE.lock when a run ends.
 
+With --agg there is one row for each row of LEFT: its columns, then a FUNCTION of its partners, the
+rows of RIGHT that it would pair with. FUNCTION is count(), or count, sum, mean, min, max, first,
+last, var, std, product, any or all of a COLUMN of RIGHT, or weighted_mean(COLUMN, WEIGHTS), with a
+condition if one is wanted: "count() where bid > 3". --how inner leaves out rows without partners.
+
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
 column; or none, for no bound.
 
@@ -72,6 +77,11 @@ Examples:
   tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
       --lower -1m --upper 0s --where "left.price < right.bid" \\
       --columns ts,symbol,price,bid -o cheap.arrow
+
+\b
+  # each trade with the number of quotes and the mean bid of the five seconds before
+  tidegate join trades.parquet quotes.parquet --on ts --by symbol \\
+      --lower -5s --upper 0s --agg "n=count()" --agg "bid=mean(bid)" -o around.parquet
 
 \b
   # from standard input to standard output

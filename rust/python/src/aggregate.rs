@@ -4,20 +4,17 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyMapping, PyString, PyType};
+use pyo3::types::{PyMapping, PyString};
 use pyo3_arrow::PyTable;
-use tidegate::query::aggregate::{
-    Aggregate as Column, Aggregation, Design, Function, Windows, stream_names,
-};
+use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table};
 
 use crate::error::raise;
 use crate::expression::extract_row;
-use crate::input::{bound, count, names, read, schema};
+use crate::functions::aggregates;
+use crate::input::{bound, count, names, read, schema, word};
 use crate::interrupt;
-use crate::join::word;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
 use crate::plan::AggregationPlan;
@@ -254,41 +251,4 @@ fn inputs<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         ))
     })?;
     items.collect()
-}
-
-/// The columns of the result, from names to `tidegate.agg` functions.
-pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Column>> {
-    const EXAMPLE: &str = "such as tidegate.agg.sum(\"size\")";
-    let mapping = aggs.cast::<PyMapping>().map_err(|_| {
-        PyTypeError::new_err(format!(
-            "aggs: expected a mapping from names to functions {EXAMPLE}, got {aggs:?}"
-        ))
-    })?;
-    let one = |item: Bound<'_, PyAny>| {
-        let (name, given): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-        let name: String = name.extract().map_err(|_| {
-            PyTypeError::new_err(format!("aggs: expected names that are strings, got {name:?}"))
-        })?;
-        if !given.is_instance(aggregate_type(aggs.py())?)? {
-            return Err(PyTypeError::new_err(format!(
-                "aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}"
-            )));
-        }
-        let function: String = given.getattr("function")?.extract()?;
-        let known = Function::ALL.map(|function| (function.name(), function));
-        let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
-        Ok(Column {
-            name,
-            function: word("aggs", &function, &known)?,
-            column: given.getattr("column")?.extract()?,
-            weights: given.getattr("weights")?.extract()?,
-            predicate: condition.as_ref().map(extract_row).transpose()?,
-        })
-    };
-    mapping.items()?.iter().map(one).collect()
-}
-
-fn aggregate_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static AGGREGATE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    AGGREGATE.import(py, "tidegate.agg", "Aggregate")
 }

@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use tidegate::{AsofJoin as Query, Strategy};
 
-use crate::input::{bound, name_pair};
-use crate::join::{self, Given, Options, asof_functions, word};
+use crate::input::{bound, name_pair, word};
+use crate::join::{self, Given, Options, asof_functions};
 
 const STRATEGIES: [(&str, Strategy); 3] = [
     ("backward", Strategy::Backward),

@@ -9,8 +9,8 @@ use tidegate::{
 };
 
 use crate::error::raise;
-use crate::input::{bound, name_pair, name_pairs};
-use crate::join::{Asked, Given, Options, Sides, join_class, join_functions, word};
+use crate::input::{bound, name_pair, name_pairs, word};
+use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 use crate::stream_join::StreamJoin;
 use crate::window_join::windows;
 

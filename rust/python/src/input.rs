@@ -384,3 +384,15 @@ pub(crate) fn count(
         }
     }
 }
+
+/// The value that a word stands for.
+pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
+    words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        raise(Error::argument(format!(
+            "{argument} must be one of {}, got `{}`",
+            known.join(", "),
+            shown(given)
+        )))
+    })
+}

@@ -5,8 +5,8 @@ use tidegate::stream::{self, Parallelism};
 use tidegate::{Closed, Error, IntervalJoin as Query, PartnerJoin};
 
 use crate::error::raise;
-use crate::input::{bound, name_pair};
-use crate::join::{Asked, Given, Options, Sides, join_class, join_functions, word};
+use crate::input::{bound, name_pair, word};
+use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 use crate::stream_join::StreamJoin;
 
 join_functions! {

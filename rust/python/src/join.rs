@@ -10,13 +10,13 @@ use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
-    Batches, Driver, Error, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation,
-    PartnerJoin, QueryPlan, Stop, Table, shown,
+    Batches, Driver, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation, PartnerJoin,
+    QueryPlan, Stop, Table,
 };
 
-use crate::aggregate::aggregates;
 use crate::error::raise;
-use crate::input::{check_distinct, count, name_pairs, names, read, schema};
+use crate::functions::aggregates;
+use crate::input::{check_distinct, count, name_pairs, names, read, schema, word};
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::stream_join::options;
@@ -78,17 +78,6 @@ const HOW: [(&str, How); 6] = [
     ("semi", How::Semi),
     ("anti", How::Anti),
 ];
-
-pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) -> PyResult<T> {
-    words.iter().find(|(word, _)| *word == given).map(|(_, value)| *value).ok_or_else(|| {
-        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        raise(Error::argument(format!(
-            "{argument} must be one of {}, got `{}`",
-            known.join(", "),
-            shown(given)
-        )))
-    })
-}
 
 /// A join of two tables, whose arguments have been read.
 pub(crate) trait Query: Send + 'static {

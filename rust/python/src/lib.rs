@@ -33,6 +33,7 @@
 //! | `join.rs` | the options that all joins have, and the macros that declare them |
 //! | `stream_join.rs` | the other things that the classes of joins share |
 //! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
+//! | `functions.rs` | the functions of `aggs` |
 //! | `merge.rs` | the function `merge`, and the class `Merge` |
 //! | `handle.rs` | who may use an operator when, and how Ctrl-C ends a call to it |
 //! | `operator.rs` | the other things that all classes of operators share |
@@ -52,6 +53,7 @@ mod band_join;
 mod capsule;
 mod error;
 mod expression;
+mod functions;
 mod handle;
 mod input;
 mod interrupt;

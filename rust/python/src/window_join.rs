@@ -7,8 +7,8 @@ use pyo3::types::{PyTuple, PyType};
 use tidegate::{Algorithm, PartnerJoin, Window, WindowJoin as Query, stream};
 
 use crate::error::raise;
-use crate::input::{bound, name_pair};
-use crate::join::{Asked, Given, Options, Sides, join_class, join_functions, word};
+use crate::input::{bound, name_pair, word};
+use crate::join::{Asked, Given, Options, Sides, join_class, join_functions};
 use crate::stream_join::StreamJoin;
 
 join_functions! {

@@ -189,6 +189,13 @@ impl PartnerAggregation {
         let how = if self.keeps_all { "left" } else { "inner" };
         lines[0] = lines[0].replace("(semi)", &format!("({how}), aggregates of partners"));
         lines.retain(|line| !line.starts_with("  output"));
+        let memory = lines.iter_mut().find(|line| line.starts_with("  memory"));
+        if let Some(memory) = memory.filter(|_| !is_scanned) {
+            *memory = memory.replace(
+                ", + result",
+                ", + 4 a right row, and 16 to 64 for each function but counts, first and last of all rows, + result",
+            );
+        }
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let fold = match (&self.join, is_scanned) {
             (_, true) => {

@@ -113,6 +113,23 @@ impl<'a> PartnerAggregates<'a> {
 
 /// The values of each aggregate for left rows whose partners are these matches. The left rows are
 /// places of `matches`; functions see partners by their times, if there are any, and their numbers.
+///
+/// The first right value of each left row's pairs:
+///
+/// ```
+/// use tidegate_operators::aggregate::{Aggregate, OutputValues, aggregate_matches};
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::matches::Matches;
+/// use tidegate_sync::Stop;
+///
+/// let pairs = [(vec![0, 0, 2], vec![3, 1, 0])];
+/// let matches = Matches::of_pairs(&pairs, 3, 4, &Driver::new(1, Stop::default()))?;
+/// let first = Aggregate::First(vec![None]);
+/// let found = &aggregate_matches(&matches, 0..3, None, &[first])[0];
+/// let OutputValues::Rows(rows) = &found.values else { unreachable!() };
+/// assert_eq!((rows[0], rows[2], &found.missing), (1, 0, &vec![1]));
+/// # Ok::<(), Stopped>(())
+/// ```
 pub fn aggregate_matches(
     matches: &Matches,
     left: Range<usize>,
