@@ -56,7 +56,7 @@ def test_partners_of_a_band(folder: Path) -> None:
     ]
 
 
-def test_explain_names_the_functions(folder: Path) -> None:  # noqa: ARG001 - where the files are
+def test_explain_names_the_functions(folder: Path) -> None:
     command = ["join", "trades.parquet", "quotes.parquet", *JOIN, "--agg", "n=count()"]
     plan = run(*command, "--explain").output
     assert "aggregates of partners" in plan
@@ -76,7 +76,7 @@ def test_explain_names_the_functions(folder: Path) -> None:  # noqa: ARG001 - wh
         (["--prevailing"], 1, "give aggs"),
     ],
 )
-def test_refusals(folder: Path, options: list[str], code: int, text: str) -> None:  # noqa: ARG001
+def test_refusals(folder: Path, options: list[str], code: int, text: str) -> None:
     result = run("join", "trades.parquet", "quotes.parquet", *JOIN, *options, "-o", "out.csv")
     assert result.exit_code == code, result.output
     assert text in result.output
