@@ -112,13 +112,12 @@ def polars_rolling(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
     l = pl.DataFrame(left).lazy().with_columns(v=None, is_left=True)  # noqa: E741
     r = pl.DataFrame(right).lazy().select(k="k2", t="t2", v="d", is_left=False)
     both = pl.concat([r, l], how="diagonal_relaxed").sort("t", maintain_order=True)
-    window = {"window_size": f"{job.distance}i", "closed": "both"}
-    v, by = col("v"), col("t")
+    size, v, t = f"{job.distance}i", col("v"), col("t")
     found = both.with_columns(
-        n=v.is_not_null().cast(pl.Int64).rolling_sum_by(by, **window).over("k"),
-        sum=v.rolling_sum_by(by, **window).over("k"),
-        mean=v.rolling_mean_by(by, **window).over("k"),
-        max=v.rolling_max_by(by, **window).over("k"),
+        n=v.is_not_null().cast(pl.Int64).rolling_sum_by(t, size, closed="both").over("k"),
+        sum=v.rolling_sum_by(t, size, closed="both").over("k"),
+        mean=v.rolling_mean_by(t, size, closed="both").over("k"),
+        max=v.rolling_max_by(t, size, closed="both").over("k"),
     )
     rows = found.filter("is_left").select("k", "t", "a", "b", "n", "sum", "mean", "max")
     return lambda: rows.collect().to_arrow()
