@@ -46,6 +46,8 @@ pub struct Partners {
     /// The place of the last right row before each left row's interval, or
     /// [`NO_ROW`](crate::rows::NO_ROW); `None` if no such row counts.
     prevailing: Option<Pages<u32>>,
+    /// The length of the panes; `None` for panes without an end.
+    length: Option<u64>,
 }
 
 /// Finds the partners of every left row: its matches and, if it is asked for, the last right row of
@@ -80,10 +82,11 @@ pub fn interval_partners(
 ) -> Result<Partners, Stopped> {
     let (matches, starts) = find_in_groups(left, right, key_count, interval, driver)?;
     let groups = Grouped { matches: &matches, ts: right.ts, starts: &starts };
-    let pane_starts = groups.pane_starts(interval.length(), driver)?;
+    let length = interval.length();
+    let pane_starts = groups.pane_starts(length, driver)?;
     let prevailing =
         with_prevailing.then(|| groups.prevailing(left, interval, driver)).transpose()?;
-    Ok(Partners { matches, pane_starts, prevailing })
+    Ok(Partners { matches, pane_starts, prevailing, length })
 }
 
 impl Partners {
@@ -136,7 +139,7 @@ impl Partners {
     /// before. It does not matter which rows the pane has.
     pub(crate) fn covers_pane_start(&self, left: usize, times: PartnerTimes<'_>) -> bool {
         let first = self.matches.row(self.matches.runs()[left].start);
-        let begin = match times.interval.length() {
+        let begin = match self.length {
             Some(length) => pane_begin(times.right[first as usize], length),
             None => i64::MIN,
         };
@@ -165,15 +168,21 @@ impl Interval {
 
 /// The last time of the pane of a time, where panes have this length.
 fn pane_end(ts: i64, length: u64) -> i64 {
-    let (ts, length) = (i128::from(ts), i128::from(length));
-    let end = (ts.div_euclid(length) + 1) * length - 1;
-    end.min(i64::MAX.into()) as i64
+    match i64::try_from(length) {
+        Ok(length) => ts.saturating_add(length - 1 - ts.rem_euclid(length)),
+        // One pane of this length has all times below 0, another one the others.
+        Err(_) if ts < 0 => -1,
+        Err(_) => i64::MAX,
+    }
 }
 
 /// The first time of the pane of a time.
 fn pane_begin(ts: i64, length: u64) -> i64 {
-    let (ts, length) = (i128::from(ts), i128::from(length));
-    (ts.div_euclid(length) * length).max(i64::MIN.into()) as i64
+    match i64::try_from(length) {
+        Ok(length) => ts.saturating_sub(ts.rem_euclid(length)),
+        Err(_) if ts < 0 => i64::MIN,
+        Err(_) => 0,
+    }
 }
 
 /// Right rows by key and time.

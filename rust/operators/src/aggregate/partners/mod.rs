@@ -106,7 +106,7 @@ impl<'a> PartnerAggregates<'a> {
 
     /// The values of each aggregate for some neighbouring left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
-        let runs = Runs { left, times: self.times, partners: self.partners };
+        let runs = Runs::new(self.partners, self.times, left);
         self.functions.iter().map(|function| function.of_runs(&runs)).collect()
     }
 }

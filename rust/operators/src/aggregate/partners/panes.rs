@@ -1,29 +1,29 @@
 //! The suffixes and prefixes of panes, as one function has them.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytemuck::{AnyBitPattern, NoUninit};
+use tidegate_structures::memory;
+use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::super::OutputColumn;
 use super::super::functions::OutputValue;
 use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerTimes, Partners};
-use crate::matches::Run;
 use crate::rows::NO_ROW;
 
 /// The fewest places that are folded together: their values and states fit a second-level cache.
-const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 15 };
+const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 14 };
+
+/// How many left rows ahead states are asked for: those of neighbours lie far apart.
+const AHEAD: usize = 16;
 
 /// A function as panes have it: states that can be written down as they are.
 pub(super) trait PaneFunction: Send + Sync + 'static {
     type Input: Copy;
     type State: AnyBitPattern + NoUninit + Send + Sync;
     type Output: OutputValue;
-
-    /// Whether states of the same rows depend on how they were combined.
-    const IS_ORDERED: bool;
 
     /// The state of no rows.
     const EMPTY: Self::State;
@@ -37,26 +37,62 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
 }
 
-/// The runs of some left rows.
-pub(in super::super) struct Runs<'a> {
-    pub(super) left: Range<usize>,
-    pub(super) times: PartnerTimes<'a>,
-    pub(super) partners: &'a Partners,
+/// The partners of a left row as places of states. A place behind all places stands for no rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    /// The row that prevails before the interval.
+    pub(super) before: u32,
+    /// Where the suffix begins.
+    pub(super) suffix: u32,
+    /// Where the prefix ends.
+    pub(super) prefix: u32,
+    /// The number of partners.
+    pub(super) partners: u32,
 }
 
-impl Runs<'_> {
-    /// The number of left rows.
-    fn len(&self) -> usize {
-        self.left.len()
+/// The partners of some left rows.
+pub(in super::super) struct Runs<'a> {
+    pub(super) ends: Vec<Ends>,
+    pub(super) partners: &'a Partners,
+    left: Range<usize>,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn new(partners: &'a Partners, times: PartnerTimes<'_>, left: Range<usize>) -> Self {
+        let (pane_starts, prevailing) = (partners.pane_starts(), partners.prevailing());
+        let none = pane_starts.len() as u32;
+        let runs = &partners.runs()[left.clone()];
+        let mut ends = memory::vec(runs.len());
+        ends.extend(left.clone().zip(runs).map(|(row, run)| {
+            let before = prevailing.map_or(NO_ROW, |places| places[row]);
+            let (mut suffix, mut prefix) = (none, none);
+            if run.len() > 0 {
+                let last = run.end - 1;
+                let pane_start = pane_starts[last as usize];
+                // A run in one pane has all rows from its start, or all to its end, or both.
+                let is_prefix = pane_start == run.start
+                    && (run.len() == 1 || partners.covers_pane_start(row, times));
+                (suffix, prefix) = match pane_start > run.start {
+                    true => (run.start, last),
+                    false if is_prefix => (none, last),
+                    false => (run.start, none),
+                };
+            }
+            let partners = run.len() as u32 + u32::from(before != NO_ROW);
+            Ends { before: if before == NO_ROW { none } else { before }, suffix, prefix, partners }
+        }));
+        Runs { ends, partners, left }
     }
 
-    /// Each left row, its run, and the place that prevails before it.
-    fn iter(&self) -> impl Iterator<Item = (usize, Run, Option<u32>)> {
-        let prevailing = self.partners.prevailing();
-        let before =
-            move |row: usize| prevailing.map(|places| places[row]).filter(|&at| at != NO_ROW);
+    /// The first and the last partner's place of each left row, if it has partners.
+    pub(super) fn edges(&self) -> impl Iterator<Item = Option<(u32, u32)>> {
+        let none = self.partners.pane_starts().len() as u32;
         let runs = &self.partners.runs()[self.left.clone()];
-        self.left.clone().zip(runs).map(move |(row, &run)| (row, run, before(row)))
+        self.ends.iter().zip(runs).map(move |(ends, run)| {
+            let first = if ends.before == none { run.start } else { ends.before };
+            let last = if run.len() == 0 { ends.before } else { run.end - 1 };
+            (ends.partners > 0).then_some((first, last))
+        })
     }
 }
 
@@ -65,22 +101,23 @@ pub(in super::super) trait OfRuns: Send + Sync {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn;
 }
 
-/// A column with what `result` makes of each run.
-pub(super) fn of_each<T: OutputValue>(
-    runs: &Runs<'_>,
-    result: impl Fn(usize, Run, Option<u32>) -> Option<T>,
+/// A column of results.
+pub(super) fn column<T: OutputValue>(
+    rows: usize,
+    results: impl Iterator<Item = Option<T>>,
 ) -> OutputColumn {
-    let mut values = Pages::unwritten(runs.len());
+    let mut values = Pages::unwritten(rows);
     let mut missing = Vec::new();
-    for (at, ((row, run, before), out)) in runs.iter().zip(values.iter_mut()).enumerate() {
-        let value = result(row, run, before);
-        missing.extend(value.is_none().then_some(at));
+    for ((at, out), value) in values.iter_mut().enumerate().zip(results) {
+        if value.is_none() {
+            missing.push(at);
+        }
         out.set(value.unwrap_or_default());
     }
     OutputColumn { values: T::column(values.written()), missing }
 }
 
-/// The states of a function.
+/// The states of a function, each column with one more place, for no rows.
 struct Panes<P: PaneFunction> {
     /// From the first place of a pane to each place.
     prefixes: Pages<P::State>,
@@ -98,8 +135,19 @@ pub(super) fn fold<P: PaneFunction>(
 ) -> Result<Box<dyn OfRuns>, Stopped> {
     let (pane_starts, rows) = (partners.pane_starts(), partners.rows());
     let count = pane_starts.len();
-    let (mut prefixes, mut suffixes) = (Pages::unwritten(count), Pages::unwritten(count));
-    let mut rest = (&mut prefixes[..], &mut suffixes[..]);
+    let own = |place: usize| {
+        let mut own = P::EMPTY;
+        if let Some(value) = value(rows.map_or(place, |rows| rows[place] as usize)) {
+            P::add(&mut own, value);
+        }
+        own
+    };
+    let (mut prefixes, mut suffixes) = (Pages::unwritten(count + 1), Pages::unwritten(count + 1));
+    let (of_prefixes, none) = prefixes.split_at_mut(count);
+    none[0].set(P::EMPTY);
+    let (of_suffixes, none) = suffixes.split_at_mut(count);
+    none[0].set(P::EMPTY);
+    let mut rest = (of_prefixes, of_suffixes);
     let mut parts = Vec::new();
     for part in cut(pane_starts) {
         let prefixes = std::mem::take(&mut rest.0).split_at_mut(part.len());
@@ -107,46 +155,43 @@ pub(super) fn fold<P: PaneFunction>(
         rest = (prefixes.1, suffixes.1);
         parts.push((part, prefixes.0, suffixes.0));
     }
-    let at = |place: usize| value(rows.map_or(place, |rows| rows[place] as usize));
-    driver.map(
+    driver.map_with(
         parts,
-        |(part, prefixes, suffixes): (
+        Vec::new,
+        |alone: &mut Vec<P::State>,
+         (part, prefixes, suffixes): (
             Range<usize>,
             &mut [Slot<P::State>],
             &mut [Slot<P::State>],
         )| {
+            alone.clear();
+            memory::reserve(alone, part.len());
+            alone.extend(part.clone().map(own));
+            // Where the next place begins a pane, the state begins anew. No branch depends on it,
+            // for short panes cannot be foreseen.
+            let starts = &pane_starts[part.clone()];
             let mut state = P::EMPTY;
-            for (place, slot) in part.clone().zip(prefixes) {
-                if pane_starts[place] as usize == place {
-                    state = P::EMPTY;
-                }
-                if let Some(value) = at(place) {
-                    P::add(&mut state, value);
-                }
+            for (((place, &start), &own), slot) in
+                part.clone().zip(starts).zip(&*alone).zip(prefixes)
+            {
+                let before = if start as usize == place { P::EMPTY } else { state };
+                state = P::combine(before, own);
                 slot.set(state);
             }
             let mut state = P::EMPTY;
-            for (place, slot) in part.zip(suffixes).rev() {
-                if let Some(value) = at(place) {
-                    let mut own = P::EMPTY;
-                    P::add(&mut own, value);
-                    state = P::combine(own, state);
-                }
+            let mut is_last = true;
+            for (((place, &start), &own), slot) in part.zip(starts).zip(&*alone).zip(suffixes).rev()
+            {
+                let after = if is_last { P::EMPTY } else { state };
+                state = P::combine(own, after);
                 slot.set(state);
-                if pane_starts[place] as usize == place {
-                    state = P::EMPTY;
-                }
+                is_last = start as usize == place;
             }
         },
     )?;
     let alone = partners.prevailing().is_some().then(|| {
-        Pages::collect((0..count).map(|place| {
-            let mut own = P::EMPTY;
-            if let Some(value) = at(place) {
-                P::add(&mut own, value);
-            }
-            own
-        }))
+        let behind = |place: usize| if place < count { own(place) } else { P::EMPTY };
+        Pages::collect((0..count + 1).map(behind))
     });
     let (prefixes, suffixes) = (prefixes.written(), suffixes.written());
     Ok(Box::new(Panes::<P> { prefixes, suffixes, alone }))
@@ -167,30 +212,29 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
 
 impl<P: PaneFunction> OfRuns for Panes<P> {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        let pane_starts = runs.partners.pane_starts();
-        of_each(runs, |row, run, before| {
-            let mut state = P::EMPTY;
-            if run.len() > 0 {
-                let (first, last) = (run.start as usize, run.end as usize - 1);
-                let (suffix, prefix) = (self.suffixes[first], self.prefixes[last]);
-                // A run is a suffix and the prefix of the next pane, or in one pane.
-                state = match pane_starts[last].cmp(&run.start) {
-                    Ordering::Greater => P::combine(suffix, prefix),
-                    Ordering::Less => suffix,
-                    // It has all rows from the start of the pane, or all to its end, or both.
-                    Ordering::Equal if P::IS_ORDERED && run.len() > 1 => {
-                        match runs.partners.covers_pane_start(row, runs.times) {
-                            true => prefix,
-                            false => suffix,
-                        }
-                    }
-                    Ordering::Equal => prefix,
+        let (prefixes, suffixes) = (&self.prefixes[..], &self.suffixes[..]);
+        let ends = &runs.ends[..];
+        let state = |at: usize| {
+            if let Some(next) = ends.get(at + AHEAD) {
+                prefetch(suffixes, next.suffix as usize);
+                prefetch(prefixes, next.prefix as usize);
+            }
+            let Ends { suffix, prefix, .. } = ends[at];
+            P::combine(suffixes[suffix as usize], prefixes[prefix as usize])
+        };
+        match &self.alone {
+            None => column(
+                ends.len(),
+                (0..ends.len()).map(|at| P::finish(state(at), ends[at].partners.into())),
+            ),
+            Some(alone) => {
+                let alone = &alone[..];
+                let result = |at: usize| {
+                    let before = alone[ends[at].before as usize];
+                    P::finish(P::combine(before, state(at)), ends[at].partners.into())
                 };
+                column(ends.len(), (0..ends.len()).map(result))
             }
-            if let (Some(alone), Some(place)) = (&self.alone, before) {
-                state = P::combine(alone[place as usize], state);
-            }
-            P::finish(state, run.len() as u64 + u64::from(before.is_some()))
-        })
+        }
     }
 }

@@ -7,15 +7,14 @@ use bytemuck::{AnyBitPattern, NoUninit};
 
 use super::super::OutputColumn;
 use super::super::functions::{
-    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Product, RowOrder, Sum, Variance,
-    WeightedMean,
+    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Product, Sum, Variance, WeightedMean,
 };
 use super::super::given::Given;
 use super::super::kinds;
 use super::super::merged::Place;
 use super::super::stored::{STATE_WORDS, Stored, Words};
 use super::listed::Lists;
-use super::panes::{OfRuns, PaneFunction, Runs, fold, of_each};
+use super::panes::{OfRuns, PaneFunction, Runs, column, fold};
 use crate::driver::{Driver, Stopped};
 use crate::interval::Partners;
 
@@ -64,7 +63,6 @@ impl<F: Stored> PaneFunction for AsWords<F> {
     type State = Written;
     type Output = F::Output;
 
-    const IS_ORDERED: bool = !matches!(F::ORDER, RowOrder::Any);
     const EMPTY: Written = Written::NOTHING;
 
     #[inline]
@@ -122,7 +120,6 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
     type State = T;
     type Output = F::Output;
 
-    const IS_ORDERED: bool = !matches!(F::ORDER, RowOrder::Any);
     const EMPTY: T = F::EMPTY.value;
 
     #[inline]
@@ -202,7 +199,8 @@ struct Lengths;
 
 impl OfRuns for Lengths {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        of_each(runs, |_, run, before| Some(run.len() as i64 + i64::from(before.is_some())))
+        let counts = runs.ends.iter().map(|ends| Some(i64::from(ends.partners)));
+        column(runs.ends.len(), counts)
     }
 }
 
@@ -227,11 +225,9 @@ struct End<const LAST: bool>;
 
 impl<const LAST: bool> OfRuns for End<LAST> {
     fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        let row = |place: u32| runs.partners.rows().map_or(place, |rows| rows[place as usize]);
-        of_each(runs, |_, run, before| {
-            let own = (run.len() > 0).then(|| if LAST { run.end - 1 } else { run.start });
-            let place = if LAST { own.or(before) } else { before.or(own) };
-            place.map(row)
-        })
+        let rows = runs.partners.rows();
+        let row = |place: u32| rows.map_or(place, |rows| rows[place as usize]);
+        let chosen = |(first, last)| row(if LAST { last } else { first });
+        column(runs.ends.len(), runs.edges().map(|edges| edges.map(chosen)))
     }
 }
