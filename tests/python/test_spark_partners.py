@@ -173,6 +173,16 @@ def test_rows_that_prevail_may_be_any_time_before(sides, parallelism, by):
     same(found, tidegate.interval_join(LEFT, RIGHT, **query))
 
 
+@pytest.mark.parametrize("parallelism", ["broadcast", "time"])
+def test_a_row_that_prevails_is_far_from_all_left_rows(spark, parallelism):
+    tables = pa.table({"ts": [1_000]}), pa.table({"ts": [3, 7, 1_500]})
+    frames = [spark.createDataFrame(table) for table in tables]
+    query = {"on": "ts", "lower": -2, "upper": 0, "prevailing": True}
+    query["aggs"] = {"n": agg.count(), "last": agg.last("ts")}
+    found = tidegate.spark.interval_join(*frames, **query, parallelism=parallelism)
+    assert found.toArrow().to_pylist() == [{"ts": 1_000, "n": 1, "last": 7}]
+
+
 @pytest.mark.parametrize(
     ("lower", "upper", "how"),
     [(None, "-40m", "left"), ("40m", None, "inner"), (None, None, "left")],

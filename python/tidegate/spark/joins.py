@@ -99,12 +99,13 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time. Spark keeps no order of rows, so that
-            right rows of equal time and key come in the order of their values: by the columns that
-            the join reads, in the order of the DataFrame, and nulls last. Columns that do not
-            compare (arrays, maps, structs) take no part: where rows differ in these alone, the row
-            that arrives first is the first. Not for streams: there, join each micro-batch inside
-            `foreachBatch`, where both sides are tables.
+            would pair with. A function sees partners by time, if times are compared. Spark keeps no
+            order of rows, so that right rows of equal time come in the order of their values: by
+            the first column of `on`, then by the other columns that the join reads, in the order of
+            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
+            no part: of rows that differ in these alone, the row that arrives first is the first.
+            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
+            tables.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -234,12 +235,13 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time. Spark keeps no order of rows, so that
-            right rows of equal time and key come in the order of their values: by the columns that
-            the join reads, in the order of the DataFrame, and nulls last. Columns that do not
-            compare (arrays, maps, structs) take no part: where rows differ in these alone, the row
-            that arrives first is the first. Not for streams: there, join each micro-batch inside
-            `foreachBatch`, where both sides are tables.
+            would pair with. A function sees partners by time, if times are compared. Spark keeps no
+            order of rows, so that right rows of equal time come in the order of their values: by
+            the first column of `on`, then by the other columns that the join reads, in the order of
+            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
+            no part: of rows that differ in these alone, the row that arrives first is the first.
+            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
+            tables.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -373,13 +375,13 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
-            would pair with. A function sees partners by time, if there is a window. Spark keeps no
-            order of rows, so that right rows of equal time, or all of them, come in the order of
-            their values: by the first column of `on`, then by the other columns that the join
-            reads, in the order of the DataFrame, and nulls last. Columns that do not compare
-            (arrays, maps, structs) take no part: where rows differ in these alone, the row that
-            arrives first is the first. Not for streams: there, join each micro-batch inside
-            `foreachBatch`, where both sides are tables.
+            would pair with. A function sees partners by time, if times are compared. Spark keeps no
+            order of rows, so that right rows of equal time come in the order of their values: by
+            the first column of `on`, then by the other columns that the join reads, in the order of
+            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
+            no part: of rows that differ in these alone, the row that arrives first is the first.
+            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
+            tables.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
