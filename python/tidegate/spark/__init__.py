@@ -11,6 +11,10 @@ chosen.
   none. The tasks that read the inputs pack rows of a partition into Arrow streams, Spark shuffles
   these packs, and each task after that joins its rows in one native call.
 
+With `aggs`, a join of tables gives one row a left row, with aggregates of its partners, in place of
+pairs. A left row goes to one task, which has all of its right rows. Only the right side is ever
+sent whole.
+
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.
 

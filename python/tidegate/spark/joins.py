@@ -29,8 +29,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     upper: Bound,
     by: KeyNames | None = None,
     where: tidegate.Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     closed: Closed = "both",
+    prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
@@ -62,6 +64,21 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         +------+----+----------+----+
         <BLANKLINE>
 
+        One row a flight, with what was measured in these two hours:
+
+        >>> seen = tidegate.spark.interval_join(
+        ...     flights, weather, on="hour", by="origin", lower=-2, upper=0,
+        ...     aggs={"n": tidegate.agg.count(), "wind": tidegate.agg.max("wind")},
+        ... )
+        >>> seen.orderBy("hour").show()
+        +------+----+---+----+
+        |origin|hour|  n|wind|
+        +------+----+---+----+
+        |   JFK|  10|  1| 7.5|
+        |   LGA|  20|  0|NULL|
+        +------+----+---+----+
+        <BLANKLINE>
+
     Args:
         left_df: The left side.
         right_df: The right side. It is a stream if and only if the left side is one.
@@ -78,11 +95,25 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, if times are compared. Spark keeps no
+            order of rows, so that right rows of equal time come in the order of their values: by
+            the first column of `on`, then by the other columns that the join reads, in the order of
+            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
+            no part: of rows that differ in these alone, the row that arrives first is the first.
+            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
+            tables.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row of the key before the interval is a partner, too, if
+            `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
+            that a slice of time needs copies of all earlier right rows.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns do not travel at all. None
-            takes all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
             number of buckets that keys are divided into, 64 by default. A restarted query must have
@@ -108,7 +139,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti).
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
+        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
+        other functions are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
@@ -123,7 +156,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "by": by,
         "where": where,
         "how": how,
+        "aggs": aggs,
         "closed": closed,
+        "prevailing": prevailing,
         "suffix": suffix,
     }
     plan = Plan.of(
@@ -146,7 +181,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     window: Window | tuple[Window, Window],
     by: KeyNames | None = None,
     where: tidegate.Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
@@ -195,10 +231,21 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, if times are compared. Spark keeps no
+            order of rows, so that right rows of equal time come in the order of their values: by
+            the first column of `on`, then by the other columns that the join reads, in the order of
+            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
+            no part: of rows that differ in these alone, the row that arrives first is the first.
+            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
+            tables.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns do not travel at all. None
-            takes all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
             number of buckets that keys are divided into, 64 by default. A restarted query must have
@@ -224,7 +271,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti).
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
+        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
+        other functions are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
@@ -240,6 +289,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         "by": by,
         "where": where,
         "how": how,
+        "aggs": aggs,
         "suffix": suffix,
     }
     plan = Plan.of(
@@ -264,7 +314,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     window: Window | tuple[Window, Window] | None = None,
     by: KeyNames | None = None,
     where: tidegate.Expr | str | None = None,
-    how: How = "inner",
+    how: How | None = None,
+    aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
@@ -320,10 +371,21 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, if times are compared. Spark keeps no
+            order of rows, so that right rows of equal time come in the order of their values: by
+            the first column of `on`, then by the other columns that the join reads, in the order of
+            the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
+            no part: of rows that differ in these alone, the row that arrives first is the first.
+            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
+            tables.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns do not travel at all. None
-            takes all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns do not travel at all. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
             that is not moved keeps its own partitions, unless they are more. For streams, it is the
             number of buckets that keys are divided into, 64 by default. A restarted query must have
@@ -352,7 +414,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame of the left columns, then the right ones (left only, for semi and anti).
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti). With
+        `aggs`, of the left columns, then one column a function. Without partners counts are 0, and
+        other functions are null.
 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type.
@@ -368,6 +432,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "by": by,
         "where": where,
         "how": how,
+        "aggs": aggs,
         "suffix": suffix,
     }
     plan = Plan.of(

@@ -25,14 +25,19 @@ def described(plan: Plan) -> str:
     """The native join's own account, then what Spark does around it."""
     session = plan.left.sparkSession
     threads = int(session.conf.get("spark.task.cpus", "1") or "1")
+    # An aggregate may have the name of a left column that is not in the result.
+    columns = {"columns": list(plan.columns.native)} if plan.query.aggs else {}
     native = tidegate.explain(
         getattr(tidegate, plan.query.function),
         *plan.columns.empty,
         **plan.query.arguments,
+        **columns,
         threads=threads,
     )
     sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [native, "  sent       left {}; right {}".format(*sent)]
+    if plan.query.aggs:
+        lines.append(f"  ties       {_ties(plan)}")
     way = of_join(plan)
     if isinstance(way, Streamed):
         return "\n".join([*lines, *_streamed(plan, way.layout)])
@@ -50,6 +55,14 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
         "  comes      once the watermark of the batch has passed the later row of a pair",
         f"  late rows  {_late(plan.late_as)}",
     ]
+
+
+def _ties(plan: Plan) -> str:
+    """Which right rows the functions see first."""
+    if plan.order is None:
+        return "the order of right rows shows in no function"
+    of = "right rows" if plan.order.by_number else "right rows of equal time"
+    return f"{of} come in the order of their values, by {plan.order.on} first"
 
 
 def _late(name: str | None) -> str:

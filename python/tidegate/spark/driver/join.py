@@ -36,7 +36,7 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
         return whole_joined(plan, way.whole, call, schema)
     layout = way.layout
     home = _home_names(plan) if layout.reports_at_home else None
-    task = Task((plan.columns.left, plan.columns.right), home, call)
+    task = Task((plan.columns.left, plan.columns.right), home, call, plan.order)
     packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))
     placed = in_partitions(packs, layout)
     return placed.mapInArrow(on_worker(task.run, "tidegate_join"), schema)

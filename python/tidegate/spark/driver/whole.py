@@ -171,7 +171,10 @@ def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
     sides = [plan.columns.of(one).empty_table() for one in (LEFT, RIGHT)]
     sides[side] = table
     # Refuses a row without a time, as otherwise the task does that meets it.
-    native_joined(plan.query.function, sides[LEFT], sides[RIGHT], plan.query.arguments).close()
+    arguments = {**plan.query.arguments, "columns": list(plan.columns.native)}
+    native_joined(plan.query.function, sides[LEFT], sides[RIGHT], arguments).close()
+    if side == RIGHT and plan.order is not None:
+        table = plan.order.put(table)
     times = plan.axis.integers(table.column(mine.on))
     if np.any(times[1:] < times[:-1]):
         table = table.take(pa.array(np.argsort(times, kind="stable")))

@@ -14,7 +14,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     DataType,
     DateType,
-    DecimalType,
     DoubleType,
     FloatType,
     IntegralType,
@@ -31,6 +30,7 @@ from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.input import Input, check_frames, check_keys
+from tidegate.spark.query.schema import aggregate_fields
 from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
@@ -300,23 +300,4 @@ def _spark_schema(
     for name in query.by:
         nullable = any(frame.schema[name].nullable for frame in frames)
         fields.append(StructField(name, given[name].dataType, nullable, given[name].metadata))
-    for name, one in query.aggs.items():
-        of = None if one.column is None else given[one.column].dataType
-        column = None if one.column is None else read.field(one.column).type
-        result = native.schema.field(name)
-        fields.append(StructField(name, _type(result.type, column, of), result.nullable))
-    return StructType(fields)
-
-
-def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -> DataType:
-    """The Spark type of a function's results: of its column, if they have the column's type."""
-    if of is not None and native == given:
-        return of
-    if pa.types.is_integer(native):
-        return LongType()
-    if pa.types.is_decimal(native):
-        return DecimalType(native.precision, native.scale)
-    if pa.types.is_floating(native):
-        return DoubleType()
-    message = f"aggs: a result of type {native} has no type in Spark: cast the column first"
-    raise tidegate.SchemaError(message)
+    return StructType([*fields, *aggregate_fields(query.aggs, given, read, native.schema)])

@@ -14,7 +14,8 @@ from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
-from tidegate.spark.query.schema import Origin, spark_schema
+from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
+from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegate._tidegate import JoinPlan
+    from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout, Reach
     from tidegate.spark.query.axis import Axis
     from tidegate.spark.query.query import JoinQuery
@@ -57,19 +59,25 @@ class Columns:
     ) -> Columns:
         """The columns that the plan reads of the tables, and the columns of its result."""
         asked = _origins(plan)
-        if not asked:
+        if not plan.schema.names:
             message = "`columns` is empty: name at least one column of the result"
             raise tidegate.SchemaError(message)
         sent = tables[0].select(plan.left_columns), tables[1].select(plan.right_columns)
-        # Without the left column of its name, a right column needs no suffix in the native call.
-        pruned = query.plan(*sent)
-        native_name = {origin: name for name, origin in _origins(pruned).items()}
+        native = tuple(asked)
+        if not query.aggs:
+            # Without the left column of its name, a right column needs no suffix in the native
+            # call.
+            pruned = query.plan(*sent)
+            native_name = {origin: name for name, origin in _origins(pruned).items()}
+            native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
+        result = _widened(left.sparkSession, result, plan.schema, asked, tables)
+        of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
             sent[0].schema,
             sent[1].schema,
-            tuple(native_name[origin] for origin in asked.values()),
-            _widened(left.sparkSession, result, plan.schema, asked, tables),
+            native,
+            StructType([*result, *of_right]),
             tuple(asked.values()),
             tables,
         )
@@ -83,6 +91,14 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
         message += "`foreachBatch`, where both are tables"
         raise tidegate.TidegateError(message.format(*names))
     check_late_as(late_as, "a join", streams=left.isStreaming)
+
+
+def _check_aggs(left: DataFrame, query: JoinQuery) -> None:
+    """Refuse aggregates of the partners of a stream's rows."""
+    if left.isStreaming and query.arguments.get("aggs") is not None:
+        message = f"aggs: {query.function} of streams gives pairs only: leave aggs out, or join "
+        message += "each micro-batch inside `foreachBatch`, where both sides are tables"
+        raise tidegate.TidegateError(message)
 
 
 def _check_streams(plan: Plan) -> None:
@@ -108,11 +124,22 @@ def _check_streams(plan: Plan) -> None:
         raise tidegate.TidegateError(message)
 
 
+def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
+    """Whether the order of rows shows in a function's result, be it in the last bit."""
+    if one.function in ("sum", "mean") and one.column is not None:
+        return bool(pa.types.is_floating(schema.field(one.column).type))
+    return one.function in ("first", "last", "var", "std")
+
+
 def _origins(plan: JoinPlan) -> dict[str, Origin]:
-    """The result's columns, in order, and the input column of each; the left one, if of both."""
+    """The result's columns, in order, and the input column of each; the left one, if of both.
+
+    Aggregates are left out: they are made of rows, not of a column.
+    """
     return {
         name: Origin("right", str(right)) if left is None else Origin("left", left)
         for name, (left, right) in zip(plan.schema.names, plan.origins, strict=True)
+        if (left, right) != (None, None)
     }
 
 
@@ -169,6 +196,7 @@ class Plan:
             message = f"columns: expected a list of column names, got {columns!r}"
             raise TypeError(message)
         _check_kind(left, right, late_as)
+        _check_aggs(left, query)
         tables = empty(left, "left"), empty(right, "right")
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
@@ -239,7 +267,20 @@ class Plan:
     def _axis_and_reach(self) -> tuple[Axis, Reach]:
         on, ends = self._divided
         kinds = (self.columns.left.field(on[LEFT]).type, self.columns.right.field(on[RIGHT]).type)
+        if self.query.has_prevailing:
+            # The last row before an interval may be any time before it.
+            ends = None, ends[1]
         return of_band(kinds, *ends) if self.native.bands else of_time(kinds, *ends)
+
+    @cached_property
+    def order(self) -> Order | None:
+        """The order that right rows must come in, where it shows in an aggregate of them."""
+        schema = self.columns.right
+        shows = any(_is_ordered(one, schema) for one in self.query.aggs.values())
+        if not shows and not self.query.has_prevailing:
+            return None
+        # Functions see the rows of a band by number, and others by time first.
+        return Order(self._divided[0][RIGHT], self.axis, by_number=bool(self.native.bands))
 
     @property
     def axis(self) -> Axis:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegate._tidegate import JoinPlan
+    from tidegate.agg import Aggregate
     from tidegate.types import How
 
 Function = Literal["interval_join", "window_join", "band_join"]
@@ -29,10 +30,22 @@ class JoinQuery:
     arguments: dict[str, Any]
 
     @property
+    def aggs(self) -> dict[str, Aggregate]:
+        """The functions of partners; none where the result has pairs."""
+        return dict(self.arguments.get("aggs") or {})
+
+    @property
     def how(self) -> How:
-        """Which rows the result has."""
-        how: How = self.arguments["how"]
-        return how
+        """Which rows the result has: with functions of partners, all left ones or `semi`."""
+        how: How | None = self.arguments.get("how")
+        if not self.aggs:
+            return how or "inner"
+        return "semi" if how == "inner" else "left"
+
+    @property
+    def has_prevailing(self) -> bool:
+        """Whether the last right row before an interval is a partner, too."""
+        return bool(self.arguments.get("prevailing"))
 
     @property
     def divided(self) -> Literal["time", "value"]:
@@ -63,7 +76,13 @@ class JoinQuery:
 
     def settled(self, plan: JoinPlan) -> JoinQuery:
         """The same query in one form: names are pairs, windows of time are bounds."""
-        arguments = {**self.arguments, "by": plan.keys or None}
+        arguments = {**self.arguments, "by": plan.keys or None, "how": self.how}
+        if self.aggs:
+            arguments |= {"how": self.arguments.get("how") or "left", "aggs": self.aggs}
+        else:
+            # Joins of streams know pairs only.
+            arguments.pop("aggs", None)
+            arguments.pop("prevailing", None)
         time = None if plan.time is None else plan.time[0]
         if self.function == "band_join":
             bands = [columns for columns, _ in plan.bands]

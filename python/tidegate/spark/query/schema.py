@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tidegate.agg import Aggregate
     from tidegate.types import How
 
 Side = Literal["left", "right"]
@@ -86,6 +87,33 @@ def spark_schema(
             nullable = field.nullable or right[origin.name].nullable
         fields.append(StructField(name, field.dataType, nullable, field.metadata))
     return StructType(fields)
+
+
+def aggregate_fields(
+    aggs: Mapping[str, Aggregate], given: StructType, read: pa.Schema, native: pa.Schema
+) -> list[StructField]:
+    """The Spark fields of functions of columns that are `given` as Spark's and `read` as Arrow."""
+    fields = []
+    for name, one in aggs.items():
+        of = None if one.column is None else given[one.column].dataType
+        column = None if one.column is None else read.field(one.column).type
+        result = native.field(name)
+        fields.append(StructField(name, _type(result.type, column, of), result.nullable))
+    return fields
+
+
+def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -> DataType:
+    """The Spark type of a function's results: of its column, if they have the column's type."""
+    if of is not None and native == given:
+        return of
+    if pa.types.is_integer(native):
+        return LongType()
+    if pa.types.is_decimal(native):
+        return DecimalType(native.precision, native.scale)
+    if pa.types.is_floating(native):
+        return DoubleType()
+    message = f"aggs: a result of type {native} has no type in Spark: cast the column first"
+    raise tidegate.SchemaError(message)
 
 
 def struct(session: SparkSession, schema: StructType | str) -> StructType:

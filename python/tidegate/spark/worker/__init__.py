@@ -1,6 +1,7 @@
 """The code that Spark's Python workers run.
 
 - `pack.py`: rows into packs, each for one partition, and back.
+- `order.py`: an order of rows that depends on their values alone.
 - `task.py`: the native join of a partition.
 - `aggregate.py`: the native aggregation of a partition.
 """

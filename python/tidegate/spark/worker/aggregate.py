@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import tidegate
 from tidegate import _tidegate
 from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.task import Batches, Output, by_partition, threads
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegate._tidegate import AggregationPlan
     from tidegate.agg import Aggregate
-    from tidegate.spark.layout.layout import Integers, Layout
+    from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
     from tidegate.types import Length
 
@@ -151,26 +152,5 @@ class AggregateTask:
 
 
 def in_order(rows: pa.Table, on: str, *, days: bool) -> pa.Table:
-    """The rows by time, and of one time by their values: Spark keeps no order of its own.
-
-    Rows whose values of sortable types are equal stay as they came.
-    """
-    times = TimeAxis(days).integers(rows[on])
-    order: Integers = np.argsort(times, kind="stable")
-    times = times[order]
-    same = times[1:] == times[:-1]
-    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
-    if len(tied):
-        among = rows.take(pa.array(order[tied]))
-        by = [on, *(name for name in rows.column_names if name != on and _sortable(rows, name))]
-        places = pc.sort_indices(among, [(name, "ascending") for name in by])
-        order[tied] = order[tied][places.to_numpy()]
-    return rows.take(pa.array(order))
-
-
-def _sortable(rows: pa.Table, name: str) -> bool:
-    try:
-        pc.sort_indices(rows[name].slice(0, 0))
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return False
-    return True
+    """The rows by time, and of one time by their values."""
+    return by_value(rows, on, TimeAxis(days).integers(rows[on]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,9 @@ from pyspark import cloudpickle
 import tidegate
 from tidegate.spark.query.query import joined
 from tidegate.spark.worker.pack import LEFT, RIGHT, Pack, unpacked
+
+if TYPE_CHECKING:
+    from tidegate.spark.worker.order import Order
 
 Then = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]
 Batches = Iterator[pa.RecordBatch]
@@ -131,11 +134,15 @@ def by_partition(batches: Batches) -> Iterator[list[Pack]]:
 
 @dataclass(frozen=True)
 class Task:
-    """A join of the packs of a partition, as it is sent to the workers."""
+    """A join of the packs of a partition, as it is sent to the workers.
+
+    `order` is that of the right rows, where it matters.
+    """
 
     schemas: tuple[pa.Schema, pa.Schema]
     home: tuple[str, str] | None
     call: Call
+    order: Order | None = None
 
     def run(self, batches: Batches) -> Batches:
         """Join the rows of a Spark partition, which may have several partitions of the layout."""
@@ -155,7 +162,8 @@ class Task:
                 rows = rows.append_column(self.home[side], at_home)
             parts.append(rows)
         # A join of one chunk is faster by more than the copy takes.
-        return pa.concat_tables(parts).combine_chunks()
+        table = pa.concat_tables(parts).combine_chunks()
+        return table if side == LEFT or self.order is None else self.order.put(table)
 
 
 def threads() -> int:

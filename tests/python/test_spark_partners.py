@@ -1,0 +1,532 @@
+"""Aggregates of partners on Spark: the rows of the native join, however the rows were divided.
+
+Rows are compared as text, so that floats are equal to the last bit, and -0.0 is not 0.0.
+"""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import DateType, DecimalType, DoubleType, LongType, StringType, TimestampType
+
+import spark_session
+import tidegate
+import tidegate.spark
+from tidegate import SchemaError, TidegateError, agg
+from tidegate._tidegate import plan_interval_join
+from tidegate.spark.driver import division, whole
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.worker.order import Order, by_value
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+ROWS = 400
+SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def spark():
+    return spark_session.start()
+
+
+@pytest.fixture(autouse=True)
+def whole_sample(monkeypatch):
+    """All rows are in the sample, so that few rows are divided like many."""
+    monkeypatch.setattr(division, "FRACTION", 1.0)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """No side is small enough to be sent whole."""
+    monkeypatch.setattr(whole, "LIMIT", 0)
+    monkeypatch.setattr(whole, "_SURE", 0)
+
+
+def events(seed: int) -> pa.Table:
+    """Half of the rows on one key, a tenth on none; no time comes twice, so that none is tied."""
+    rng = np.random.default_rng(seed)
+    keys = rng.integers(0, 6, ROWS)
+    keys[rng.random(ROWS) < 0.5] = 1
+    seconds = rng.permutation(8 * ROWS)[:ROWS]
+    ints = rng.integers(-9, 100, ROWS)
+    floats = rng.standard_normal(ROWS) * 10.0 ** rng.integers(-9, 9, ROWS)
+    return pa.table(
+        {
+            "key": pa.array(keys, mask=rng.random(ROWS) < 0.1),
+            "ts": pa.array(seconds * SECOND, pa.timestamp("us", "UTC")),
+            "x": pa.array(ints, mask=rng.random(ROWS) < 0.2),
+            "v": pa.array(floats, mask=rng.random(ROWS) < 0.1),
+            "y": pa.array(rng.random(ROWS) * 100),
+            "price": pa.array([Decimal(int(x)) / 100 for x in ints], pa.decimal128(10, 2)),
+            "day": pa.array([dt.date(2026, 1, 1 + abs(int(x)) % 28) for x in ints]),
+            "name": pa.array([f"name{x}" if x % 5 else None for x in ints.tolist()]),
+        }
+    )
+
+
+LEFT, RIGHT = events(1), events(2)
+
+AGGS = {
+    "n": agg.count(),
+    "n_x": agg.count("x"),
+    "n_high": agg.count(where="row.x > 40"),
+    "sum_x": agg.sum("x"),
+    "sum_v": agg.sum("v"),
+    "sum_price": agg.sum("price"),
+    "mean_x": agg.mean("x"),
+    "mean_v": agg.mean("v", where=tidegate.row.x > 20),
+    "var_v": agg.var("v"),
+    "std_x": agg.std("x"),
+    "min_v": agg.min("v"),
+    "max_price": agg.max("price"),
+    "min_day": agg.min("day"),
+    "max_ts": agg.max("ts"),
+    "min_name": agg.min("name"),
+    "first_name": agg.first("name"),
+    "first_ts": agg.first("ts"),
+    "last_price": agg.last("price"),
+    "last_day": agg.last("day", where="row.x IS NOT NULL"),
+}
+
+
+@pytest.fixture(scope="module")
+def sides(spark):
+    """Both tables, each in more Spark partitions than there are cores."""
+    return tuple(spark.createDataFrame(t).repartition(5, "x").cache() for t in (LEFT, RIGHT))
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """The rows as text, sorted."""
+    return sorted(map(repr, table.to_pylist()))
+
+
+def same(frame, expected: pa.Table) -> pa.Table:
+    """Assert that the DataFrame has these columns, types and rows."""
+    found = frame.toArrow()
+    assert found.schema.names == expected.schema.names
+    assert found.schema.types == expected.schema.types
+    assert rows_of(found) == rows_of(expected)
+    return found
+
+
+NEAR = {"on": "ts", "by": "key", "lower": "-30s", "upper": "10s", "aggs": AGGS}
+
+
+def test_the_sides_test_something():
+    found = tidegate.interval_join(LEFT, RIGHT, **NEAR)
+    assert found["n"].to_pylist().count(0) > 20
+    assert max(found["n"].to_pylist()) > 3
+    assert LEFT["key"].null_count > 10
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "how", "where"),
+    [
+        ("auto", "left", None),
+        ("broadcast", "left", None),
+        ("broadcast", "inner", "right.x > 10"),
+        ("broadcast", "inner", "left.x > right.x"),
+        ("key", "left", "right.x > 10"),
+        ("key", "inner", None),
+        ("time", "left", "left.x > right.x"),
+        ("time", "inner", "right.x > 10 and left.x > 10"),
+        ("hybrid", "left", None),
+        ("hybrid", "inner", "right.x > 10"),
+    ],
+)
+def test_interval_joins(sides, how, parallelism, where):
+    query = {**NEAR, "how": how, "where": where}
+    found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "how"), [("auto", None), ("broadcast", "inner"), ("time", "left")]
+)
+def test_without_keys(sides, parallelism, how):
+    query = {**NEAR, "by": None, "how": how, "closed": "left"}
+    found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+@pytest.mark.parametrize("by", ["key", None])
+def test_large_sides_are_shuffled(sides, large, by):
+    query = {**NEAR, "by": by}
+    text = tidegate.spark.explain(tidegate.spark.interval_join, *sides, **query)
+    assert "sent whole" not in text
+    found = tidegate.spark.interval_join(*sides, **query, partitions=3)
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "by"),
+    [("broadcast", "key"), ("key", "key"), ("time", "key"), ("time", None), ("hybrid", "key")],
+)
+def test_rows_that_prevail_may_be_any_time_before(sides, parallelism, by):
+    query = {**NEAR, "lower": "-2s", "upper": "-1s", "by": by, "prevailing": True}
+    query["where"] = "right.x > 10"
+    found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+@pytest.mark.parametrize("parallelism", ["broadcast", "time"])
+def test_a_row_that_prevails_is_far_from_all_left_rows(spark, parallelism):
+    tables = pa.table({"ts": [1_000]}), pa.table({"ts": [3, 7, 1_500]})
+    frames = [spark.createDataFrame(table) for table in tables]
+    query = {"on": "ts", "lower": -2, "upper": 0, "prevailing": True}
+    query["aggs"] = {"n": agg.count(), "last": agg.last("ts")}
+    found = tidegate.spark.interval_join(*frames, **query, parallelism=parallelism)
+    assert found.toArrow().to_pylist() == [{"ts": 1_000, "n": 1, "last": 7}]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "how"),
+    [(None, "-40m", "left"), ("40m", None, "inner"), (None, None, "left")],
+)
+def test_without_bounds(sides, lower, upper, how):
+    query = {**NEAR, "lower": lower, "upper": upper, "how": how}
+    found = tidegate.spark.interval_join(*sides, **query, parallelism="time", partitions=3)
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+@pytest.mark.parametrize(("parallelism", "how"), [("key", "inner"), ("time", "left")])
+def test_window_joins(sides, parallelism, how):
+    query = {"on": "ts", "window": ("9s", "30s"), "by": "key", "how": how, "aggs": AGGS}
+    found = tidegate.spark.window_join(*sides, **query, parallelism=parallelism, partitions=4)
+    same(found, tidegate.window_join(LEFT, RIGHT, **query))
+
+
+# Functions see the partners of a band by number: on Spark, by the band column.
+BY_VALUE = RIGHT.sort_by("y")
+
+BANDS = {
+    "a band": {"on": "y", "within": 0.8},
+    "a band and keys": {"on": "y", "within": (2.5, 0.5), "by": "key"},
+    "two bands": {"on": ["y", "price"], "within": [4, 0.2]},
+    "a band in a window": {
+        "on": "y",
+        "within": 9.0,
+        "by": "key",
+        "time": "ts",
+        "window": "5m",
+        "where": "right.x > 5",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("band", "parallelism", "how"),
+    [
+        ("a band", "broadcast", "left"),
+        ("a band", "value", "inner"),
+        ("a band and keys", "key", "left"),
+        ("a band and keys", "hybrid", "inner"),
+        ("two bands", "value", "left"),
+        ("a band in a window", "broadcast", "inner"),
+        ("a band in a window", "value", "left"),
+    ],
+)
+def test_band_joins(sides, band, parallelism, how):
+    query = {**BANDS[band], "aggs": AGGS}
+    found = tidegate.spark.band_join(
+        *sides, **query, how=how, parallelism=parallelism, partitions=4
+    )
+    expected = tidegate.band_join(LEFT, BY_VALUE, **query, how=how)
+    assert same(found, expected).num_rows > 100
+
+
+def skewed(seed: int, rows: int) -> pa.Table:
+    """Nearly all rows on one key."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "key": np.where(rng.random(rows) < 0.9, 3, rng.integers(0, 50, rows)),
+            "ts": rng.permutation(4 * rows)[:rows],
+            "v": rng.standard_normal(rows),
+        }
+    )
+
+
+@pytest.mark.parametrize(("parallelism", "how"), [("hybrid", "left"), ("time", "inner")])
+def test_heavy_keys_are_cut_by_time(spark, parallelism, how):
+    # In a join of pairs, fewer left rows would be copied.
+    tables = skewed(3, 1_000), skewed(4, 6_000)
+    frames = [spark.createDataFrame(table).repartition(3) for table in tables]
+    functions = {"n": agg.count(), "sum": agg.sum("v"), "last": agg.last("v")}
+    query = {"on": "ts", "by": "key", "lower": -200, "upper": 300, "how": how, "aggs": functions}
+    plan = Plan.of(
+        *frames, JoinQuery("interval_join", query), partitions=4, parallelism=parallelism
+    )
+    layout = division.of_join(plan)
+    assert layout.is_cut
+    assert layout.copied == "right"
+    assert layout.sent > layout.rows, "no copies"
+    found = tidegate.spark.interval_join(*frames, **query, partitions=4, parallelism=parallelism)
+    same(found, tidegate.interval_join(*tables, **query))
+
+
+def test_heavy_values_are_cut_into_pieces(spark):
+    """A left row is in one piece, and every piece has all right rows once."""
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(2_000) < 0.9, 1, rng.integers(0, 5, 2_000))
+    left = pa.table({"y": values, "row": range(2_000)})
+    right = pa.table({"y": np.arange(60) % 5, "v": rng.standard_normal(60)})
+    frames = [spark.createDataFrame(table).repartition(3) for table in (left, right)]
+    query = {"on": "y", "within": 1, "aggs": {"n": agg.count(), "sum": agg.sum("v")}}
+    plan = Plan.of(*frames, JoinQuery("band_join", query), partitions=4, parallelism="value")
+    assert division.of_join(plan).has_pieces
+    found = tidegate.spark.band_join(*frames, **query, parallelism="value", partitions=4)
+    in_order = right.sort_by([("y", "ascending"), ("v", "ascending")])
+    same(found, tidegate.band_join(left, in_order, **query))
+
+
+def tied() -> tuple[pa.Table, pa.Table]:
+    """Right rows of which many have one time; sums of `v` differ with the order."""
+    rng = np.random.default_rng(6)
+    left = pa.table({"key": rng.integers(0, 3, 200), "ts": rng.integers(0, 50, 200)})
+    values = rng.standard_normal(600) * 10.0 ** rng.integers(-9, 9, 600)
+    values = np.where(rng.random(600) < 0.3, np.where(rng.random(600) < 0.5, 0.0, -0.0), values)
+    right = pa.table(
+        {
+            "name": pa.array([None if n % 7 == 0 else "n" * (n % 3) for n in range(600)]),
+            "key": rng.integers(0, 3, 600),
+            "v": pa.array(values, mask=rng.random(600) < 0.1),
+            "ts": rng.integers(0, 50, 600),
+            "list": [[n] for n in range(600)],
+        }
+    )
+    return left, right
+
+
+TIES = {
+    "first": agg.first("v"),
+    "last": agg.last("name"),
+    "sum": agg.sum("v"),
+    "mean": agg.mean("v"),
+    "std": agg.std("v"),
+}
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "prevailing"),
+    [("broadcast", False), ("broadcast", True), ("key", True), ("time", False), ("hybrid", True)],
+)
+def test_ties_are_decided_by_values(spark, parallelism, prevailing):
+    left, right = tied()
+    query = {"on": "ts", "by": "key", "lower": -1, "upper": 2, "prevailing": prevailing}
+    query["aggs"] = TIES
+    found = []
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(right.num_rows)
+        frame = spark.createDataFrame(right.take(order)).repartition(2 + seed)
+        found.append(
+            tidegate.spark.interval_join(
+                spark.createDataFrame(left),
+                frame,
+                **query,
+                parallelism=parallelism,
+                partitions=3,
+            )
+        )
+    # Arrow takes -0.0 for equal to 0.0.
+    signed = pa.array(np.signbit(right["v"].fill_null(0).to_numpy()))
+    by = [("ts", "ascending"), ("name", "ascending"), ("key", "ascending"), ("v", "ascending")]
+    ordered = right.append_column("sign", signed).sort_by([*by, ("sign", "descending")])
+    expected = tidegate.interval_join(left, ordered.drop_columns("sign"), **query)
+    shuffled = tidegate.interval_join(left, right, **query)
+    assert rows_of(shuffled) != rows_of(expected), "the order shows in nothing"
+    for frame in found:
+        same(frame, expected)
+
+
+def test_the_order_matters_to_some_functions_only(sides):
+    def order(by: str | None = "key", *, prevailing: bool = False, **functions: agg.Aggregate):
+        arguments = {"on": "ts", "by": by, "lower": -1, "upper": 0, "aggs": functions}
+        query = JoinQuery("interval_join", {**arguments, "prevailing": prevailing})
+        return Plan.of(*sides, query).order
+
+    none = {
+        "n": agg.count("v"),
+        "sum": agg.sum("x"),
+        "mean": agg.mean("price"),
+        "min": agg.min("v"),
+    }
+    assert order(**none) is None
+    assert order(**none, prevailing=True) is not None
+    for one in (agg.first("x"), agg.last("x"), agg.var("x"), agg.std("x")):
+        assert order(one=one) is not None
+    for one in (agg.sum("v"), agg.mean("v")):
+        assert order(one=one) == Order("ts", TimeAxis(days=False), by_number=False)
+
+
+def test_rows_are_put_in_order_where_times_are_tied():
+    times = pa.array([2, 1, 1, 1, 1, 3])
+    floats = pa.array([7.0, None, 0.0, -0.0, float("nan"), -1.0])
+    lists = pa.array([[n] for n in range(6)])
+    rows = pa.table({"list": lists, "v": floats, "ts": times, "row": range(6)})
+    found = by_value(rows, "ts", times.to_numpy())
+    assert found["row"].to_pylist() == [3, 2, 4, 1, 0, 5]
+    negative = rows.set_column(1, "v", pa.array([-1.0, -2.0, -1.5, float("-inf"), -0.0, 1.0]))
+    assert by_value(negative, "ts", times.to_numpy())["row"].to_pylist() == [3, 1, 2, 4, 0, 5]
+    # Without ties, the native join puts rows in time order, unless they come by number.
+    untied = rows.take([0, 1, 5])
+    axis = TimeAxis(days=False)
+    assert Order("ts", axis, by_number=False).put(untied) is untied
+    assert Order("ts", axis, by_number=True).put(untied)["row"].to_pylist() == [1, 0, 5]
+    sorted_rows = rows.take([1, 0, 5])
+    assert Order("ts", axis, by_number=True).put(sorted_rows) is sorted_rows
+
+
+def test_a_band_without_ties_comes_by_value(spark):
+    left = pa.table({"y": [10.0]})
+    right = pa.table({"y": [11.0, 9.0, 10.0], "name": ["a", "b", "c"]})
+    frames = [spark.createDataFrame(table) for table in (left, right)]
+    query = {"on": "y", "within": 1, "aggs": {"first": agg.first("name"), "last": agg.last("name")}}
+    for parallelism in ("broadcast", "value"):
+        found = tidegate.spark.band_join(*frames, **query, parallelism=parallelism)
+        assert found.toArrow().to_pylist() == [{"y": 10.0, "first": "b", "last": "a"}]
+
+
+@pytest.mark.parametrize("empty", ["left", "right", "both"])
+@pytest.mark.parametrize("parallelism", ["broadcast", "hybrid"])
+def test_empty_sides(spark, sides, empty, parallelism):
+    frames = [
+        side.where("x > 1000") if empty in (name, "both") else side
+        for name, side in zip(("left", "right"), sides, strict=True)
+    ]
+    tables = [
+        table.slice(0, 0) if empty in (name, "both") else table
+        for name, table in zip(("left", "right"), (LEFT, RIGHT), strict=True)
+    ]
+    found = tidegate.spark.interval_join(*frames, **NEAR, parallelism=parallelism)
+    same(found, tidegate.interval_join(*tables, **NEAR))
+
+
+def test_types_are_those_of_the_columns(sides):
+    fields = tidegate.spark.interval_join(*sides, **NEAR).schema
+    assert fields.names == [*LEFT.column_names, *AGGS]
+    expected = {
+        "n": LongType(),
+        "sum_x": LongType(),
+        "sum_v": DoubleType(),
+        "sum_price": DecimalType(38, 2),
+        "mean_x": DoubleType(),
+        "max_price": DecimalType(10, 2),
+        "min_day": DateType(),
+        "max_ts": TimestampType(),
+        "first_name": StringType(),
+    }
+    assert {name: fields[name].dataType for name in expected} == expected
+    assert not fields["n"].nullable
+    assert fields["first_ts"].nullable
+
+
+@pytest.mark.parametrize("parallelism", ["broadcast", "key"])
+def test_columns_are_of_the_left_side(sides, parallelism):
+    """The key is no column of the result, so that an aggregate may have its name."""
+    functions = {"key": agg.count(), "ts_right": agg.max("ts")}
+    query = {**NEAR, "aggs": functions, "columns": ["name", "ts"]}
+    assert "by key" in tidegate.spark.explain(
+        tidegate.spark.interval_join, *sides, **query, parallelism="key"
+    )
+    found = tidegate.spark.interval_join(*sides, **query, parallelism=parallelism)
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+def test_a_result_may_have_aggregates_only(sides):
+    query = {**NEAR, "columns": []}
+    found = tidegate.spark.interval_join(*sides, **query, parallelism="key")
+    same(found, tidegate.interval_join(LEFT, RIGHT, **query))
+
+
+def test_only_the_columns_that_are_read_travel(sides):
+    functions = {"v": agg.sum("v", where="row.x > 3")}
+    query = {**NEAR, "aggs": functions, "columns": ["name"], "where": "left.y > 50"}
+    del query["on"], query["lower"], query["upper"]
+    text = tidegate.spark.explain(tidegate.spark.window_join, *sides, **query, on="ts", window="5s")
+    assert "sent       left key, ts, y, name; right key, ts, x, v" in text
+
+
+def test_then_sees_the_aggregates(sides):
+    def counted(batch: pa.RecordBatch) -> pa.Table:
+        return pa.table(batch).group_by([]).aggregate([("n", "sum")]).rename_columns(["n"])
+
+    found = tidegate.spark.interval_join(
+        *sides, **NEAR, parallelism="key", then=counted, then_schema="n bigint"
+    )
+    expected = tidegate.interval_join(LEFT, RIGHT, **NEAR)
+    assert sum(found.toArrow()["n"].to_pylist()) == sum(expected["n"].to_pylist())
+
+
+def test_explain_tells_what_becomes_of_partners(sides):
+    query = {**NEAR, "aggs": {"n": agg.count(), "all": agg.sum("v")}}
+    text = tidegate.spark.explain(
+        tidegate.spark.interval_join, *sides, **query, how="inner", prevailing=True
+    )
+    assert "interval_join (inner), aggregates of partners" in text
+    assert "n = count(), all = sum(v)" in text
+    assert "prevailing" in text
+    assert "right rows of equal time come in the order of their values, by ts first" in text
+    counts = {**query, "aggs": {"n": agg.count()}}
+    text = tidegate.spark.explain(tidegate.spark.interval_join, *sides, **counts)
+    assert "the order of right rows shows in no function" in text
+    text = tidegate.spark.explain(
+        tidegate.spark.band_join, *sides, on="y", within=1, aggs=query["aggs"]
+    )
+    assert "right rows come in the order of their values, by y first" in text
+
+
+def test_the_left_side_is_never_sent_whole(sides):
+    few = sides[0].limit(3)
+    for how in ("left", "inner"):
+        text = tidegate.spark.explain(
+            tidegate.spark.interval_join, few, sides[1], **NEAR, how=how, parallelism="broadcast"
+        )
+        assert "right is sent whole" in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"how": "full"}, TidegateError, 'give "left" for all of them'),
+        ({"how": "semi"}, TidegateError, 'got "semi"'),
+        ({"columns": ["n"]}, SchemaError, "the result has no column `n`"),
+        ({"columns": "ts"}, TypeError, "expected a list of column names"),
+        ({"aggs": {"ts": agg.count()}}, SchemaError, "two columns `ts`"),
+        ({"aggs": {}}, TidegateError, "at least one function"),
+        ({"aggs": {"a": agg.sum("name")}}, SchemaError, "sum of column `name`.*expected numbers"),
+        ({"aggs": {"a": agg.sum("nope")}}, SchemaError, "right: there is no column `nope`"),
+        ({"aggs": ["n"]}, TypeError, "expected a mapping"),
+        ({"aggs": None, "prevailing": True}, TidegateError, "give aggs"),
+        ({"lower": None, "prevailing": True}, TidegateError, "without a lower bound"),
+        ({"late_as": "late"}, TidegateError, "leave it out"),
+    ],
+)
+def test_refusals_say_what_to_write(sides, changed, error, words):
+    with pytest.raises(error, match=words):
+        tidegate.spark.interval_join(*sides, **(NEAR | changed))
+
+
+def test_streams_are_refused_before_the_query_starts(spark):
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
+    functions = {"n": agg.count()}
+    calls = {
+        "interval_join": {"on": "timestamp", "lower": "-1s", "upper": "0s"},
+        "window_join": {"on": "timestamp", "window": "1s"},
+        "band_join": {"on": "value", "within": 1, "time": "timestamp", "window": "1s"},
+    }
+    for name, arguments in calls.items():
+        with pytest.raises(TidegateError, match=r"aggs: .*of streams.*inside `foreachBatch`"):
+            getattr(tidegate.spark, name)(stream, stream, **arguments, aggs=functions)
+
+
+def test_joins_of_pairs_have_the_arguments_that_they_had():
+    """A restarted stream is known by them."""
+    arguments = {"on": "ts", "lower": -1, "upper": 0, "how": None, "closed": "both"}
+    query = JoinQuery("interval_join", {**arguments, "aggs": None, "prevailing": False})
+    settled = query.settled(plan_interval_join(LEFT, RIGHT, on="ts", lower=-1, upper=0))
+    assert settled.arguments == {**arguments, "on": ("ts", "ts"), "by": None, "how": "inner"}
