@@ -210,7 +210,8 @@ impl Pass<'_> {
             let (of_left, of_right) = (met::<DOWN>(l, left.len()), met::<DOWN>(r, right.len()));
             let ts = left[of_left];
             let is_right = is_first::<DOWN, EXACT>(right[of_right], ts);
-            let key = if is_right { right_key(of_right) } else { left_key(of_left) };
+            let (key_of_left, key_of_right) = (left_key(of_left), right_key(of_right));
+            let key = if is_right { key_of_right } else { key_of_left };
             // Rows without a key have a place each side.
             let known = &mut last[key.min(self.keys + u32::from(!is_right)) as usize];
             let before = *known;
