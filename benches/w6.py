@@ -206,7 +206,8 @@ def measured(given: dict[str, Any]) -> Found:
     prepare(left.slice(0, 1000), right.slice(0, 1000), job)()
     run = prepare(left, right, job)
     return_free_memory()
-    before, _ = status("VmRSS"), reset_peak()
+    before = status("VmRSS")
+    reset_peak()
     peaks: list[int] = []
 
     def checked(result: Any) -> list[float]:  # noqa: ANN401 - what a system returns
@@ -229,7 +230,10 @@ def measure_case(case: Case, options: argparse.Namespace) -> list[Result]:
         del left, right
         found: dict[str, list[Found]] = {system: [] for system in options.systems.split(",")}
         for _, system in product(range(options.rounds), list(found)):
-            job = Job(system, *paths, case.order, case.tolerance, options.threads, options.repeat)
+            job = Job(
+                system, paths[0], paths[1], case.order, case.tolerance, options.threads,
+                options.repeat,
+            )  # fmt: skip
             one = child.run(__file__, job, TIMEOUT_S)
             if one is None:
                 sys.exit(f"{system} took more than {TIMEOUT_S:.0f} s on {case}")

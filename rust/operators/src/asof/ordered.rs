@@ -70,6 +70,19 @@ fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
     if DOWN { rows - 1 - nth } else { nth }
 }
 
+/// Notes a left row whose key is not known yet. A function of its own, so that the loop branches on
+/// the key alone: nobody can foresee whether a row is a left one.
+#[cold]
+#[inline(never)]
+fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {
+    if is_left {
+        if unknown.len() == unknown.capacity() {
+            memory::reserve(unknown, unknown.len().max(1 << 10));
+        }
+        unknown.push(row as u32);
+    }
+}
+
 /// Whether a right row is met before a left row.
 #[inline(always)]
 fn is_first<const DOWN: bool, const EXACT: bool>(right: i64, left: i64) -> bool {
@@ -96,20 +109,14 @@ impl Pass<'_> {
         };
         let stretches = self.cut::<DOWN, EXACT>(parts);
         let outs = split::<DOWN>(runs, &stretches);
-        let items: Vec<_> = stretches.iter().cloned().zip(outs).enumerate().collect();
-        let tables = driver.map(items, |(nth, (stretch, runs))| {
+        let items: Vec<_> = stretches.iter().cloned().zip(outs).collect();
+        let tables = driver.map(items, |(stretch, runs)| {
             // The last row of each key, then that of right and that of left rows without a key.
             let mut last = memory::filled(self.keys as usize + 2, NONE);
             let mut unknown = Vec::new();
-            // Nothing was met before the first stretch.
-            let note = |row| {
-                if nth > 0 {
-                    unknown.push(row)
-                }
-            };
             match self.asof.tolerance {
-                None => self.meet::<DOWN, EXACT, false>(&stretch, runs, &mut last, note),
-                Some(_) => self.meet::<DOWN, EXACT, true>(&stretch, runs, &mut last, note),
+                None => self.meet::<DOWN, EXACT, false>(&stretch, runs, &mut last, &mut unknown),
+                Some(_) => self.meet::<DOWN, EXACT, true>(&stretch, runs, &mut last, &mut unknown),
             }
             (last, unknown)
         })?;
@@ -126,7 +133,9 @@ impl Pass<'_> {
         let items: Vec<_> =
             stretches.iter().zip(split::<DOWN>(runs, &stretches)).zip(known).collect();
         driver.map(items, |((stretch, runs), (before, unknown))| {
-            for row in unknown {
+            // Nothing was met before the first stretch.
+            for row in if before.is_empty() { Vec::new() } else { unknown } {
+                let row = row as usize;
                 let last = before[self.left_key(row) as usize];
                 runs[row - stretch.left.start].set(self.partner::<true>(last, self.left.ts[row]));
             }
@@ -166,7 +175,7 @@ impl Pass<'_> {
         ends.windows(2).map(stretch).collect()
     }
 
-    /// Goes through a stretch. Tells the left rows whose keys no right row of the stretch had yet.
+    /// Goes through a stretch. Adds to `unknown` the left rows whose keys no right row of the stretch had yet.
     ///
     /// Of each step, no branch depends on the side whose row is met, since nobody can foresee it.
     fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
@@ -174,7 +183,7 @@ impl Pass<'_> {
         stretch: &Stretch,
         runs: &mut [Slot<Run>],
         last: &mut [u32],
-        mut note: impl FnMut(usize),
+        unknown: &mut Vec<u32>,
     ) {
         match (self.left.keys, self.right.keys) {
             (Some(left), Some(right)) => {
@@ -185,10 +194,10 @@ impl Pass<'_> {
                     last,
                     |at| left[at],
                     |at| right[at],
-                    &mut note,
+                    unknown,
                 );
             }
-            _ => self.step::<DOWN, EXACT, TOLERANCE>(stretch, runs, last, |_| 0, |_| 0, &mut note),
+            _ => self.step::<DOWN, EXACT, TOLERANCE>(stretch, runs, last, |_| 0, |_| 0, unknown),
         }
     }
 
@@ -200,7 +209,7 @@ impl Pass<'_> {
         last: &mut [u32],
         left_key: impl Fn(usize) -> u32,
         right_key: impl Fn(usize) -> u32,
-        note: &mut impl FnMut(usize),
+        unknown: &mut Vec<u32>,
     ) {
         let left = &self.left.ts[stretch.left.clone()];
         let right = &self.right.ts[stretch.right.clone()];
@@ -210,15 +219,16 @@ impl Pass<'_> {
             let (of_left, of_right) = (met::<DOWN>(l, left.len()), met::<DOWN>(r, right.len()));
             let ts = left[of_left];
             let is_right = is_first::<DOWN, EXACT>(right[of_right], ts);
-            let key = if is_right { right_key(of_right) } else { left_key(of_left) };
+            let (key_of_left, key_of_right) = (left_key(of_left), right_key(of_right));
+            let key = if is_right { key_of_right } else { key_of_left };
             // Rows without a key have a place each side.
             let known = &mut last[key.min(self.keys + u32::from(!is_right)) as usize];
             let before = *known;
             *known = if is_right { (stretch.right.start + of_right) as u32 + 1 } else { before };
             // Of a right row, this is overwritten by the partner of the left row to come.
             runs[of_left].set(self.partner::<TOLERANCE>(before, ts));
-            if !is_right & (before == NONE) {
-                note(stretch.left.start + of_left);
+            if before == NONE {
+                note(unknown, stretch.left.start + of_left, !is_right);
             }
             l += usize::from(!is_right);
             r += usize::from(is_right);
@@ -228,7 +238,7 @@ impl Pass<'_> {
             let before = last[left_key(at).min(self.keys + 1) as usize];
             runs[at].set(self.partner::<TOLERANCE>(before, left[at]));
             if before == NONE {
-                note(stretch.left.start + at);
+                note(unknown, stretch.left.start + at, true);
             }
         }
         for r in r..right.len() {

@@ -21,6 +21,10 @@ use super::demand_texts;
 use crate::Result;
 use crate::columns::table::Table;
 
+/// Rows of which it is found out together whether one is missing: their values are whole cache
+/// lines.
+const BLOCK: usize = 1 << 9;
+
 /// A column of a table, ready to be gathered.
 #[derive(Debug)]
 pub(crate) struct Column {
@@ -128,20 +132,22 @@ impl Column {
         let Some(width) = self.width else { return self.take(rows) };
         let mut memory = Pages::<u8>::unwritten(width * rows.len());
         gather_columns(vec![(self, &mut memory[..])], rows, false, Store::Cached);
-        self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, false)
+        self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, None)
     }
 
-    /// The array of the values gathered from the rows.
+    /// The array of the values gathered from the rows, of which `missing` says which are not there,
+    /// if one is not.
     pub(super) fn array(
         &self,
         values: Buffer,
         rows: &[u32],
-        optional: bool,
+        missing: Option<&NullBuffer>,
     ) -> Result<ArrayRef, ArrowError> {
+        let nulls = if self.has_nulls { self.nulls(rows) } else { missing.cloned() };
         let data = ArrayDataBuilder::new(self.data_type.clone())
             .len(rows.len())
             .add_buffer(values)
-            .nulls(self.nulls(rows, optional));
+            .nulls(nulls);
         data.build().map(make_array)
     }
 
@@ -178,11 +184,8 @@ impl Column {
         }
     }
 
-    /// Which of the rows are valid, if one may not be.
-    fn nulls(&self, rows: &[u32], optional: bool) -> Option<NullBuffer> {
-        if !self.has_nulls && !optional {
-            return None;
-        }
+    /// Which of the rows are valid, if one is not.
+    fn nulls(&self, rows: &[u32]) -> Option<NullBuffer> {
         let finder = ChunkFinder::new(&self.starts);
         let valid = BooleanBuffer::collect_bool(rows.len(), |at| {
             let row = rows[at];
@@ -222,11 +225,23 @@ impl Column {
     ) {
         let out: &mut [Slot<T>] = Slot::cast(out);
         let chunk: &[T] = bytemuck::cast_slice(&self.values[0]);
-        match optional {
-            false => gather(chunk, rows, out, store),
-            true => out.iter_mut().zip(rows).for_each(|(out, &row)| {
-                out.set(chunk.get(row as usize).copied().unwrap_or_default());
-            }),
+        if !optional {
+            return gather(chunk, rows, out, store);
+        }
+        let Some(last) = chunk.len().checked_sub(1) else {
+            Slot::fill(out, T::default());
+            return;
+        };
+        for (out, rows) in out.chunks_mut(BLOCK).zip(rows.chunks(BLOCK)) {
+            if !rows.contains(&NO_ROW) {
+                gather(chunk, rows, out, store);
+                continue;
+            }
+            // The last value is read where there is none, so that no branch is taken by chance.
+            for (out, &row) in out.iter_mut().zip(rows) {
+                let value = chunk[(row as usize).min(last)];
+                out.set(if row == NO_ROW { T::default() } else { value });
+            }
         }
     }
 

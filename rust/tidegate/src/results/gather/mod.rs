@@ -24,7 +24,7 @@ mod text;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use arrow_buffer::Buffer;
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::interleave::interleave;
 use bytes::Bytes;
@@ -146,27 +146,36 @@ impl Gather {
         // 2. They become arrays; the others are gathered one by one.
         let memory = Bytes::from_owner(memory.written());
         let mut start = 0;
-        let mut fixed = |column: &Column, width: usize, rows: &[u32], optional| {
+        let missing_of = |side: usize, rows| if self.optional[side] { missing(rows) } else { None };
+        let (missing_left, missing_right) = (missing_of(0, left), missing_of(1, right));
+        let mut fixed = |column: &Column, width: usize, rows: &[u32], missing| {
             let values = Buffer::from(memory.slice(start..start + width * rows.len()));
             start += padded(width);
-            column.array(values, rows, optional)
+            column.array(values, rows, missing)
         };
-        let mut array = |column: &Column, rows: &[u32], optional| match column.width {
-            Some(width) => fixed(column, width, rows, optional),
+        let mut array = |column: &Column, rows: &[u32], missing| match column.width {
+            Some(width) => fixed(column, width, rows, missing),
             None => column.take(rows),
         };
         let one = |(source, data_type): (&ColumnSource, &DataType)| match source {
             ColumnSource::Left(column) => match sliced(column) {
                 Some(slice) => Ok(slice),
-                None => array(column, left, self.optional[0]),
+                None => array(column, left, missing_left.as_ref()),
             },
-            ColumnSource::Right(column) => array(column, right, self.optional[1]),
+            ColumnSource::Right(column) => array(column, right, missing_right.as_ref()),
             ColumnSource::Either(of_left, of_right) => {
                 either(of_left, of_right, left, right, data_type)
             }
         };
         self.sources.iter().zip(&self.types).map(one).collect()
     }
+}
+
+/// Which of the rows are there, if one is not.
+fn missing(rows: &[u32]) -> Option<NullBuffer> {
+    let is_there = |at: usize| rows[at] != NO_ROW;
+    rows.contains(&NO_ROW)
+        .then(|| NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), is_there)))
 }
 
 /// The first of some rows, if they are consecutive and all of them are there.
