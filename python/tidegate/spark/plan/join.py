@@ -128,7 +128,7 @@ def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
     """Whether the order of rows shows in a function's result, be it in the last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
-    return one.function in ("first", "last", "var", "std")
+    return one.function in ("first", "last", "var", "std", "weighted_mean", "product")
 
 
 def _origins(plan: JoinPlan) -> dict[str, Origin]:
