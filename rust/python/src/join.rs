@@ -92,7 +92,7 @@ pub(crate) trait Query: Send + 'static {
 /// What a function of a kind of join is asked for: pairs, or aggregates of partners.
 pub(crate) enum Asked<Q> {
     Pairs(Q),
-    Aggregates(PartnerAggregation),
+    Aggregates(Box<PartnerAggregation>),
 }
 
 impl<Q> Asked<Q> {
@@ -106,7 +106,7 @@ impl<Q> Asked<Q> {
             None => Asked::Pairs(query),
             Some((functions, how)) => {
                 let query = PartnerAggregation::new(join(query), functions, how);
-                Asked::Aggregates(query.map_err(raise)?)
+                Asked::Aggregates(Box::new(query.map_err(raise)?))
             }
         })
     }

@@ -164,7 +164,7 @@ impl PartnerAggregation {
 
     /// The schema of the result.
     pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
-        Ok(self.plan(&*self.join.query_plan(left, right)?.schema, right)?.schema)
+        Ok(self.plan(&self.join.query_plan(left, right)?.schema, right)?.schema)
     }
 
     /// The plan of the join of two tables of these schemas.

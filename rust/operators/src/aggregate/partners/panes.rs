@@ -155,46 +155,41 @@ pub(super) fn fold<P: PaneFunction>(
         rest = (prefixes.1, suffixes.1);
         parts.push((part, prefixes.0, suffixes.0));
     }
-    driver.map_with(
-        parts,
-        Vec::new,
-        |alone: &mut Vec<P::State>,
-         (part, prefixes, suffixes): (
-            Range<usize>,
-            &mut [Slot<P::State>],
-            &mut [Slot<P::State>],
-        )| {
-            alone.clear();
-            memory::reserve(alone, part.len());
-            alone.extend(part.clone().map(own));
-            // Where the next place begins a pane, the state begins anew. No branch depends on it,
-            // for short panes cannot be foreseen.
-            let starts = &pane_starts[part.clone()];
-            let mut state = P::EMPTY;
-            for (((place, &start), &own), slot) in
-                part.clone().zip(starts).zip(&*alone).zip(prefixes)
-            {
-                let before = if start as usize == place { P::EMPTY } else { state };
-                state = P::combine(before, own);
-                slot.set(state);
-            }
-            let mut state = P::EMPTY;
-            let mut is_last = true;
-            for (((place, &start), &own), slot) in part.zip(starts).zip(&*alone).zip(suffixes).rev()
-            {
-                let after = if is_last { P::EMPTY } else { state };
-                state = P::combine(own, after);
-                slot.set(state);
-                is_last = start as usize == place;
-            }
-        },
-    )?;
+    driver.map_with(parts, Vec::new, |alone: &mut Vec<P::State>, (part, prefixes, suffixes)| {
+        alone.clear();
+        memory::reserve(alone, part.len());
+        alone.extend(part.clone().map(own));
+        fold_part::<P>(part.start, &pane_starts[part], alone, prefixes, suffixes);
+    })?;
     let alone = partners.prevailing().is_some().then(|| {
         let behind = |place: usize| if place < count { own(place) } else { P::EMPTY };
         Pages::collect((0..count + 1).map(behind))
     });
     let (prefixes, suffixes) = (prefixes.written(), suffixes.written());
     Ok(Box::new(Panes::<P> { prefixes, suffixes, alone }))
+}
+
+/// Folds the rows at places from `first` on, which begin with a pane and end with one. Whether a
+/// pane begins at a place is no branch, for short panes cannot be foreseen.
+fn fold_part<P: PaneFunction>(
+    first: usize,
+    pane_starts: &[u32],
+    alone: &[P::State],
+    prefixes: &mut [Slot<P::State>],
+    suffixes: &mut [Slot<P::State>],
+) {
+    let begins = |at: usize| pane_starts[at] as usize == first + at;
+    let mut state = P::EMPTY;
+    for ((at, &own), slot) in alone.iter().enumerate().zip(prefixes) {
+        state = P::combine(if begins(at) { P::EMPTY } else { state }, own);
+        slot.set(state);
+    }
+    let mut is_last = true;
+    for ((at, &own), slot) in alone.iter().enumerate().zip(suffixes).rev() {
+        state = P::combine(own, if is_last { P::EMPTY } else { state });
+        slot.set(state);
+        is_last = begins(at);
+    }
 }
 
 /// Cuts the places where panes begin.
