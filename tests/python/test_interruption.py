@@ -37,6 +37,13 @@ WAYS = {
     "where": """
         tidegate.interval_join(hot, hot, where="left.x * right.x > 1", **arguments)
     """,
+    "partners one by one": """
+        aggs = {"n": tidegate.agg.count(), "sum": tidegate.agg.sum("x")}
+        tidegate.band_join(hot, hot, on="ts", within=0, aggs=aggs)
+    """,
+    "asof": """
+        tidegate.asof_join(hot, hot, on="ts", where="left.x * right.x > 1")
+    """,
     "scan": """
         long = pa.table({"ts": np.zeros(4_000_000, np.int64), "x": np.tile([-1, 1], 2_000_000)})
         zero = pa.table({"ts": long["ts"], "x": np.zeros(4_000_000, np.int64)})

@@ -37,6 +37,9 @@ const PIECES: usize = 1 << 16;
 /// How many pairs are checked at a time: they might all be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
+/// About how many pairs a task adds up, so that a stop is seen soon. One left row may have more.
+const ADDED_PAIRS: u64 = 1 << 22;
+
 impl JoinPlan {
     /// The keys of two tables as numbers, if the join has keys.
     pub(crate) fn encode_keys(
@@ -319,7 +322,11 @@ impl Join {
             let rows = partners.left_rows();
             self.count_left(aggregation, rows as u64)?;
             let functions = aggregation.fold(&self.driver)?;
-            return self.run_pieces(0..rows, 0, &take, |left| {
+            let pieces = (0..rows)
+                .step_by(self.batch_rows)
+                .map(|start| start..rows.min(start + self.batch_rows))
+                .collect();
+            return self.run_pieces(pieces, 0, &take, |left| {
                 let found = functions.of(left.clone());
                 let rows = aggregation.rows(&values, left, found, |row| partners.count(row))?;
                 self.check_kept(aggregation, &kept, rows)
@@ -330,9 +337,16 @@ impl Join {
         while left_rows < self.pairs.matches.left_rows() {
             let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             self.count_left(aggregation, (end - left_rows) as u64)?;
-            let pieces = self.run_pieces(left_rows..end, taken.len() as u64, &take, |left| {
-                // The rows of a page are places of its matches, but for a join without a condition.
-                let first = matches.first_left();
+            // The rows of a page are places of its matches, but for a join without a condition.
+            let first = matches.first_left();
+            let mut pieces: Vec<Range<usize>> = Vec::new();
+            while let start = pieces.last().map_or(left_rows, |piece| piece.end)
+                && start < end
+            {
+                let most = matches.page(start - first, ADDED_PAIRS).len();
+                pieces.push(start..end.min(start + most.min(self.batch_rows)));
+            }
+            let pieces = self.run_pieces(pieces, taken.len() as u64, &take, |left| {
                 let places = left.start - first..left.end - first;
                 let found = aggregation.of_matches(&matches, places);
                 let rows =
@@ -345,18 +359,14 @@ impl Join {
         Ok(taken)
     }
 
-    /// Makes the rows of a range of left rows, piece by piece, from number `first` on.
+    /// Makes the rows of ranges of left rows, which are pieces from number `first` on.
     fn run_pieces<R: Send>(
         &self,
-        left: Range<usize>,
+        pieces: Vec<Range<usize>>,
         first: u64,
         take: &(impl Fn(u64, usize, Piece) -> Result<R> + Sync),
         make: impl Fn(Range<usize>) -> Result<PartnerRows> + Sync,
     ) -> Result<Vec<R>> {
-        let pieces = left
-            .clone()
-            .step_by(self.batch_rows)
-            .map(|start| start..left.end.min(start + self.batch_rows));
         let made = self.driver.map((first..).zip(pieces).collect(), |(number, left)| {
             let start = left.start;
             let piece = Error::catch(|| {
