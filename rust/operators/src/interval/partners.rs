@@ -81,7 +81,8 @@ pub fn interval_partners(
     driver: &Driver,
 ) -> Result<Partners, Stopped> {
     let (matches, starts) = find_in_groups(left, right, key_count, interval, driver)?;
-    let groups = Grouped { matches: &matches, ts: right.ts, starts: &starts };
+    let groups =
+        Grouped { runs: matches.runs(), rows: matches.rows(), ts: right.ts, starts: &starts };
     let length = interval.length();
     let pane_starts = groups.pane_starts(length, driver)?;
     let prevailing =
@@ -135,20 +136,42 @@ impl Partners {
         &self.pane_starts
     }
 
-    /// Whether the interval of a left row begins where the pane of its first partner does, or
-    /// before. It does not matter which rows the pane has.
-    pub(crate) fn covers_pane_start(&self, left: usize, times: PartnerTimes<'_>) -> bool {
-        let first = self.matches.row(self.matches.runs()[left].start);
-        let begin = match self.length {
-            Some(length) => pane_begin(times.right[first as usize], length),
-            None => i64::MIN,
-        };
-        times.interval.first(times.left[left]).is_some_and(|first| first <= begin)
+    /// Says of left rows whether their intervals cover the beginning of a pane.
+    pub(crate) fn pane_cursor<'a>(&'a self, times: PartnerTimes<'a>) -> PaneCursor<'a> {
+        let rows = self.rows();
+        PaneCursor { length: self.length, rows, times, begin: i64::MAX, end: i64::MIN }
     }
 
     /// The right rows by place; `None` where a row's place is its number.
     pub(crate) fn rows(&self) -> Option<&[u32]> {
         self.matches.rows()
+    }
+}
+
+/// The pane in which the interval of the latest left row begins: left rows in time order are often
+/// in the same.
+pub(crate) struct PaneCursor<'a> {
+    length: Option<u64>,
+    rows: Option<&'a [u32]>,
+    times: PartnerTimes<'a>,
+    begin: i64,
+    end: i64,
+}
+
+impl PaneCursor<'_> {
+    /// Whether the interval of a left row begins where the pane of its first partner does, or
+    /// before. It does not matter which rows the pane has.
+    #[inline]
+    pub(crate) fn covers_start(&mut self, left: usize, first_partner: u32) -> bool {
+        let Some(first) = self.times.interval.first(self.times.left[left]) else { return false };
+        if first < self.begin || first > self.end {
+            (self.begin, self.end) = match self.length {
+                Some(length) => (pane_begin(first, length), pane_end(first, length)),
+                None => (i64::MIN, i64::MAX),
+            };
+        }
+        let row = self.rows.map_or(first_partner, |rows| rows[first_partner as usize]);
+        first == self.begin || self.times.right[row as usize] > self.end
     }
 }
 
@@ -187,15 +210,19 @@ fn pane_begin(ts: i64, length: u64) -> i64 {
 
 /// Right rows by key and time.
 struct Grouped<'a> {
-    matches: &'a Matches,
+    /// The run of each left row.
+    runs: &'a [Run],
+    /// The row at each place; `None` where a row's place is its number.
+    rows: Option<&'a [u32]>,
     /// The time of each row, by number.
     ts: &'a [i64],
     starts: &'a [u32],
 }
 
 impl Grouped<'_> {
+    #[inline]
     fn ts(&self, place: u32) -> i64 {
-        self.ts[self.matches.row(place) as usize]
+        self.ts[self.rows.map_or(place, |rows| rows[place as usize]) as usize]
     }
 
     /// The first place from `from` up to `to` whose time is not `before`; all that are, come first.
@@ -270,7 +297,7 @@ impl Grouped<'_> {
         if key == NO_KEY {
             return None;
         }
-        let run = self.matches.runs()[row];
+        let run = self.runs[row];
         let (start, end) = (self.starts[key as usize], self.starts[key as usize + 1]);
         let first = match (run.len(), interval.first(left.ts[row])) {
             (0, Some(first)) => self.search(start, end, |ts| ts < first),

@@ -62,6 +62,7 @@ impl<'a> Runs<'a> {
         let (pane_starts, prevailing) = (partners.pane_starts(), partners.prevailing());
         let none = pane_starts.len() as u32;
         let runs = &partners.runs()[left.clone()];
+        let mut panes = partners.pane_cursor(times);
         let mut ends = memory::vec(runs.len());
         ends.extend(left.clone().zip(runs).map(|(row, run)| {
             let before = prevailing.map_or(NO_ROW, |places| places[row]);
@@ -71,7 +72,7 @@ impl<'a> Runs<'a> {
                 let pane_start = pane_starts[last as usize];
                 // A run in one pane has all rows from its start, or all to its end, or both.
                 let is_prefix = pane_start == run.start
-                    && (run.len() == 1 || partners.covers_pane_start(row, times));
+                    && (run.len() == 1 || panes.covers_start(row, run.start));
                 (suffix, prefix) = match pane_start > run.start {
                     true => (run.start, last),
                     false if is_prefix => (none, last),
@@ -178,16 +179,19 @@ fn fold_part<P: PaneFunction>(
     prefixes: &mut [Slot<P::State>],
     suffixes: &mut [Slot<P::State>],
 ) {
+    let count = alone.len();
+    let (pane_starts, prefixes) = (&pane_starts[..count], &mut prefixes[..count]);
+    let suffixes = &mut suffixes[..count];
     let begins = |at: usize| pane_starts[at] as usize == first + at;
     let mut state = P::EMPTY;
-    for ((at, &own), slot) in alone.iter().enumerate().zip(prefixes) {
-        state = P::combine(if begins(at) { P::EMPTY } else { state }, own);
-        slot.set(state);
+    for at in 0..count {
+        state = P::combine(if begins(at) { P::EMPTY } else { state }, alone[at]);
+        prefixes[at].set(state);
     }
     let mut is_last = true;
-    for ((at, &own), slot) in alone.iter().enumerate().zip(suffixes).rev() {
-        state = P::combine(own, if is_last { P::EMPTY } else { state });
-        slot.set(state);
+    for at in (0..count).rev() {
+        state = P::combine(alone[at], if is_last { P::EMPTY } else { state });
+        suffixes[at].set(state);
         is_last = begins(at);
     }
 }
