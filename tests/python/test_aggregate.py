@@ -33,17 +33,31 @@ def rows(*args, **kwargs):
 # Windows
 
 
+def test_booleans():
+    flags = pa.table({"ts": [1, 2, 11, 21], "b": [True, False, True, None]})
+    aggs = {"any": agg.any("b"), "all": agg.all("b"), "n": agg.count()}
+    assert rows(flags, on="ts", size=10, aggs=aggs) == [
+        (0, True, False, 2),
+        (10, True, True, 1),
+        (20, None, None, 1),
+    ]
+
+
 def test_tumbling_windows_with_every_function():
-    functions = {name: getattr(agg, name)("size") for name in agg.__all__ if name != "Aggregate"}
+    others = {"Aggregate", "all", "any", "weighted_mean"}
+    functions = {name: getattr(agg, name)("size") for name in agg.__all__ if name not in others}
+    functions["by_size"] = agg.weighted_mean("price", "size")
     found = aggregate(TRADES, on="ts", size=10, aggs=functions)
     assert found.to_pylist() == [
         {
             "window_start": 0, "window_end": 10, "count": 3, "first": 10, "last": 20, "max": 30,
             "mean": 20.0, "min": 10, "std": 10.0, "sum": 60, "var": 100.0,
+            "product": 6000.0, "by_size": (3.0 * 10 + 5.0 * 30 + 4.0 * 20) / 60,
         },
         {
             "window_start": 10, "window_end": 20, "count": 2, "first": 40, "last": 50, "max": 50,
             "mean": 45.0, "min": 40, "std": math.sqrt(50), "sum": 90, "var": 50.0,
+            "product": 2000.0, "by_size": 6.0,
         },
     ]  # fmt: skip
 

@@ -272,15 +272,15 @@ CALLS = {
         for algorithm in ("auto", "sort", "buckets")
     },
     "aggs of an interval": """
-        aggs = {"n": tg.agg.count(), "x": tg.agg.sum("x"), "last": tg.agg.last("x")}
+        aggs = {"n": tg.agg.count(), "sum": tg.agg.sum("x"), "last": tg.agg.last("x")}
         arguments = dict(on="ts", lower=-10, upper=0, prevailing=True, aggs=aggs)
         call = lambda: [tg.interval_join(T, T, **arguments) for _ in iter(int, 1)]
     """,
     "aggs of pairs": """
-        call = lambda: tg.band_join(T, T, on="k", within=0, aggs={"x": tg.agg.sum("x")})
+        call = lambda: tg.band_join(T, T, on="k", within=0, aggs={"sum": tg.agg.sum("x")})
     """,
     "aggs where": """
-        arguments = dict(on="ts", lower=0, upper=0, where=W, aggs={"x": tg.agg.sum("x")})
+        arguments = dict(on="ts", lower=0, upper=0, where=W, aggs={"sum": tg.agg.sum("x")})
         call = lambda: tg.interval_join(T, T, **arguments)
     """,
     "asof_join": """
