@@ -281,13 +281,13 @@ CALLS = {
     """,
     "aggs where": """
         arguments = dict(on="ts", lower=0, upper=0, where=W, aggs={"sum": tg.agg.sum("x")})
-        call = lambda: tg.interval_join(T, T, **arguments)
+        call = lambda: [tg.interval_join(T, T, **arguments) for _ in iter(int, 1)]
     """,
     "asof_join": """
         call = lambda: [tg.asof_join(T, T, on="ts") for _ in iter(int, 1)]
     """,
     "asof_join where": """
-        call = lambda: tg.asof_join(T, T, on="ts", where=W)
+        call = lambda: [tg.asof_join(T, T, on="ts", where=W) for _ in iter(int, 1)]
     """,
     "merge": """
         many = [rows(1, number) for number in range(3_000)]
