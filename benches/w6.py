@@ -1,8 +1,8 @@
 """Workload W6: the as-of join of two tables, tidegate against other systems.
 
-Each row of the left table with the last right row of its key. The tables are those of W1, of which
-right times differ, so that all systems have one answer. Rounds take turns: each round has a fresh
-process for each system, whose first call is cold and whose other calls are warm. Prints a Markdown
+Each row of the left table gets the last right row of its key. The tables are as in W1, but right
+times all differ, so that the systems have one answer. Rounds take turns. In a round each system has
+a fresh process: its first call is cold, and the other calls are warm. Prints a Markdown
 table and writes it, with every figure as JSON, into benches/results/.
 
     python benches/w6.py --rows 1000000,10000000 --keys 10,1000,100000 --order sorted,shuffled \
@@ -78,7 +78,7 @@ class Result:
 
     @property
     def median(self) -> float:
-        """Seconds of a warm call: the median of the rounds, each of which is a median."""
+        """Seconds of a warm call: the median of the medians of all rounds."""
         return statistics.median(self.warm)
 
 

@@ -188,7 +188,7 @@ def fingerprint(result: pa.Table) -> child.Fingerprint:
 
 
 def measure(job: Job) -> child.Found:
-    """Run one form here: a small run to load libraries, then those that count."""
+    """Run one form here: a small run loads libraries, and the others count."""
     pa.set_cpu_count(job.threads)
     left, right = tables(Case(job.rows, job.keys, "uniform"))
     form = FORMS[job.form]

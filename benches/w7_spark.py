@@ -100,7 +100,7 @@ def functions(value: str, window: WindowSpec | None = None) -> list[Column]:
 
 
 def ranged(left: DataFrame, right: DataFrame, case: Case) -> DataFrame:
-    """Both sides as one, and a window over each key's rows, of which left rows have no value."""
+    """Both sides as one, and a window over each key's rows. Left rows have no value."""
     none = F.lit(None).cast("bigint")
     rows = left.withColumn("v", none).unionByName(
         right.select(F.col("rkey").alias("key"), F.col("rts").alias("ts"), none.alias("id"), "v")

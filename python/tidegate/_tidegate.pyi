@@ -879,7 +879,7 @@ class IntervalJoin(StreamJoin):
             sets no bound.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`. None sets no bound.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
@@ -1127,7 +1127,7 @@ class WindowJoin(StreamJoin):
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
             finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
@@ -1248,7 +1248,7 @@ class BandJoin(StreamJoin):
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
             finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
@@ -1381,7 +1381,7 @@ def asof_join(
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
             with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
@@ -1469,7 +1469,7 @@ def asof_join_batches(
         on: The time column, or a pair of names if the two sides name it differently. It has
             integers, dates or timestamps. Timestamps with zones are compared as instants. The units
             of the two sides may differ.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
             with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
@@ -1585,13 +1585,13 @@ def band_join(
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
             finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -1697,13 +1697,13 @@ def band_join_batches(
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
             finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -1784,7 +1784,7 @@ def interval_join(
         ... ).to_pydict()
         {'ts': [10, 20, 30], 'bid': [9, None, None]}
 
-        One row a trade, with what was quoted in these two seconds:
+        One row a trade, with the number and the mean of the quotes in these two seconds:
 
         >>> tg.interval_join(
         ...     trades, quotes, on="ts", by="sym", lower=-2, upper=0, columns=["ts", "sym"],
@@ -1809,13 +1809,13 @@ def interval_join(
             sets no bound.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`. None sets no bound.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -1917,13 +1917,13 @@ def interval_join_batches(
             sets no bound.
         upper: How long after the left time the interval ends, in the same forms. It is not less
             than `lower`. None sets no bound.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -2209,13 +2209,13 @@ def window_join(
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
             finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -2301,13 +2301,13 @@ def window_join_batches(
             timedelta64, a string such as "15m", or an integer in the unit of the time columns (the
             finer of the two). `tidegate.rows(n)` keeps the last n rows, of any key. A pair of
             windows is for the left and the right side.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. Without keys, any two rows may pair.
         where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it

@@ -230,7 +230,7 @@ def test_ties_take_the_row_next_to_the_left_row():
     assert found(strategy="nearest", allow_exact_matches=False) == [1]
     assert found(strategy="nearest", allow_exact_matches=False, where="right.n <> 1") == [0]
     assert found(strategy="nearest", allow_exact_matches=False, where="right.n > 1") == [4]
-    # In another order, places decide: those of one time keep theirs.
+    # In another order, places decide: rows of one time keep their order.
     shuffled = right.take([4, 2, 0, 5, 3, 1])
     assert tg.asof_join(left, shuffled, on="ts")["n"].to_pylist() == [3]
     backwards = right.take([5, 4, 3, 2, 1, 0])
@@ -484,7 +484,7 @@ def test_flights_with_weather_as_duckdb_has_it():
 
 
 def test_bids_with_the_last_offer_that_they_meet():
-    """Messages of exchanges, of which many have the time of the one before."""
+    """Messages of exchanges. Many have the time of the message before."""
     messages = pq.read_table(DATA / "exchange_feeds" / "messages.parquet").slice(0, 4000)
     bids, offers = (
         messages.filter(pc.equal(messages["kind"], kind)).slice(0, rows)

@@ -114,7 +114,7 @@ def test_sums_beyond_64_bits_saturate(left_times, right_times, bounds, closed, p
 
 
 def table(seed: int, count: int, keys: int, *, is_sorted: bool = True) -> pa.Table:
-    """Random rows; times are whole numbers of which few are equal."""
+    """Random rows. Times are whole numbers, and few are equal."""
     random = np.random.default_rng(seed)
     times = random.integers(0, 40 * count, count)
     if is_sorted:

@@ -63,6 +63,7 @@ def events(seed: int) -> pa.Table:
             "y": pa.array(rng.random(ROWS) * 100),
             "price": pa.array([Decimal(int(x)) / 100 for x in ints], pa.decimal128(10, 2)),
             "day": pa.array([dt.date(2026, 1, 1 + abs(int(x)) % 28) for x in ints]),
+            "flag": pa.array(ints % 3 == 0, mask=rng.random(ROWS) < 0.1),
             "name": pa.array([f"name{x}" if x % 5 else None for x in ints.tolist()]),
         }
     )
@@ -81,6 +82,10 @@ AGGS = {
     "mean_v": agg.mean("v", where=tidegate.row.x > 20),
     "var_v": agg.var("v"),
     "std_x": agg.std("x"),
+    "weighted_v": agg.weighted_mean("v", "y"),
+    "product_y": agg.product("y"),
+    "any_flag": agg.any("flag"),
+    "all_flags": agg.all("flag"),
     "min_v": agg.min("v"),
     "max_price": agg.max("price"),
     "min_day": agg.min("day"),
@@ -285,7 +290,7 @@ def test_heavy_values_are_cut_into_pieces(spark):
 
 
 def tied() -> tuple[pa.Table, pa.Table]:
-    """Right rows of which many have one time; sums of `v` differ with the order."""
+    """Right rows, many of one time. Sums of `v` differ with the order."""
     rng = np.random.default_rng(6)
     left = pa.table({"key": rng.integers(0, 3, 200), "ts": rng.integers(0, 50, 200)})
     values = rng.standard_normal(600) * 10.0 ** rng.integers(-9, 9, 600)
@@ -308,6 +313,8 @@ TIES = {
     "sum": agg.sum("v"),
     "mean": agg.mean("v"),
     "std": agg.std("v"),
+    "weighted": agg.weighted_mean("v", "x"),
+    "product": agg.product("v"),
 }
 
 

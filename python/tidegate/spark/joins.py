@@ -64,7 +64,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         +------+----+----------+----+
         <BLANKLINE>
 
-        One row a flight, with what was measured in these two hours:
+        One row a flight, with the number and the strongest wind of these two hours:
 
         >>> seen = tidegate.spark.interval_join(
         ...     flights, weather, on="hour", by="origin", lower=-2, upper=0,
@@ -88,14 +88,14 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         lower: The least `r.ts - l.ts`: a duration, or an integer in the unit of the column
             (microseconds for timestamps, days for dates). None sets no bound.
         upper: The greatest `r.ts - l.ts`, in the same forms. None sets no bound.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
             any two rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -224,14 +224,14 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             unit of the column (microseconds for timestamps, days for dates). A pair of windows is
             for the left and the right side. It is not `tidegate.rows(n)`: the rows of a DataFrame
             have no order beyond their times, so the last n are not defined where times are equal.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
             any two rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it
@@ -364,14 +364,14 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             unit of the column (microseconds for timestamps, days for dates). A pair of windows is
             for the left and the right side. It is not `tidegate.rows(n)`: the rows of a DataFrame
             have no order beyond their times, so the last n are not defined where times are equal.
-        by: The key columns, all of which must be equal: a name, a list of names or of pairs of
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
             any two rows may pair.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
             `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
-            With `aggs`: `left` for all left rows, or `inner` for the ones that have partners. None
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
             takes `inner`, and `left` with `aggs`.
         aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
             comes once, with the values of these functions of its partners, the right rows that it

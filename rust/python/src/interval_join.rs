@@ -35,7 +35,7 @@ fn ask(
     let functions = options.functions()?;
     if prevailing && functions.is_none() {
         return Err(raise(Error::argument(
-            "prevailing: it adds a row to those that aggs are of; give aggs, such as \
+            "prevailing: it adds a row to the partners that aggs are made of; give aggs, such as \
              aggs={\"n\": tidegate.agg.count()}, or asof_join for the row itself",
         )));
     }

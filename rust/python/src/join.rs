@@ -89,7 +89,7 @@ pub(crate) trait Query: Send + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
 }
 
-/// What a function of a kind of join is asked for: pairs, or aggregates of partners.
+/// The result that a function of a kind of join is asked for: pairs, or aggregates of partners.
 pub(crate) enum Asked<Q> {
     Pairs(Q),
     Aggregates(Box<PartnerAggregation>),

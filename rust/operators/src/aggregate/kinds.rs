@@ -16,7 +16,7 @@ pub(super) trait Kind: Fold + AddRows + OfPartners {}
 impl<T: Fold + AddRows + OfPartners> Kind for T {}
 
 /// A function and what it is of. The passes say in [`fold`](super::fold),
-/// [`streaming`](super::streaming) and [`partners`](super::partners) what they do with it.
+/// [`streaming`](super::streaming) and [`partners`](super::partners) how they use it.
 pub(super) struct Of<'a, F, G> {
     pub(super) streams: &'a [Stream<'a>],
     pub(super) given: G,

@@ -130,8 +130,8 @@ pub enum Aggregate<'a> {
     Mean(NumberColumns<'a>),
     /// The product of the values.
     Product(Vec<Column<'a, f64>>),
-    /// The mean of the values, of which each counts by its weight. The masks of both columns are
-    /// the same.
+    /// The mean of the values, each value counting by its weight. The masks of both columns are the
+    /// same.
     WeightedMean {
         /// The values.
         values: Vec<Column<'a, f64>>,

@@ -6,7 +6,7 @@
 //!
 //! Threads take parts of as many rows of both sides together. A part begins with an empty table of
 //! last rows, and remembers its left rows whose keys are not in the table yet. When all parts are
-//! done, the tables are completed, one after the other, by what the table before has. The last row
+//! done, the tables are completed, one after the other, from the table before. The last row
 //! of such a key is in the table of the part before.
 
 use std::ops::Range;
@@ -71,7 +71,7 @@ fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
 }
 
 /// Notes a left row whose key is not known yet. A function of its own, so that the loop branches on
-/// the key alone: nobody can foresee whether a row is a left one.
+/// the key alone: it cannot be foreseen whether a row is a left one.
 #[cold]
 #[inline(never)]
 fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {
@@ -147,7 +147,7 @@ impl Pass<'_> {
     fn cut<const DOWN: bool, const EXACT: bool>(&self, parts: usize) -> Vec<Stretch> {
         let (left, right) = (self.left.ts, self.right.ts);
         let rows = left.len() + right.len();
-        // The numbers of left rows among the first so many rows that are met.
+        // The number of left rows among the first `rows` rows that are met.
         let left_of = |rows: usize| {
             let (mut low, mut high) = (rows.saturating_sub(right.len()), rows.min(left.len()));
             while low < high {
@@ -177,7 +177,7 @@ impl Pass<'_> {
 
     /// Goes through a stretch. Adds to `unknown` the left rows whose keys no right row of the stretch had yet.
     ///
-    /// Of each step, no branch depends on the side whose row is met, since nobody can foresee it.
+    /// In each step, no branch depends on the side whose row is met: it cannot be foreseen.
     fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
         &self,
         stretch: &Stretch,

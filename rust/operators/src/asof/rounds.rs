@@ -1,6 +1,6 @@
 //! Partners that meet a predicate: candidates are tested in rounds, nearest first.
 //!
-//! A round has the next block of candidates of each left row that has no partner yet. Somebody else
+//! A round has the next block of candidates of each left row that has no partner yet. The caller
 //! says which of them meet the predicate. Blocks grow, so that a left row whose partner is far away
 //! has few rounds, and a left row whose partner is near costs few tests.
 
@@ -31,7 +31,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Rounds of these candidates, of which places in time order are neighbours.
+    /// Rounds of these candidates. Neighbours in time order have neighbouring places.
     pub(super) fn new(candidates: Matches, toward: Toward) -> Self {
         let rows = candidates.left_rows();
         let none = || Pages::filled(rows, Run::default());
@@ -43,7 +43,7 @@ impl Rounds {
     ///
     /// # Panics
     ///
-    /// When somebody still has the candidates of the round before.
+    /// When the candidates of the round before are still held.
     pub fn next_round(&mut self) -> Option<Arc<Matches>> {
         let block = self.block;
         self.block = block.saturating_mul(GROWTH);

@@ -2,7 +2,7 @@
 //!
 //! All intervals are equally long, so time is cut into *panes* of that length, from time 0 on. An
 //! interval then begins in one pane and ends in that pane or in the next one. Its partners are a
-//! suffix of what a key has in the first pane, and a prefix of what it has in the second. Panes
+//! suffix of the key's rows in the first pane, and a prefix of its rows in the second. Panes
 //! depend on the right rows alone.
 //!
 //! ```text

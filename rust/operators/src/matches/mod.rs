@@ -110,7 +110,7 @@ impl Matches {
         Matches { runs, first_left: 0, rows, ascending, right_rows, are_partners: false }
     }
 
-    /// The matches of all left rows, of which each has one right row or none: its number, or the
+    /// The matches of all left rows. Each has one right row or none: its number, or the
     /// default.
     pub(crate) fn of_partners(runs: Pages<Run>, right_rows: usize) -> Self {
         let is_partner = |run: &Run| {

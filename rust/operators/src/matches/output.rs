@@ -215,7 +215,7 @@ impl Output {
     }
 }
 
-/// Lists left rows from `first` on, of which each has one right row or none; no branch depends on
+/// Lists left rows from `first` on. Each has one right row or none; no branch depends on
 /// which of them.
 fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     let Pairs { left, right, len, .. } = pairs;

@@ -141,7 +141,7 @@ pub(super) struct Found {
     /// How keys were numbered.
     pub(super) key_method: &'static str,
     pub(super) matches: Matches,
-    /// What is still to be checked of them.
+    /// The checks that are still to be made of them.
     pub(super) checks: Vec<Check>,
 }
 
@@ -197,7 +197,7 @@ impl Join {
         })
     }
 
-    /// The same join, of which a condition was tested before: how its pairs were found.
+    /// The same join after a condition was tested: how its pairs were found.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
         self

@@ -80,7 +80,7 @@ fn sides(plan: &WindowJoinPlan, left: &Table, right: &Table, driver: &Driver) ->
     Ok(Sides { left: left_ts, right: right_ts, keys })
 }
 
-/// The pairs in windows of so many rows.
+/// The pairs in windows of these numbers of rows.
 fn in_counts(sides: &Sides, left: u64, right: u64, driver: &Driver) -> Result<Matches, Stopped> {
     let counts = Counts { left: left as usize, right: right as usize };
     let (left, right) = sides.columns();

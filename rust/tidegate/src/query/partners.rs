@@ -97,7 +97,7 @@ pub(crate) struct PartnersPlan {
 
 impl PartnerAggregation {
     /// The aggregates of the partners that `join` says; its `how` does not matter. `how` is
-    /// [`How::Left`] for all left rows, or [`How::Inner`] for the ones that have partners.
+    /// [`How::Left`] for all left rows, or [`How::Inner`] for left rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {
         let keeps_all = match how {
             How::Left => true,
@@ -105,7 +105,7 @@ impl PartnerAggregation {
             how => {
                 return Err(Error::argument(format!(
                     "how: with aggs there is one row for each left row; give \"left\" for all of \
-                     them, or \"inner\" for the ones that have partners; got \"{}\"",
+                     them, or \"inner\" for left rows with partners; got \"{}\"",
                     format!("{how:?}").to_lowercase()
                 )));
             }
@@ -183,7 +183,7 @@ impl PartnerAggregation {
         Ok(query)
     }
 
-    /// The explanation of the join, with the lines that say what becomes of the partners.
+    /// The explanation of the join, with lines about the partners.
     fn explain(&self, join: &str, plan: &PartnersPlan, is_scanned: bool) -> String {
         let mut lines: Vec<String> = join.lines().map(str::to_owned).collect();
         let how = if self.keeps_all { "left" } else { "inner" };

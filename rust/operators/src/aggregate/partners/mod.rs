@@ -48,7 +48,7 @@ use listed::Lists;
 use panes::{OfRuns, Runs};
 pub(super) use states::{InPanes, OfPartners};
 
-/// The suffixes and prefixes of several functions, of which results are made for any left rows.
+/// The suffixes and prefixes of several functions. They give the results of any left rows.
 ///
 /// The sum of the right values of up to 2 before:
 ///

@@ -16,7 +16,7 @@ use crate::rows::NO_ROW;
 /// The fewest places that are folded together: their values and states fit a second-level cache.
 const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
-/// How many left rows ahead states are asked for: those of neighbours lie far apart.
+/// How many left rows ahead states are asked for: the states of neighbours lie far apart.
 const AHEAD: usize = 16;
 
 /// A function as panes have it: states that can be written down as they are.

@@ -140,7 +140,7 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
     }
 }
 
-/// Folds values of which no count is kept if all rows count.
+/// Folds values, without a count beside them if all rows count.
 macro_rules! uncounted {
     ($($function:ty $(, $number:ident)?;)*) => {$(
         impl $(<$number: Words + Sync>)? InPanes for $function {

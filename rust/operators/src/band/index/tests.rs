@@ -11,7 +11,7 @@ use crate::rows::{FilterError, NO_ROW};
 /// Its time, its side, and its values in two columns, of which any may be missing.
 type Row = (i64, Side, [Option<i64>; 2]);
 
-/// The order of result rows: time, pairs first, and positions of rows for what comes at one time.
+/// The order of result rows: by time, pairs first, and by the positions of rows at equal times.
 type Order = (i64, u8, usize, usize);
 
 /// Below and above: the right value less the left one lies between the two.

@@ -9,7 +9,7 @@ use crate::rows::{Closed, FilterError, NO_ROW};
 
 type Row = (i64, Side, Option<u32>);
 
-/// The order of result rows: time, pairs first, and positions of rows for what comes at one time.
+/// The order of result rows: by time, pairs first, and by the positions of rows at equal times.
 type Order = (i64, u8, usize, usize);
 
 /// Result rows in the contract's order, as numbers of left and right rows.

@@ -48,7 +48,7 @@ impl BandJoin {
         Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Pairs(found, ts) })
     }
 
-    /// Finds pairs, of which there may be `most`.
+    /// Finds pairs, at most `most` if there is a limit.
     fn find(
         &self,
         plan: &BandPlan,

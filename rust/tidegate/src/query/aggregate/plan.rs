@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: Span,
-    /// The key columns, by their places in what the functions read.
+    /// The key columns, by their places in the columns that functions read.
     pub(crate) by: Vec<KeyColumn>,
     pub(crate) functions: FunctionsPlan,
     pub(crate) tables: Vec<TablePlan>,

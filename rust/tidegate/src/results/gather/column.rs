@@ -21,8 +21,7 @@ use super::demand_texts;
 use crate::Result;
 use crate::columns::table::Table;
 
-/// Rows of which it is found out together whether one is missing: their values are whole cache
-/// lines.
+/// Rows that are searched together for missing ones: their values are whole cache lines.
 const BLOCK: usize = 1 << 9;
 
 /// A column of a table, ready to be gathered.
@@ -135,8 +134,8 @@ impl Column {
         self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, None)
     }
 
-    /// The array of the values gathered from the rows, of which `missing` says which are not there,
-    /// if one is not.
+    /// The array of the values gathered from the rows. `missing` says which rows are not there, if a
+    /// row is not.
     pub(super) fn array(
         &self,
         values: Buffer,
