@@ -313,7 +313,7 @@ TIES = {
     "sum": agg.sum("v"),
     "mean": agg.mean("v"),
     "std": agg.std("v"),
-    "weighted": agg.weighted_mean("v", "x"),
+    "weighted": agg.weighted_mean("v", "v"),
     "product": agg.product("v"),
 }
 
