@@ -227,6 +227,7 @@ fn rows_of(page: Page) -> Vec<Found> {
             OutputValues::Wide(values) => values[at].to_string(),
             OutputValues::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
             OutputValues::Rows(values) => values[at].to_string(),
+            OutputValues::Lists { .. } => unreachable!("no aggregate of states makes lists"),
         };
         page.columns.iter().map(column).collect()
     };

@@ -66,7 +66,7 @@ impl OutputValue for u32 {
 }
 
 /// One bit pattern for all NaN, so that the order of two operands never shows.
-fn one_nan(value: f64) -> f64 {
+pub(super) fn one_nan(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value }
 }
 

@@ -44,11 +44,13 @@
 //! | `sessions.rs` | windows that rows keep open |
 //! | `streaming/` | the same of rows that come epoch by epoch |
 //! | `partners/` | functions of the partners that a row has in a join |
+//! | `all_values/` | functions that need all values of a window, or of a row's partners, at once |
 //!
 //! To add a function, write its state in `functions.rs` and `stored.rs`, add it to [`Aggregate`],
 //! and say in `kinds.rs` what it is given. Both passes then have it, and so has each
 //! other way to add rows (`streaming/epoch.rs`).
 
+mod all_values;
 mod cells;
 mod dense;
 mod fold;
@@ -71,6 +73,10 @@ use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
+pub use all_values::{
+    AllValues, Interpolation, PartnerValues, Quantile, WindowRows, WindowValues,
+    all_values_of_matches, float_of, order_of,
+};
 use fold::PartStates;
 pub use functions::{OutputValue, RowOrder};
 pub(crate) use kinds::first_rows;
@@ -198,6 +204,13 @@ pub enum OutputValues {
     Floats(Pages<f64>),
     /// Row numbers, counted through all sources.
     Rows(Pages<u32>),
+    /// Lists of row numbers, one behind the other.
+    Lists {
+        /// Where each list ends.
+        ends: Vec<usize>,
+        /// The row numbers.
+        rows: Vec<u32>,
+    },
 }
 
 /// Aggregates the rows of all sources, and hands the result to `take` page by page, before its

@@ -98,6 +98,16 @@ impl Partners {
         self.matches.runs()[left].len() + usize::from(prevailing)
     }
 
+    /// The places of a left row's partners: one that prevails lies just before the others.
+    pub(crate) fn run(&self, left: usize) -> Run {
+        let run = self.runs()[left];
+        match self.prevailing.as_ref().map_or(NO_ROW, |prevailing| prevailing[left]) {
+            NO_ROW => run,
+            before if run.len() == 0 => Run { start: before, end: before + 1 },
+            before => Run { start: before, end: run.end },
+        }
+    }
+
     /// The partners as matches, among which a row that prevails is like any other.
     pub fn into_matches(self) -> Matches {
         match self.prevailing {

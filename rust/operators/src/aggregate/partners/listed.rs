@@ -25,7 +25,11 @@ enum Rows<'a> {
 impl<'a> Lists<'a> {
     /// The partners of some left rows, which are places of `matches`, by their times, if there are
     /// any, and their numbers.
-    pub(super) fn new(matches: &'a Matches, left: Range<usize>, ts: Option<&[i64]>) -> Self {
+    pub(in super::super) fn new(
+        matches: &'a Matches,
+        left: Range<usize>,
+        ts: Option<&[i64]>,
+    ) -> Self {
         let runs = matches.runs()[left].to_vec();
         let Some(rows) = matches.rows() else { return Lists { rows: None, runs } };
         let place = |row: u32| (ts.map_or(0, |ts| ts[row as usize]), row);
@@ -45,13 +49,27 @@ impl<'a> Lists<'a> {
         Lists { rows: Some(Rows::Sorted(sorted)), runs }
     }
 
+    /// The right rows of each left row.
+    pub(in super::super) fn rows_of_each(
+        &self,
+    ) -> impl ExactSizeIterator<Item = impl Iterator<Item = u32> + '_> {
+        let rows = self.rows();
+        let row = move |place| rows.map_or(place, |rows| rows[place as usize]);
+        self.runs.iter().map(move |run| (run.start..run.end).map(row))
+    }
+
+    /// The right rows by place; `None` where a row's place is its number.
+    fn rows(&self) -> Option<&[u32]> {
+        match &self.rows {
+            None => None,
+            Some(Rows::Borrowed(rows)) => Some(rows),
+            Some(Rows::Sorted(rows)) => Some(rows),
+        }
+    }
+
     /// The value of a function for each left row.
     pub(in super::super) fn fold<F: Function, G: Given<F>>(&self, given: &G) -> OutputColumn {
-        let rows = match &self.rows {
-            None => None,
-            Some(Rows::Borrowed(rows)) => Some(*rows),
-            Some(Rows::Sorted(rows)) => Some(&rows[..]),
-        };
+        let rows = self.rows();
         let mut values = Pages::unwritten(self.runs.len());
         let mut missing = Vec::new();
         for (at, (run, out)) in self.runs.iter().zip(values.iter_mut()).enumerate() {

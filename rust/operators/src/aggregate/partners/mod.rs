@@ -44,7 +44,7 @@ use super::{Aggregate, OutputColumn, Stream};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerTimes, Partners};
 use crate::matches::Matches;
-use listed::Lists;
+pub(super) use listed::Lists;
 use panes::{OfRuns, Runs};
 pub(super) use states::{InPanes, OfPartners};
 

@@ -1,0 +1,196 @@
+//! Quantiles, and the number of distinct values.
+
+use super::super::functions::{OutputValue, one_nan};
+use super::ranks::RankSet;
+
+/// A function of the values in a window that slides over sorted values.
+///
+/// Values are whole numbers in the order of what they stand for. A window holds ranks: the places of
+/// values in `sorted`.
+pub(super) trait Sliding: Sync {
+    type Output: OutputValue;
+    type Window: Default + Send;
+
+    /// Makes the window empty; `sorted` has all values that may come, ascending.
+    fn open(&self, window: &mut Self::Window, sorted: &[i64]);
+
+    fn insert(&self, window: &mut Self::Window, rank: usize);
+
+    fn remove(&self, window: &mut Self::Window, rank: usize);
+
+    /// The result, or none where there are too few values.
+    fn result(&self, window: &Self::Window, sorted: &[i64]) -> Option<Self::Output>;
+
+    /// The result of values in any order.
+    fn of(&self, values: &mut [i64]) -> Option<Self::Output>;
+}
+
+/// A quantile: the value that a share of the values do not exceed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantile {
+    /// The share, from 0 to 1.
+    pub share: f64,
+    /// Its value where it lies between two.
+    pub interpolation: Interpolation,
+}
+
+/// The value of a quantile that lies between two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interpolation {
+    /// On the line from the lower to the higher value.
+    Linear,
+    /// The nearer value, the higher one where both are as near.
+    Nearest,
+    /// The lower value.
+    Lower,
+    /// The higher value.
+    Higher,
+    /// Half-way between both.
+    Midpoint,
+}
+
+impl Quantile {
+    /// The ranks of the lower and the higher value among `len`, and how far the quantile lies from
+    /// the first to the second.
+    fn ranks(self, len: usize) -> (usize, usize, f64) {
+        let place = (len - 1) as f64 * self.share;
+        let (lower, higher) = (place.floor() as usize, place.ceil() as usize);
+        match self.interpolation {
+            Interpolation::Linear => (lower, higher, place - place.floor()),
+            Interpolation::Midpoint if lower < higher => (lower, higher, 0.5),
+            Interpolation::Midpoint | Interpolation::Lower => (lower, lower, 0.0),
+            Interpolation::Higher => (higher, higher, 0.0),
+            Interpolation::Nearest => {
+                let nearest = place.round() as usize;
+                (nearest, nearest, 0.0)
+            }
+        }
+    }
+
+    /// The value between two.
+    fn between(self, lower: i64, higher: i64, part: f64) -> f64 {
+        let (low, high) = (float_of(lower), float_of(higher));
+        one_nan(match self.interpolation {
+            // Equal values may be infinite.
+            _ if lower == higher => low,
+            Interpolation::Midpoint => (low + high) / 2.0,
+            _ => part * (high - low) + low,
+        })
+    }
+}
+
+impl Sliding for Quantile {
+    type Output = f64;
+    type Window = RankSet;
+
+    fn open(&self, window: &mut RankSet, sorted: &[i64]) {
+        window.clear(sorted.len());
+    }
+
+    #[inline]
+    fn insert(&self, window: &mut RankSet, rank: usize) {
+        window.insert(rank);
+    }
+
+    #[inline]
+    fn remove(&self, window: &mut RankSet, rank: usize) {
+        window.remove(rank);
+    }
+
+    #[inline]
+    fn result(&self, window: &RankSet, sorted: &[i64]) -> Option<f64> {
+        if window.len() == 0 {
+            return None;
+        }
+        let (lower, higher, part) = self.ranks(window.len());
+        let low = window.select(lower);
+        let high = if higher > lower { window.next(low) } else { low };
+        Some(self.between(sorted[low], sorted[high], part))
+    }
+
+    fn of(&self, values: &mut [i64]) -> Option<f64> {
+        if values.is_empty() {
+            return None;
+        }
+        let (lower, higher, part) = self.ranks(values.len());
+        let (_, &mut low, above) = values.select_nth_unstable(lower);
+        let high = match higher > lower {
+            true => above.iter().copied().min().expect("there is a higher value"),
+            false => low,
+        };
+        Some(self.between(low, high, part))
+    }
+}
+
+/// The number of values that differ.
+pub(super) struct Distinct;
+
+/// How often each value is in a window.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// For each rank, the number of its value.
+    values: Vec<u32>,
+    /// How often each value is there.
+    rows: Vec<u32>,
+    /// The values that are there.
+    present: i64,
+}
+
+impl Sliding for Distinct {
+    type Output = i64;
+    type Window = Counts;
+
+    fn open(&self, window: &mut Counts, sorted: &[i64]) {
+        window.values.clear();
+        let mut value = 0;
+        window.values.extend((0..sorted.len()).map(|rank| {
+            value += u32::from(rank > 0 && sorted[rank - 1] < sorted[rank]);
+            value
+        }));
+        window.rows.clear();
+        window.rows.resize(value as usize + 1, 0);
+        window.present = 0;
+    }
+
+    #[inline]
+    fn insert(&self, window: &mut Counts, rank: usize) {
+        let rows = &mut window.rows[window.values[rank] as usize];
+        *rows += 1;
+        window.present += i64::from(*rows == 1);
+    }
+
+    #[inline]
+    fn remove(&self, window: &mut Counts, rank: usize) {
+        let rows = &mut window.rows[window.values[rank] as usize];
+        *rows -= 1;
+        window.present -= i64::from(*rows == 0);
+    }
+
+    #[inline]
+    fn result(&self, window: &Counts, _: &[i64]) -> Option<i64> {
+        Some(window.present)
+    }
+
+    fn of(&self, values: &mut [i64]) -> Option<i64> {
+        values.sort_unstable();
+        Some(values.chunk_by(|a, b| a == b).count() as i64)
+    }
+}
+
+/// A number that is larger where the float is, NaN being above all others.
+#[inline]
+pub fn order_of(value: f64) -> i64 {
+    flip(if value.is_nan() { f64::NAN } else { value }.to_bits().cast_signed())
+}
+
+/// The float of a number in the order of floats.
+#[inline]
+pub fn float_of(order: i64) -> f64 {
+    f64::from_bits(flip(order).cast_unsigned())
+}
+
+/// Negative floats are larger the smaller their bits are.
+#[inline]
+fn flip(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}

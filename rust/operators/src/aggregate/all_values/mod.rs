@@ -1,0 +1,159 @@
+//! Functions that need all values of a window at once: quantiles, the number of distinct values, and
+//! lists of rows.
+//!
+//! Rows are put by key, then in merged order, so that the rows of a window or the partners of a row
+//! lie side by side: they are a run of places. Runs overlap, and each result is found from the one
+//! before it ([`sliding`]). So a result costs the steps of a search, not its number of values.
+//!
+//! | file | what is in it |
+//! | --- | --- |
+//! | `partners.rs`, `windows.rs` | the functions of the partners of a join, and of windows |
+//! | `sliding.rs` | a window that slides from run to run |
+//! | `functions.rs` | quantiles and distinct values, for such a window |
+//! | `ranks.rs` | a set of ranks that finds its members by their place |
+
+mod functions;
+mod partners;
+mod ranks;
+mod sliding;
+#[cfg(test)]
+mod tests;
+mod windows;
+
+use tidegate_structures::memory;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
+
+use super::functions::OutputValue;
+use super::merged::Place;
+use super::{Column, Mask, OutputColumn, OutputValues};
+use crate::driver::{Driver, Stopped};
+use crate::matches::Run;
+use functions::{Distinct, Sliding};
+pub use functions::{Interpolation, Quantile, float_of, order_of};
+pub use partners::{PartnerValues, all_values_of_matches};
+use sliding::{Item, Placed, Scratch, slide};
+pub use windows::{WindowRows, WindowValues};
+
+/// A function of all values of some rows, and what it is of, for each source.
+#[derive(Clone, Debug)]
+pub enum AllValues<'a> {
+    /// A quantile of the values.
+    Quantile {
+        /// The values.
+        values: Vec<Column<'a, f64>>,
+        /// Which quantile.
+        quantile: Quantile,
+    },
+    /// The number of values that differ.
+    Distinct(Vec<Column<'a, i64>>),
+    /// The rows, in merged order.
+    Rows(Vec<Mask<'a>>),
+}
+
+impl AllValues<'_> {
+    /// The values of the rows at these places.
+    fn placed(
+        &self,
+        places: usize,
+        row: impl Fn(usize) -> Place + Sync,
+        driver: &Driver,
+    ) -> Result<Placed, Stopped> {
+        let mask = |source: usize| -> Mask<'_> {
+            match self {
+                AllValues::Quantile { values, .. } => values[source].mask,
+                AllValues::Distinct(values) => values[source].mask,
+                AllValues::Rows(masks) => masks[source],
+            }
+        };
+        let sources = match self {
+            AllValues::Quantile { values, .. } => values.len(),
+            AllValues::Distinct(values) => values.len(),
+            AllValues::Rows(masks) => masks.len(),
+        };
+        let counted = (0..sources).any(|source| mask(source).is_some()).then(|| {
+            let mut counted = BitSet::new(places);
+            for place in 0..places {
+                let Place { source, row } = row(place);
+                if mask(source).is_none_or(|mask| mask.contains(row)) {
+                    counted.insert(place);
+                }
+            }
+            counted
+        });
+        let codes = match self {
+            AllValues::Quantile { values, .. } => {
+                let code = |Place { source, row }: Place| order_of(values[source].values[row]);
+                codes(places, |place| code(row(place)), driver)?
+            }
+            AllValues::Distinct(values) => {
+                let code = |Place { source, row }: Place| values[source].values[row];
+                codes(places, |place| code(row(place)), driver)?
+            }
+            AllValues::Rows(_) => Pages::default(),
+        };
+        Ok(Placed { codes, counted })
+    }
+}
+
+/// A number for each place.
+fn codes(
+    places: usize,
+    code: impl Fn(usize) -> i64 + Sync,
+    driver: &Driver,
+) -> Result<Pages<i64>, Stopped> {
+    const PART: usize = 1 << 15;
+    let mut codes = Pages::unwritten(places);
+    let parts = codes.chunks_mut(PART).enumerate().collect();
+    driver.map(parts, |(part, slots): (usize, &mut [_])| {
+        for (place, slot) in (part * PART..).zip(slots) {
+            slot.set(code(place));
+        }
+    })?;
+    Ok(codes.written())
+}
+
+/// The results of runs, in their order.
+fn of_runs<F: Sliding>(
+    function: &F,
+    placed: &Placed,
+    runs: impl ExactSizeIterator<Item = Run>,
+    driver: &Driver,
+) -> Result<OutputColumn, Stopped> {
+    let mut results = memory::filled(runs.len(), None);
+    let mut items = memory::vec(runs.len());
+    items.extend((0..).zip(runs).map(|(out, run)| Item { run, out }));
+    let set = |out: u32, result| results[out as usize] = result;
+    slide(function, placed, &mut items, &mut Scratch::default(), driver, set)?;
+    Ok(column(results.into_iter()))
+}
+
+/// A column of results.
+fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> OutputColumn {
+    let mut values = Pages::unwritten(results.len());
+    let mut missing = Vec::new();
+    for ((at, out), value) in values.iter_mut().enumerate().zip(results) {
+        missing.extend(value.is_none().then_some(at));
+        out.set(value.unwrap_or_default());
+    }
+    OutputColumn { values: T::column(values.written()), missing }
+}
+
+/// The rows of runs, as lists; `row` gives the number of the row at a place.
+fn lists(
+    placed: &Placed,
+    runs: impl ExactSizeIterator<Item = Run>,
+    row: impl Fn(u32) -> u32,
+) -> OutputColumn {
+    let mut ends = memory::vec(runs.len());
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
+    for (at, run) in runs.enumerate() {
+        let before = rows.len();
+        memory::reserve(&mut rows, run.len());
+        let places = (run.start..run.end).filter(|&place| placed.counts(place));
+        rows.extend(places.map(&row));
+        missing.extend((rows.len() == before).then_some(at));
+        ends.push(rows.len());
+    }
+    OutputColumn { values: OutputValues::Lists { ends, rows }, missing }
+}

@@ -1,0 +1,226 @@
+//! Functions of all values of the partners of each left row.
+
+use std::ops::Range;
+
+use tidegate_structures::memory;
+use tidegate_structures::memory::pages::Pages;
+
+use super::super::OutputColumn;
+use super::super::functions::OutputValue;
+use super::super::merged::Place;
+use super::super::partners::Lists;
+use super::{AllValues, Distinct, Item, Placed, Scratch, Sliding, column, lists, slide};
+use crate::driver::{Driver, Stopped};
+use crate::interval::Partners;
+use crate::matches::{Matches, Run};
+
+/// The fewest places whose left rows one thread does.
+const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
+
+/// A function of the partners of all left rows. It gives the results of any left rows.
+///
+/// The median of the right values of up to 2 before:
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     AllValues, Column, Interpolation, OutputValues, PartnerValues, Quantile,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::interval::interval_partners;
+/// use tidegate_operators::order::JoinColumns;
+/// use tidegate_operators::rows::{Closed, Interval};
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let left = JoinColumns { ts: &[10, 30], keys: None };
+/// let right = JoinColumns { ts: &[8, 9], keys: None };
+/// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
+/// let partners = interval_partners(left, right, 1, &before, false, &driver)?;
+///
+/// let values = vec![Column { values: &[4.0, 7.0], mask: None }];
+/// let quantile = Quantile { share: 0.5, interpolation: Interpolation::Linear };
+/// let median = AllValues::Quantile { values, quantile };
+/// let found = PartnerValues::new(&partners, &median, &driver)?.of(0..2);
+/// let OutputValues::Floats(medians) = &found.values else { unreachable!() };
+/// assert_eq!((medians[0], &found.missing), (5.5, &vec![1])); // 30 has no partner
+/// # Ok::<(), Stopped>(())
+/// ```
+#[derive(Debug)]
+pub struct PartnerValues<'a>(Found<'a>);
+
+#[derive(Debug)]
+enum Found<'a> {
+    Floats(Results<f64>),
+    Integers(Results<i64>),
+    /// Rows are listed when they are asked for, since there may be many more than left rows.
+    Rows(&'a Partners, Placed),
+}
+
+/// The result of each left row, and whether there is one.
+#[derive(Debug)]
+struct Results<T> {
+    values: Pages<T>,
+    is_present: Pages<u8>,
+}
+
+impl<'a> PartnerValues<'a> {
+    /// Finds the results of all left rows.
+    pub fn new(
+        partners: &'a Partners,
+        function: &AllValues<'_>,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let rows = partners.rows();
+        let row = |place| Place { source: 0, row: rows.map_or(place, |rows| rows[place] as usize) };
+        let places = partners.pane_starts().len();
+        let placed = function.placed(places, row, driver)?;
+        Ok(PartnerValues(match function {
+            AllValues::Quantile { quantile, .. } => {
+                Found::Floats(Results::new(quantile, partners, &placed, driver)?)
+            }
+            AllValues::Distinct(_) => {
+                Found::Integers(Results::new(&Distinct, partners, &placed, driver)?)
+            }
+            AllValues::Rows(_) => Found::Rows(partners, placed),
+        }))
+    }
+
+    /// The results of some neighbouring left rows.
+    pub fn of(&self, left: Range<usize>) -> OutputColumn {
+        match &self.0 {
+            Found::Floats(results) => results.of(left),
+            Found::Integers(results) => results.of(left),
+            Found::Rows(partners, placed) => {
+                let rows = partners.rows();
+                let row = |place| rows.map_or(place, |rows| rows[place as usize]);
+                lists(placed, left.map(|left| partners.run(left)), row)
+            }
+        }
+    }
+}
+
+impl<T: OutputValue> Results<T> {
+    /// Left rows are dealt out by where their runs begin, so that neighbouring runs meet.
+    fn new<F: Sliding<Output = T>>(
+        function: &F,
+        partners: &Partners,
+        placed: &Placed,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let none = function.of(&mut []);
+        let rows = partners.left_rows();
+        let mut values = Pages::filled(rows, none.unwrap_or_default());
+        let mut is_present = Pages::filled(rows, u8::from(none.is_some()));
+        let buckets = placed.codes.len().div_ceil(BUCKET);
+        let mut starts = memory::filled(buckets + 1, 0_usize);
+        let runs = || (0..rows).map(|left| partners.run(left)).enumerate();
+        let filled = || runs().filter(|(_, run)| run.len() > 0);
+        let bucket = |run: &Run| run.start as usize / BUCKET;
+        filled().for_each(|(_, run)| starts[bucket(&run) + 1] += 1);
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let mut items = memory::filled(starts[buckets], Item { run: Run::default(), out: 0 });
+        let mut next = starts.clone();
+        for (left, run) in filled() {
+            let place = &mut next[bucket(&run)];
+            items[*place] = Item { run, out: left as u32 };
+            *place += 1;
+        }
+        let mut rest = &mut items[..];
+        let tasks = starts.windows(2).map(|ends| {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(ends[1] - ends[0]);
+            rest = others;
+            own
+        });
+        let tasks = tasks.collect();
+        let found = driver.map_with(tasks, Scratch::default, |scratch, items: &mut [Item]| {
+            let mut found = memory::vec(items.len());
+            slide(function, placed, items, scratch, driver, |out, result| {
+                found.push((out as usize, result));
+            })?;
+            Ok(found)
+        })?;
+        for found in found {
+            for (left, result) in found? {
+                values[left] = result.unwrap_or_default();
+                is_present[left] = u8::from(result.is_some());
+            }
+        }
+        Ok(Results { values, is_present })
+    }
+
+    fn of(&self, left: Range<usize>) -> OutputColumn {
+        let values = self.values[left.clone()].iter().zip(&self.is_present[left]);
+        column(values.map(|(&value, &is_present)| (is_present == 1).then_some(value)))
+    }
+}
+
+/// The results of a function of all values for left rows whose partners are these matches, as
+/// [`aggregate_matches`](super::super::aggregate_matches) has them.
+///
+/// The right rows of each left row's pairs:
+///
+/// ```
+/// use tidegate_operators::aggregate::{AllValues, OutputValues, all_values_of_matches};
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::matches::Matches;
+/// use tidegate_sync::Stop;
+///
+/// let pairs = [(vec![0, 0, 2], vec![3, 1, 0])];
+/// let matches = Matches::of_pairs(&pairs, 3, 4, &Driver::new(1, Stop::default()))?;
+/// let found = all_values_of_matches(&matches, 0..3, None, &AllValues::Rows(vec![None]));
+/// let OutputValues::Lists { ends, rows } = &found.values else { unreachable!() };
+/// assert_eq!((ends, rows, &found.missing), (&vec![2, 2, 3], &vec![1, 3, 0], &vec![1]));
+/// # Ok::<(), Stopped>(())
+/// ```
+pub fn all_values_of_matches(
+    matches: &Matches,
+    left: Range<usize>,
+    ts: Option<&[i64]>,
+    function: &AllValues<'_>,
+) -> OutputColumn {
+    let found = Lists::new(matches, left, ts);
+    match function {
+        AllValues::Quantile { values, quantile } => {
+            let of = values[0];
+            one_by_one(quantile, &found, of.mask, |row| super::order_of(of.values[row]))
+        }
+        AllValues::Distinct(values) => {
+            let of = values[0];
+            one_by_one(&Distinct, &found, of.mask, |row| of.values[row])
+        }
+        AllValues::Rows(masks) => {
+            let counted = |row: &u32| masks[0].is_none_or(|mask| mask.contains(*row as usize));
+            let (mut ends, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+            for (at, list) in found.rows_of_each().enumerate() {
+                let before = rows.len();
+                rows.extend(list.filter(counted));
+                missing.extend((rows.len() == before).then_some(at));
+                ends.push(rows.len());
+            }
+            OutputColumn { values: super::OutputValues::Lists { ends, rows }, missing }
+        }
+    }
+}
+
+/// The result of each list by itself.
+fn one_by_one<F: Sliding>(
+    function: &F,
+    lists: &Lists<'_>,
+    mask: super::Mask<'_>,
+    code: impl Fn(usize) -> i64,
+) -> OutputColumn {
+    let mut values = Vec::new();
+    let results: Vec<Option<F::Output>> = lists
+        .rows_of_each()
+        .map(|rows| {
+            values.clear();
+            let counted = rows.map(|row| row as usize);
+            let counted = counted.filter(|&row| mask.is_none_or(|mask| mask.contains(row)));
+            values.extend(counted.map(&code));
+            function.of(&mut values)
+        })
+        .collect();
+    column(results.into_iter())
+}

@@ -1,0 +1,165 @@
+//! A function of many runs of values, each found from the one before it.
+//!
+//! Runs are sorted by where they begin. The values of neighbouring runs are sorted once, and a
+//! window slides from run to run: a value enters it and leaves it once. So a run costs the steps of
+//! one search, however many values it has. Where runs are short, each is done by itself.
+
+use crate::driver::{Driver, Stopped};
+use crate::matches::Run;
+use tidegate_structures::memory;
+use tidegate_structures::memory::bits::BitSet;
+use tidegate_structures::memory::pages::Pages;
+
+use super::functions::Sliding;
+
+/// The fewest places whose values are sorted together, if there are more.
+const CHUNK: u32 = if cfg!(test) { 5 } else { 1 << 12 };
+
+/// Runs with fewer values on average are done one by one.
+const FEW: usize = if cfg!(test) { 3 } else { 16 };
+
+/// The value of the row at each place, as whole numbers in the order of values.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) codes: Pages<i64>,
+    /// The places of rows that count; none if all do.
+    pub(super) counted: Option<BitSet>,
+}
+
+impl Placed {
+    #[inline]
+    pub(super) fn counts(&self, place: u32) -> bool {
+        self.counted.as_ref().is_none_or(|counted| counted.contains(place as usize))
+    }
+}
+
+/// A run whose result is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item {
+    pub(super) run: Run,
+    /// The number of the result.
+    pub(super) out: u32,
+}
+
+/// Memory that is used again.
+#[derive(Debug)]
+pub(super) struct Scratch<F: Sliding> {
+    window: F::Window,
+    /// The values of a chunk with their places in it.
+    pairs: Vec<(i64, u32)>,
+    sorted: Vec<i64>,
+    /// The rank of each place of a chunk; [`NOT_COUNTED`] for one that has none.
+    ranks: Vec<u32>,
+    few: Vec<i64>,
+}
+
+const NOT_COUNTED: u32 = u32::MAX;
+
+impl<F: Sliding> Default for Scratch<F> {
+    fn default() -> Self {
+        Scratch {
+            window: F::Window::default(),
+            pairs: Vec::new(),
+            sorted: Vec::new(),
+            ranks: Vec::new(),
+            few: Vec::new(),
+        }
+    }
+}
+
+/// Hands the result of each item to `set` with its number; the items may be put in another order.
+pub(super) fn slide<F: Sliding>(
+    function: &F,
+    placed: &Placed,
+    items: &mut [Item],
+    scratch: &mut Scratch<F>,
+    driver: &Driver,
+    mut set: impl FnMut(u32, Option<F::Output>),
+) -> Result<(), Stopped> {
+    let order = |item: &Item| (item.run.start, item.run.end);
+    if !items.is_sorted_by_key(order) {
+        items.sort_unstable_by_key(order);
+    }
+    let mut rest = &items[..];
+    while let Some(first) = rest.first() {
+        driver.check()?;
+        let start = first.run.start;
+        let limit = start.saturating_add((first.run.len() as u32).max(CHUNK));
+        let (chunk, others) = rest.split_at(rest.partition_point(|item| item.run.start < limit));
+        rest = others;
+        let end = chunk.iter().map(|item| item.run.end).max().expect("the first one is there");
+        let values: usize = chunk.iter().map(|item| item.run.len()).sum();
+        if values / FEW < chunk.len() {
+            for item in chunk {
+                scratch.few.clear();
+                let places = (item.run.start..item.run.end).filter(|&place| placed.counts(place));
+                scratch.few.extend(places.map(|place| placed.codes[place as usize]));
+                set(item.out, function.of(&mut scratch.few));
+            }
+        } else {
+            scratch.sort(placed, start..end);
+            scratch.slide_over(function, chunk, start, &mut set);
+        }
+    }
+    Ok(())
+}
+
+impl<F: Sliding> Scratch<F> {
+    /// Ranks the values at some places.
+    fn sort(&mut self, placed: &Placed, places: std::ops::Range<u32>) {
+        let Scratch { pairs, sorted, ranks, .. } = self;
+        let (start, len) = (places.start, places.len());
+        pairs.clear();
+        memory::reserve(pairs, len);
+        let counted = places.filter(|&place| placed.counts(place));
+        pairs.extend(counted.map(|place| (placed.codes[place as usize], place - start)));
+        pairs.sort_unstable();
+        sorted.clear();
+        memory::reserve(sorted, len);
+        ranks.clear();
+        memory::reserve(ranks, len);
+        ranks.resize(len, NOT_COUNTED);
+        for (rank, &(code, at)) in (0..).zip(&*pairs) {
+            sorted.push(code);
+            ranks[at as usize] = rank;
+        }
+    }
+
+    /// Slides over the runs of a chunk, which begins at place `first`.
+    fn slide_over(
+        &mut self,
+        function: &F,
+        chunk: &[Item],
+        first: u32,
+        set: &mut impl FnMut(u32, Option<F::Output>),
+    ) {
+        let Scratch { window, sorted, ranks, .. } = self;
+        function.open(window, sorted);
+        let (mut start, mut end) = (0, 0);
+        for Item { run, out } in chunk {
+            let to = (run.start - first) as usize..(run.end - first) as usize;
+            if to.start >= end {
+                remove(function, window, &ranks[start..end]);
+                (start, end) = (to.start, to.start);
+            }
+            insert(function, window, ranks.get(end..to.end).unwrap_or_default());
+            remove(function, window, ranks.get(to.end..end).unwrap_or_default());
+            // Runs are in the order of where they begin.
+            remove(function, window, &ranks[start..to.start]);
+            (start, end) = (to.start, to.end);
+            set(*out, function.result(window, sorted));
+        }
+    }
+}
+
+#[inline]
+fn insert<F: Sliding>(function: &F, window: &mut F::Window, ranks: &[u32]) {
+    let counted = ranks.iter().filter(|&&rank| rank != NOT_COUNTED);
+    counted.for_each(|&rank| function.insert(window, rank as usize));
+}
+
+#[inline]
+fn remove<F: Sliding>(function: &F, window: &mut F::Window, ranks: &[u32]) {
+    let counted = ranks.iter().filter(|&&rank| rank != NOT_COUNTED);
+    counted.for_each(|&rank| function.remove(window, rank as usize));
+}

@@ -1,0 +1,135 @@
+//! Functions of all values of windows.
+
+use super::super::merged::Place;
+use super::super::{OutputColumn, Page, Stream, first_rows};
+use super::{AllValues, Distinct, Placed, Quantile, lists, of_runs};
+use crate::driver::{Driver, Stopped};
+use crate::matches::{MAX_ROWS, Run};
+use crate::order::{Groups, JoinColumns};
+use tidegate_structures::memory;
+
+/// The rows of several sources by key, then in merged order.
+///
+/// The distinct values of a window:
+///
+/// ```
+/// use tidegate_operators::aggregate::{
+///     AllValues, Column, OutputValues, Page, Stream, Window, WindowRows, WindowValues,
+/// };
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_structures::memory::pages::Pages;
+/// use tidegate_sync::Stop;
+///
+/// let driver = Driver::new(1, Stop::default());
+/// let rows = WindowRows::new(&[Stream { ts: &[1, 4, 12], keys: None }], 1, &driver)?;
+/// let values = vec![Column { values: &[7, 7, 9], mask: None }];
+/// let distinct = WindowValues::new(&rows, AllValues::Distinct(values), &driver)?;
+/// let windows = vec![Window { start: 0, end: 10, rows: 1 }];
+/// let page = Page { rows: 1, windows, keys: Pages::filled(1, 0), columns: Vec::new() };
+/// let OutputValues::Integers(values) = distinct.of(&page, &driver)?.values else { unreachable!() };
+/// assert_eq!(values[0], 1);
+/// # Ok::<(), Stopped>(())
+/// ```
+#[derive(Debug)]
+pub struct WindowRows {
+    ts: Vec<i64>,
+    /// The number of the row at each place, counted through all sources.
+    rows: Vec<u32>,
+    /// Where each key's rows start, and where all end.
+    starts: Vec<u32>,
+    first_rows: Vec<u32>,
+}
+
+impl WindowRows {
+    /// Puts the rows of all sources by key, less than `key_count`.
+    ///
+    /// # Panics
+    ///
+    /// When there are [`MAX_ROWS`] rows or more.
+    pub fn new(streams: &[Stream<'_>], key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
+        let count = streams.iter().map(|stream| stream.ts.len()).sum();
+        assert!(count < MAX_ROWS, "row numbers fit in 32 bits");
+        let mut ts = memory::vec(count);
+        streams.iter().for_each(|stream| ts.extend_from_slice(stream.ts));
+        let keys = streams.iter().all(|stream| stream.keys.is_some()).then(|| {
+            let mut keys = memory::vec(count);
+            streams
+                .iter()
+                .filter_map(|stream| stream.keys)
+                .for_each(|own| keys.extend_from_slice(own));
+            keys
+        });
+        let groups =
+            Groups::new(JoinColumns { ts: &ts, keys: keys.as_deref() }, key_count, driver)?;
+        let rows = match groups.numbers() {
+            Some(numbers) => numbers.to_vec(),
+            None => (0..count as u32).collect(),
+        };
+        let (ts, starts) = (groups.ts().to_vec(), groups.starts.clone());
+        Ok(WindowRows { ts, rows, starts, first_rows: first_rows(streams) })
+    }
+
+    /// Which row of which source lies at a place.
+    fn place(&self, place: usize) -> Place {
+        let row = self.rows[place];
+        let source = self.first_rows.partition_point(|&first| first <= row) - 1;
+        Place { source, row: (row - self.first_rows[source]) as usize }
+    }
+
+    /// The rows of each result of a page.
+    fn runs(&self, page: &Page) -> Vec<Run> {
+        let mut keys = page.keys[..page.rows].iter();
+        let mut runs = Vec::with_capacity(page.rows);
+        for window in &page.windows {
+            runs.extend(keys.by_ref().take(window.rows).map(|&key| {
+                let first = self.starts[key as usize];
+                let ts = &self.ts[first as usize..self.starts[key as usize + 1] as usize];
+                let place = |before: i64| first + ts.partition_point(|&ts| ts < before) as u32;
+                Run { start: place(window.start), end: place(window.end) }
+            }));
+        }
+        runs
+    }
+}
+
+/// A function of windows of such rows.
+#[derive(Debug)]
+pub struct WindowValues<'a> {
+    rows: &'a WindowRows,
+    function: Function,
+    placed: Placed,
+}
+
+#[derive(Debug)]
+enum Function {
+    Quantile(Quantile),
+    Distinct,
+    Rows,
+}
+
+impl<'a> WindowValues<'a> {
+    /// Puts the values of the rows where the rows are.
+    pub fn new(
+        rows: &'a WindowRows,
+        function: AllValues<'_>,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let placed = function.placed(rows.rows.len(), |place| rows.place(place), driver)?;
+        let function = match function {
+            AllValues::Quantile { quantile, .. } => Function::Quantile(quantile),
+            AllValues::Distinct(_) => Function::Distinct,
+            AllValues::Rows(_) => Function::Rows,
+        };
+        Ok(WindowValues { rows, function, placed })
+    }
+
+    /// The values for the windows and keys of a page.
+    pub fn of(&self, page: &Page, driver: &Driver) -> Result<OutputColumn, Stopped> {
+        let runs = self.rows.runs(page).into_iter();
+        match &self.function {
+            Function::Quantile(quantile) => of_runs(quantile, &self.placed, runs, driver),
+            Function::Distinct => of_runs(&Distinct, &self.placed, runs, driver),
+            Function::Rows => Ok(lists(&self.placed, runs, |place| self.rows.rows[place as usize])),
+        }
+    }
+}
