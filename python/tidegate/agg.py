@@ -11,32 +11,49 @@
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'open': 3.0, 'large': 1}
 
-Nulls are left out, except by `first` and `last`, which take rows with nulls, too. If no row is
-left, a count is 0, and every other function is null.
+Nulls are left out, except by functions that take rows as they are: `first`, `last`, `arg_min`,
+`arg_max`, `collect` and `udf`. If no row is left, a count is 0, and every other function is null.
 """
 
 # ruff: noqa: A001 - the functions have the names that everyone knows, inside this module.
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import pyarrow as pa
+
+from tidegate._tidegate import TidegateError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidegate.expressions import Expr
 
 __all__ = [
     "Aggregate",
+    "Udf",
     "all",
     "any",
+    "arg_max",
+    "arg_min",
+    "collect",
+    "corr",
     "count",
+    "count_distinct",
+    "covar",
     "first",
     "last",
     "max",
     "mean",
+    "median",
     "min",
     "product",
+    "quantile",
     "std",
     "sum",
+    "udf",
     "var",
     "weighted_mean",
 ]
@@ -55,13 +72,57 @@ Function: TypeAlias = Literal[
     "product",
     "any",
     "all",
+    "arg_min",
+    "arg_max",
+    "covar",
+    "corr",
+    "median",
+    "quantile",
+    "count_distinct",
+    "collect",
+    "udf",
 ]
 """The name of a function."""
 
+Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]
+"""The value of a quantile that lies between two values."""
+
 
 @dataclass(frozen=True, slots=True)
+class Udf:
+    """A function of one's own, and the type of its results; made by `udf`."""
+
+    function: Callable[..., object]
+    returns: pa.DataType
+
+    @property
+    def field(self) -> pa.Field:
+        """The column of the results."""
+        return pa.field("", self.returns)
+
+    def __call__(self, lists: pa.RecordBatch) -> pa.RecordBatch:
+        """Call the function with list columns, and make one column of what it returns."""
+        try:
+            found = self.function(*lists.columns)
+            if isinstance(found, pa.ChunkedArray):
+                found = found.combine_chunks()
+            if not isinstance(found, pa.Array):
+                found = pa.array(found, type=self.returns)
+        except Exception as error:
+            message = f"the function raised {type(error).__name__}: {error}"
+            raise TidegateError(message) from error
+        if found.type != self.returns:
+            message = (
+                f"the function returned {found.type}, but returns= says {self.returns}; "
+                f"give returns={found.type}, or cast the results"
+            )
+            raise TidegateError(message)
+        return pa.record_batch([found], names=[""])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Aggregate:
-    """A function, its column and weights, and the condition on the rows that count, as SQL text.
+    """A function, its columns and parameters, and the condition on the rows that count, as SQL text.
 
     Made by the functions of this module. It can be compared, pickled and used in any call.
     """
@@ -69,7 +130,22 @@ class Aggregate:
     function: Function
     column: str | None = None
     where: str | None = None
-    weights: str | None = None
+    second: str | None = None
+    share: float | None = None
+    interpolation: Interpolation | None = None
+    inputs: tuple[str, ...] = ()
+    udf: Udf | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the function is of."""
+        return [name for name in (self.column, self.second) if name is not None] + list(self.inputs)
+
+    def __repr__(self) -> str:
+        """Tell what is set."""
+        every = ((field.name, getattr(self, field.name)) for field in fields(self))
+        known = (f"{name}={value!r}" for name, value in every if value not in (None, ()))
+        return f"Aggregate({', '.join(known)})"
 
 
 def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggregate:
@@ -81,7 +157,7 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
 
     Example:
         >>> tidegate.agg.count("price", where="price > 3")
-        Aggregate(function='count', column='price', where='price > 3', weights=None)
+        Aggregate(function='count', column='price', where='price > 3')
     """
     return _aggregate("count", column, where)
 
@@ -195,6 +271,193 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
     return _aggregate("weighted_mean", column, where, weights)
 
 
+def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Take the value of one column where another is least; it may be null.
+
+    Of several rows where it is least, the first by time counts. Rows where `by` is null are left
+    out; NaN is larger than any other float.
+
+    Args:
+        column: A column of any type.
+        by: A column of numbers, times, booleans, text or binary.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "venue": ["N", "Q"]})
+        >>> cheapest = tidegate.agg.arg_min("venue", "price")
+        >>> tidegate.aggregate(trades, on="ts", size=5, aggs={"v": cheapest})["v"].to_pylist()
+        ['N']
+    """
+    return _aggregate("arg_min", column, where, by)
+
+
+def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Take the value of one column where another is largest; it may be null.
+
+    Of several rows where it is largest, the first by time counts. Rows where `by` is null are left
+    out; NaN is larger than any other float.
+
+    Args:
+        column: A column of any type.
+        by: A column of numbers, times, booleans, text or binary.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+    """
+    return _aggregate("arg_max", column, where, by)
+
+
+def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Compute the covariance of two columns as a sample, as float64; null for fewer than two rows.
+
+    A row counts where both are not null.
+
+    Args:
+        column: A column of numbers.
+        other: Another column of numbers.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+    """
+    return _aggregate("covar", column, where, other)
+
+
+def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Compute the correlation of two columns (Pearson's), as float64; null for fewer than two rows.
+
+    A row counts where both are not null. If one of the columns has one value, the result is NaN.
+
+    Args:
+        column: A column of numbers.
+        other: Another column of numbers.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> rows = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "y": [6.0, 4.0, 2.0]})
+        >>> corr = tidegate.agg.corr("x", "y")
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"corr": corr})["corr"].to_pylist()
+        [-1.0]
+    """
+    return _aggregate("corr", column, where, other)
+
+
+def median(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Find the value in the middle, or the mean of both, as float64; NaN is above all others.
+
+    It is exact, and needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+
+    Args:
+        column: A column of numbers.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 9, 2, 3]})
+        >>> median = tidegate.agg.median("x")
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"x": median})["x"].to_pylist()
+        [2.5]
+    """
+    return _aggregate("median", column, where)
+
+
+def quantile(
+    column: str,
+    share: float,
+    *,
+    interpolation: Interpolation = "linear",
+    where: Expr | str | None = None,
+) -> Aggregate:
+    """Find the value that a share of the values do not exceed, as float64; NaN is above all others.
+
+    It is exact, and needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+
+    Args:
+        column: A column of numbers.
+        share: From 0, the smallest value, to 1, the largest one.
+        interpolation: The value of a quantile between two values: on the line from the lower to the
+            higher one (`linear`, as in NumPy), the `nearest` one (as in Polars), the `lower`, the
+            `higher`, or half-way (`midpoint`).
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> rows = pa.table({"ts": [1, 2, 3, 4], "ms": [10, 90, 20, 30]})
+        >>> p75 = tidegate.agg.quantile("ms", 0.75)
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"p75": p75})["p75"].to_pylist()
+        [45.0]
+    """
+    condition = None if where is None else str(where)
+    return Aggregate("quantile", column, condition, share=share, interpolation=interpolation)
+
+
+def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """Count how many values differ, as int64; nulls are left out, NaN and both zeros are one value.
+
+    It needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+
+    Args:
+        column: A column of numbers, times, booleans, text or binary.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+    """
+    return _aggregate("count_distinct", column, where)
+
+
+def collect(column: str, *, where: Expr | str | None = None) -> Aggregate:
+    """List the values in the order of the rows, nulls among them; null if there is no row.
+
+    It needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+
+    Args:
+        column: A column of any type.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Example:
+        >>> rows = pa.table({"ts": [1, 2, 7], "x": ["a", None, "c"]})
+        >>> collect = tidegate.agg.collect("x")
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs={"x": collect})["x"].to_pylist()
+        [['a', None], ['c']]
+    """
+    return _aggregate("collect", column, where)
+
+
+def udf(
+    function: Callable[..., object],
+    inputs: str | Sequence[str],
+    returns: pa.DataType,
+    *,
+    where: Expr | str | None = None,
+) -> Aggregate:
+    """Call a function of one's own for many windows at once.
+
+    The function is given an Arrow list array for each input, with a list for each window, nulls
+    among the values. It returns a value for each list: an Arrow array of the type `returns`, or
+    anything that `pyarrow.array` makes one of. A window without rows has no list; its result is
+    null. The function must be a function of the values alone: it may be called from any thread, in
+    any order, with the windows cut anywhere. It needs all values of a window at once, which
+    `tidegate.Aggregate` does not keep.
+
+    Args:
+        function: The function. Spark pickles it.
+        inputs: The column, or the columns, that it is of.
+        returns: The type of its results.
+        where: Which rows count: a condition on `tidegate.row` columns, or its SQL text.
+
+    Raises:
+        TypeError: `returns` is no Arrow type, or `function` cannot be called.
+
+    Example:
+        >>> def spread(prices):
+        ...     return [max(list) - min(list) for list in prices.to_pylist()]
+        >>> rows = pa.table({"ts": [1, 2, 7], "price": [3.0, 5.0, 4.0]})
+        >>> aggs = {"spread": tidegate.agg.udf(spread, "price", pa.float64())}
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs=aggs)["spread"].to_pylist()
+        [2.0, 0.0]
+    """
+    if not callable(function):
+        message = f"function: expected a function of list arrays, got {function!r}"
+        raise TypeError(message)
+    if not isinstance(returns, pa.DataType):
+        message = f"returns: expected an Arrow type such as pyarrow.float64(), got {returns!r}"
+        raise TypeError(message)
+    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    condition = None if where is None else str(where)
+    return Aggregate("udf", where=condition, inputs=names, udf=Udf(function, returns))
+
+
 def product(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Multiply the values, as float64.
 
@@ -229,6 +492,6 @@ def _aggregate(
     function: Function,
     column: str | None,
     where: Expr | str | None,
-    weights: str | None = None,
+    second: str | None = None,
 ) -> Aggregate:
-    return Aggregate(function, column, None if where is None else str(where), weights)
+    return Aggregate(function, column, None if where is None else str(where), second)

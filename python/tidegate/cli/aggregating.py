@@ -66,7 +66,7 @@ def function(text: str) -> Aggregate:
 
     Example:
         >>> function("sum(size) where side = 'B'")
-        Aggregate(function='sum', column='size', where="side = 'B'", weights=None)
+        Aggregate(function='sum', column='size', where="side = 'B'")
     """
     known = get_args(Function)
     found = FUNCTION.fullmatch(text)

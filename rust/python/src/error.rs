@@ -23,8 +23,16 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ClosedError", py.get_type::<ClosedError>())
 }
 
-/// The exception of an error, with its text unchanged.
+/// The exception of an error, with its text unchanged, and the exception that has brought it about.
 pub(crate) fn raise(error: Error) -> PyErr {
+    let raised = of_kind(&error);
+    if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<PyErr>()) {
+        Python::attach(|py| raised.set_cause(py, Some(cause.clone_ref(py))));
+    }
+    raised
+}
+
+fn of_kind(error: &Error) -> PyErr {
     let text = error.message().to_owned();
     if error.is_schema() {
         SchemaError::new_err(text)

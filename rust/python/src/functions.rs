@@ -1,13 +1,18 @@
 //! The functions of `aggs`, which aggregations and joins have.
 
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyType};
-use tidegate::query::aggregate::{Aggregate, Function};
+use pyo3_arrow::{PyField, PyRecordBatch};
+use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, Udf};
+use tidegate::{Error, Stop};
 
 use crate::expression::extract_row;
-use crate::input::word;
+use crate::input::{self, word};
 
 /// The columns of the result, from names to `tidegate.agg` functions.
 pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
@@ -27,18 +32,73 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
                 "aggs: `{name}`: expected a function {EXAMPLE}, got {given:?}"
             )));
         }
-        let function: String = given.getattr("function")?.extract()?;
-        let known = Function::ALL.map(|function| (function.name(), function));
         let condition: Option<Bound<'_, PyAny>> = given.getattr("where")?.extract()?;
         Ok(Aggregate {
             name,
-            function: word("aggs", &function, &known)?,
-            column: given.getattr("column")?.extract()?,
-            weights: given.getattr("weights")?.extract()?,
+            function: function(&given)?,
+            columns: given.getattr("columns")?.extract()?,
             predicate: condition.as_ref().map(extract_row).transpose()?,
         })
     };
     mapping.items()?.iter().map(one).collect()
+}
+
+/// The function of an aggregate, with its parameters.
+fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
+    let name: String = given.getattr("function")?.extract()?;
+    let other: [(&str, fn(&Bound<'_, PyAny>) -> PyResult<Function>); 2] =
+        [("quantile", quantile), ("udf", udf)];
+    if let Some((_, read)) = other.iter().find(|(known, _)| *known == name) {
+        return read(given);
+    }
+    let names = Function::ALL.map(|function| function.name());
+    let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
+    // They are known, too: a message names all.
+    known.extend(other.map(|(name, _)| (name, 0)));
+    Ok(Function::ALL[word("aggs", &name, &known)?].clone())
+}
+
+fn quantile(given: &Bound<'_, PyAny>) -> PyResult<Function> {
+    let interpolation: String = given.getattr("interpolation")?.extract()?;
+    Ok(Function::Quantile(Quantile {
+        share: given.getattr("share")?.extract()?,
+        interpolation: word("interpolation", &interpolation, &INTERPOLATIONS)?,
+    }))
+}
+
+const INTERPOLATIONS: [(&str, Interpolation); 5] = [
+    ("linear", Interpolation::Linear),
+    ("nearest", Interpolation::Nearest),
+    ("lower", Interpolation::Lower),
+    ("higher", Interpolation::Higher),
+    ("midpoint", Interpolation::Midpoint),
+];
+
+/// A function of one's own, which has the interpreter's lock only while it runs.
+fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
+    let udf = given.getattr("udf")?;
+    let field: PyField = udf.getattr("field")?.extract()?;
+    let call = udf.unbind();
+    let call = move |lists: RecordBatch| {
+        Python::attach(|py| {
+            let returned = || {
+                let lists = PyRecordBatch::new(lists).into_pyarrow(py)?;
+                input::read(
+                    "the function's results",
+                    &call.bind(py).call1((lists,))?,
+                    &Stop::default(),
+                )
+            };
+            let (_, batches) = returned()
+                .map_err(|error| Error::data(error.value(py).to_string()).caused_by(error))?;
+            let [batch] = &batches[..] else {
+                return Err(Error::bug("results come as one batch"));
+            };
+            Ok(batch.column(0).clone())
+        })
+    };
+    let returns = field.into_inner().data_type().clone();
+    Ok(Function::Udf(Udf { returns, call: Arc::new(call) }))
 }
 
 fn aggregate_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {

@@ -5,17 +5,32 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tidegate_operators::driver::Stopped;
 use tidegate_operators::rows::Failed;
 use tidegate_structures::memory::OutOfMemory;
 
 /// An error, told in one sentence: the column, the row, the given value and the expected one.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Error {
     kind: Kind,
     message: String,
+    /// The error of a caller's function.
+    cause: Option<Arc<Cause>>,
 }
+
+/// Any error of another kind.
+type Cause = dyn Any + Send + Sync;
+
+/// Errors that tell the same are equal, whatever their causes.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.message) == (other.kind, &other.message)
+    }
+}
+
+impl Eq for Error {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -54,7 +69,7 @@ macro_rules! kinds {
                 $(#[$doc])*
                 #[cold]
                 pub fn $new(message: impl Into<String>) -> Self {
-                    Error { kind: Kind::$kind, message: message.into() }
+                    Error { kind: Kind::$kind, message: message.into(), cause: None }
                 }
 
                 /// Whether the error is of the kind that the constructor of this name makes.
@@ -127,7 +142,17 @@ impl Error {
 
     /// The same error, said to be about `place`.
     pub(crate) fn within(self, place: &str) -> Self {
-        Error { kind: self.kind, message: format!("{place}: {}", self.message) }
+        Error { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    /// The same error, brought about by an error of the caller's function.
+    pub fn caused_by(self, cause: impl Any + Send + Sync) -> Self {
+        Error { cause: Some(Arc::new(cause)), ..self }
+    }
+
+    /// The error of the caller's function, if that has brought this one about.
+    pub fn cause(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.cause.as_deref()
     }
 
     /// The sentence.

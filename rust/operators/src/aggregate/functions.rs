@@ -434,3 +434,126 @@ impl<const LAST: bool> Function for Pick<LAST> {
         Edge::<LAST>::finish(row)
     }
 }
+
+/// A row, chosen by a value of it.
+#[derive(Clone, Copy)]
+pub(super) struct ByValue {
+    pub(super) value: i64,
+    pub(super) ts: i64,
+    pub(super) row: u32,
+}
+
+/// The row with the smallest value, or the largest; the first in merged order where several have
+/// it.
+pub(super) struct RowOfExtreme<const LARGEST: bool>;
+
+impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
+    type Input = ByValue;
+    type State = ByValue;
+    type Output = u32;
+
+    const ORDER: RowOrder = RowOrder::Any;
+    /// No row has this time: its windows would end beyond 64 bits.
+    const EMPTY: ByValue =
+        ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
+
+    /// Rows come source by source, each in time order, so the first of equal times comes first.
+    #[inline]
+    fn add(state: &mut ByValue, row: ByValue) {
+        let is_beyond = if LARGEST { row.value > state.value } else { row.value < state.value };
+        if is_beyond || (row.value == state.value && row.ts < state.ts) {
+            *state = row;
+        }
+    }
+
+    #[inline]
+    fn combine(mut earlier: ByValue, later: ByValue) -> ByValue {
+        Self::add(&mut earlier, later);
+        earlier
+    }
+
+    #[inline]
+    fn finish(state: ByValue) -> Option<u32> {
+        (state.row != NO_ROW).then_some(state.row)
+    }
+}
+
+/// Means of two columns, and products of the distances from them, as they change row by row.
+#[derive(Clone, Copy)]
+pub(super) struct JointMoments {
+    pub(super) rows: f64,
+    pub(super) means: [f64; 2],
+    /// The sum of the squared distances from each mean.
+    pub(super) squares: [f64; 2],
+    /// The sum of the products of both distances.
+    pub(super) products: f64,
+}
+
+/// The covariance of a sample, or its ratio to both deviations, which is the correlation.
+///
+/// States are those of [`Variance`], with the sum of products as in Chan, Golub and LeVeque, too.
+pub(super) struct Covariance<const RATIO: bool>;
+
+impl<const RATIO: bool> Function for Covariance<RATIO> {
+    type Input = (f64, f64);
+    type State = JointMoments;
+    type Output = f64;
+
+    const ORDER: RowOrder = RowOrder::Source;
+    const EMPTY: JointMoments =
+        JointMoments { rows: 0.0, means: [0.0; 2], squares: [0.0; 2], products: 0.0 };
+
+    #[inline]
+    fn add(state: &mut JointMoments, (x, y): (f64, f64)) {
+        let rows = state.rows + 1.0;
+        let distances = [x - state.means[0], y - state.means[1]];
+        let means = [state.means[0] + distances[0] / rows, state.means[1] + distances[1] / rows];
+        let after = [x - means[0], y - means[1]];
+        *state = JointMoments {
+            rows,
+            means,
+            squares: [
+                state.squares[0] + distances[0] * after[0],
+                state.squares[1] + distances[1] * after[1],
+            ],
+            products: state.products + distances[0] * after[1],
+        };
+    }
+
+    #[inline]
+    fn combine(earlier: JointMoments, later: JointMoments) -> JointMoments {
+        if earlier.rows == 0.0 {
+            return later;
+        }
+        if later.rows == 0.0 {
+            return earlier;
+        }
+        let rows = earlier.rows + later.rows;
+        let distances = [later.means[0] - earlier.means[0], later.means[1] - earlier.means[1]];
+        let share = later.rows / rows;
+        let between = earlier.rows * later.rows / rows;
+        let squares = |at: usize| {
+            earlier.squares[at] + later.squares[at] + distances[at] * distances[at] * between
+        };
+        JointMoments {
+            rows,
+            means: [
+                earlier.means[0] + distances[0] * share,
+                earlier.means[1] + distances[1] * share,
+            ],
+            squares: [squares(0), squares(1)],
+            products: earlier.products + later.products + distances[0] * distances[1] * between,
+        }
+    }
+
+    #[inline]
+    fn finish(state: JointMoments) -> Option<f64> {
+        let JointMoments { rows, squares: [xx, yy], products, .. } = state;
+        let ratio = || {
+            let both = xx * yy;
+            let root = if both.is_normal() { both.sqrt() } else { xx.sqrt() * yy.sqrt() };
+            (products / root).clamp(-1.0, 1.0)
+        };
+        (rows > 1.0).then(|| one_nan(if RATIO { ratio() } else { products / (rows - 1.0) }))
+    }
+}

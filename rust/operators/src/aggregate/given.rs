@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 use super::cells::{Belongs, Part, Partials};
 use super::dense::prefetch_range;
 use super::fold::{add_to_partials, cells};
-use super::functions::{Count, Edge, Function, NO_ROW, Pick};
+use super::functions::{ByValue, Count, Edge, Function, NO_ROW, Pick};
 use super::merged::Place;
 use super::{Column, Mask, Stream};
 
@@ -73,7 +73,7 @@ impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
 /// Values, each with another of the same row.
 pub(super) struct Pairs<'a> {
     pub(super) values: &'a [Column<'a, f64>],
-    pub(super) weights: &'a [Column<'a, f64>],
+    pub(super) others: &'a [Column<'a, f64>],
 }
 
 impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
@@ -81,11 +81,11 @@ impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
 
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = (f64, f64)> + Send {
         let values = self.values[source].values[rows.clone()].iter().copied();
-        values.zip(self.weights[source].values[rows].iter().copied())
+        values.zip(self.others[source].values[rows].iter().copied())
     }
 
     fn at(&self, Place { source, row }: Place) -> (f64, f64) {
-        (self.values[source].values[row], self.weights[source].values[row])
+        (self.values[source].values[row], self.others[source].values[row])
     }
 
     fn mask(&self, source: usize) -> Mask<'_> {
@@ -94,7 +94,45 @@ impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
 
     fn announce(&self, source: usize, rows: &Range<usize>) {
         prefetch_range(self.values[source].values, rows);
-        prefetch_range(self.weights[source].values, rows);
+        prefetch_range(self.others[source].values, rows);
+    }
+
+    fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
+        cells::<F, _>(self, streams, part, belongs)
+    }
+}
+
+/// Rows by the value of a column. The function chooses one of them.
+pub(super) struct ChosenByValue<'a> {
+    pub(super) rows: Chosen<'a>,
+    pub(super) values: &'a [Column<'a, i64>],
+}
+
+impl<F: Function<Input = ByValue>> Given<F> for ChosenByValue<'_> {
+    type OfCells = F;
+
+    fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = ByValue> + Send {
+        let values = self.values[source].values[rows.clone()].iter().copied();
+        let first = self.rows.first_rows[source] + rows.start as u32;
+        let rows = self.rows.streams[source].ts[rows].iter().copied().zip(first..);
+        values.zip(rows).map(|(value, (ts, row))| ByValue { value, ts, row })
+    }
+
+    fn at(&self, Place { source, row }: Place) -> ByValue {
+        ByValue {
+            value: self.values[source].values[row],
+            ts: self.rows.streams[source].ts[row],
+            row: self.rows.first_rows[source] + row as u32,
+        }
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.values[source].mask
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self.values[source].values, rows);
+        prefetch_range(self.rows.streams[source].ts, rows);
     }
 
     fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {

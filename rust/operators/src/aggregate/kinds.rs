@@ -4,11 +4,13 @@
 use std::marker::PhantomData;
 
 use super::fold::Fold;
-use super::functions::{Count, Extreme, Mean, Pick, Product, Sum, Variance, WeightedMean};
-use super::given::{Chosen, Given, Pairs, Rows};
+use super::functions::{
+    Count, Covariance, Extreme, Mean, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean,
+};
+use super::given::{Chosen, ChosenByValue, Given, Pairs, Rows};
 use super::partners::{InPanes, OfPartners};
 use super::streaming::AddRows;
-use super::{Aggregate, Mask, NumberColumns, Stream};
+use super::{Aggregate, ColumnPairs, Mask, NumberColumns, Stream};
 
 /// Any function with its input, as the passes use it.
 pub(super) trait Kind: Fold + AddRows + OfPartners {}
@@ -39,6 +41,7 @@ pub(super) fn kind<'a>(
     first_rows: &'a [u32],
 ) -> Box<dyn Kind + 'a> {
     let chosen = |masks: &'a [Mask<'a>]| Chosen { streams: rows, first_rows, masks };
+    let pairs = |of: &'a ColumnPairs<'a>| Pairs { values: &of.values, others: &of.others };
     match aggregate {
         Aggregate::Count(masks) => kind_of::<Count, _>(rows, Rows(masks)),
         Aggregate::Sum(NumberColumns::Integers(columns)) => {
@@ -58,15 +61,21 @@ pub(super) fn kind<'a>(
             kind_of::<Mean<f64>, _>(rows, &columns[..])
         }
         Aggregate::Product(columns) => kind_of::<Product, _>(rows, &columns[..]),
-        Aggregate::WeightedMean { values, weights } => {
-            kind_of::<WeightedMean, _>(rows, Pairs { values, weights })
-        }
+        Aggregate::WeightedMean(of) => kind_of::<WeightedMean, _>(rows, pairs(of)),
         Aggregate::Min(columns) => kind_of::<Extreme<false>, _>(rows, &columns[..]),
         Aggregate::Max(columns) => kind_of::<Extreme<true>, _>(rows, &columns[..]),
         Aggregate::Variance(columns) => kind_of::<Variance<false>, _>(rows, &columns[..]),
         Aggregate::Deviation(columns) => kind_of::<Variance<true>, _>(rows, &columns[..]),
+        Aggregate::Covariance(of) => kind_of::<Covariance<false>, _>(rows, pairs(of)),
+        Aggregate::Correlation(of) => kind_of::<Covariance<true>, _>(rows, pairs(of)),
         Aggregate::First(masks) => kind_of::<Pick<false>, _>(rows, chosen(masks)),
         Aggregate::Last(masks) => kind_of::<Pick<true>, _>(rows, chosen(masks)),
+        Aggregate::RowOfMin(values) => {
+            kind_of::<RowOfExtreme<false>, _>(rows, ChosenByValue { rows: chosen(&[]), values })
+        }
+        Aggregate::RowOfMax(values) => {
+            kind_of::<RowOfExtreme<true>, _>(rows, ChosenByValue { rows: chosen(&[]), values })
+        }
         Aggregate::User(user) => user.kind(rows),
     }
 }

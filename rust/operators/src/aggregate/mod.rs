@@ -85,6 +85,7 @@ pub use partners::{PartnerAggregates, aggregate_matches};
 pub use sessions::aggregate_sessions;
 use slide::{Block, Folded, Scratch, Slices, Writer};
 pub use stored::STATE_WORDS;
+pub(crate) use stored::{MAX_WORDS, StateWords};
 pub(crate) use streaming::{AddEpoch, Epoch, OpenPartials};
 pub use streaming::{
     KeyOrder, Saved, StateBounds, StreamingAggregate, StreamingSessions, StreamingWindows,
@@ -125,6 +126,15 @@ pub enum NumberColumns<'a> {
     Floats(Vec<Column<'a, f64>>),
 }
 
+/// Two columns of each source. The masks of both are the same.
+#[derive(Clone, Debug)]
+pub struct ColumnPairs<'a> {
+    /// The values.
+    pub values: Vec<Column<'a, f64>>,
+    /// The other value of each row.
+    pub others: Vec<Column<'a, f64>>,
+}
+
 /// A function and what it is of, for each source.
 #[derive(Clone, Debug)]
 pub enum Aggregate<'a> {
@@ -136,14 +146,12 @@ pub enum Aggregate<'a> {
     Mean(NumberColumns<'a>),
     /// The product of the values.
     Product(Vec<Column<'a, f64>>),
-    /// The mean of the values, each value counting by its weight. The masks of both columns are the
-    /// same.
-    WeightedMean {
-        /// The values.
-        values: Vec<Column<'a, f64>>,
-        /// Their weights.
-        weights: Vec<Column<'a, f64>>,
-    },
+    /// The mean of the values, each value counting by the other one, its weight.
+    WeightedMean(ColumnPairs<'a>),
+    /// The covariance of both values as a sample.
+    Covariance(ColumnPairs<'a>),
+    /// The correlation of both values.
+    Correlation(ColumnPairs<'a>),
     /// The smallest value.
     Min(Vec<Column<'a, i64>>),
     /// The largest value.
@@ -156,6 +164,10 @@ pub enum Aggregate<'a> {
     First(Vec<Mask<'a>>),
     /// The last row by time, source and position.
     Last(Vec<Mask<'a>>),
+    /// The row with the smallest value, the first by time, source and position.
+    RowOfMin(Vec<Column<'a, i64>>),
+    /// The row with the largest value, the first by time, source and position.
+    RowOfMax(Vec<Column<'a, i64>>),
     /// A function of one's own: see [`UserFunction`].
     User(UserAggregate<'a>),
 }

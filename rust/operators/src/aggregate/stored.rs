@@ -3,18 +3,32 @@
 
 use super::StateBounds;
 use super::functions::{
-    Count, Extreme, Function, Mean, Moments, NO_ROW, Number, Of, Pick, Product, Sum, Variance,
-    Weighted, WeightedMean,
+    ByValue, Count, Covariance, Extreme, Function, JointMoments, Mean, Moments, NO_ROW, Number, Of,
+    Pick, Product, RowOfExtreme, Sum, Variance, Weighted, WeightedMean,
 };
 
-/// Words of a state.
+/// Words of a state of a user's function.
 pub const STATE_WORDS: usize = 3;
+
+/// The most words that a state has.
+pub(crate) const MAX_WORDS: usize = 6;
+
+/// A state as words; those that a function has no use for are 0.
+pub(crate) type StateWords = [u64; MAX_WORDS];
+
+/// The words of a state that has three.
+pub(super) fn three([a, b, c]: [u64; 3]) -> StateWords {
+    [a, b, c, 0, 0, 0]
+}
 
 /// A function whose states outlive an epoch.
 pub(super) trait Stored: Function {
+    /// The number of words that a snapshot has of a state.
+    const WORDS: usize = 3;
+
     /// The state as words, for a snapshot.
-    fn to_words(state: Self::State) -> [u64; STATE_WORDS];
-    fn of_words(words: [u64; STATE_WORDS]) -> Self::State;
+    fn to_words(state: Self::State) -> StateWords;
+    fn of_words(words: StateWords) -> Self::State;
 
     /// Whether rows within bounds can have brought about the state, which is not that of no rows.
     fn is_sound(_state: Self::State, _bounds: &StateBounds) -> bool {
@@ -42,11 +56,11 @@ impl Stored for Count {
         came(state, bounds)
     }
 
-    fn to_words(state: u64) -> [u64; STATE_WORDS] {
-        [state, 0, 0]
+    fn to_words(state: u64) -> StateWords {
+        three([state, 0, 0])
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> u64 {
+    fn of_words(words: StateWords) -> u64 {
         words[0]
     }
 }
@@ -97,12 +111,12 @@ impl Words for f64 {
     }
 }
 
-fn words_of<T: Words>(state: Of<T>) -> [u64; STATE_WORDS] {
+fn words_of<T: Words>(state: Of<T>) -> StateWords {
     let [low, high] = state.value.to_words();
-    [low, high, state.rows]
+    three([low, high, state.rows])
 }
 
-fn of_words<T: Words>([low, high, rows]: [u64; STATE_WORDS]) -> Of<T> {
+fn of_words<T: Words>([low, high, rows, ..]: StateWords) -> Of<T> {
     Of { value: T::of_words([low, high]), rows }
 }
 
@@ -111,11 +125,11 @@ impl<T: Words> Stored for Sum<T> {
         came(state.rows, bounds) && state.value.is_sum()
     }
 
-    fn to_words(state: Of<T>) -> [u64; STATE_WORDS] {
+    fn to_words(state: Of<T>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> Of<T> {
+    fn of_words(words: StateWords) -> Of<T> {
         of_words(words)
     }
 }
@@ -125,11 +139,11 @@ impl<T: Words> Stored for Mean<T> {
         Sum::<T>::is_sound(state, bounds)
     }
 
-    fn to_words(state: Of<T>) -> [u64; STATE_WORDS] {
+    fn to_words(state: Of<T>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> Of<T> {
+    fn of_words(words: StateWords) -> Of<T> {
         of_words(words)
     }
 }
@@ -139,11 +153,11 @@ impl Stored for Product {
         came(state.rows, bounds)
     }
 
-    fn to_words(state: Of<f64>) -> [u64; STATE_WORDS] {
+    fn to_words(state: Of<f64>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> Of<f64> {
+    fn of_words(words: StateWords) -> Of<f64> {
         of_words(words)
     }
 }
@@ -153,11 +167,11 @@ impl Stored for WeightedMean {
         came(state.rows, bounds)
     }
 
-    fn to_words(state: Weighted) -> [u64; STATE_WORDS] {
-        [state.value.to_bits(), state.weight.to_bits(), state.rows]
+    fn to_words(state: Weighted) -> StateWords {
+        three([state.value.to_bits(), state.weight.to_bits(), state.rows])
     }
 
-    fn of_words([value, weight, rows]: [u64; STATE_WORDS]) -> Weighted {
+    fn of_words([value, weight, rows, ..]: StateWords) -> Weighted {
         Weighted { value: f64::from_bits(value), weight: f64::from_bits(weight), rows }
     }
 }
@@ -167,11 +181,11 @@ impl<const LARGEST: bool> Stored for Extreme<LARGEST> {
         came(state.rows, bounds)
     }
 
-    fn to_words(state: Of<i64>) -> [u64; STATE_WORDS] {
+    fn to_words(state: Of<i64>) -> StateWords {
         words_of(state)
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> Of<i64> {
+    fn of_words(words: StateWords) -> Of<i64> {
         of_words(words)
     }
 
@@ -185,12 +199,12 @@ impl<const ROOT: bool> Stored for Variance<ROOT> {
         state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
     }
 
-    fn to_words(state: Moments) -> [u64; STATE_WORDS] {
-        [state.rows, state.mean, state.squares].map(f64::to_bits)
+    fn to_words(state: Moments) -> StateWords {
+        three([state.rows, state.mean, state.squares].map(f64::to_bits))
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> Moments {
-        let [rows, mean, squares] = words.map(f64::from_bits);
+    fn of_words(words: StateWords) -> Moments {
+        let [rows, mean, squares, ..] = words.map(f64::from_bits);
         Moments { rows, mean, squares }
     }
 }
@@ -200,15 +214,55 @@ impl<const LAST: bool> Stored for Pick<LAST> {
         row < bounds.chosen
     }
 
-    fn to_words((ts, row): (i64, u32)) -> [u64; STATE_WORDS] {
-        [ts.cast_unsigned(), row.into(), 0]
+    fn to_words((ts, row): (i64, u32)) -> StateWords {
+        three([ts.cast_unsigned(), row.into(), 0])
     }
 
-    fn of_words([ts, row, _]: [u64; STATE_WORDS]) -> (i64, u32) {
+    fn of_words([ts, row, ..]: StateWords) -> (i64, u32) {
         (ts.cast_signed(), row as u32)
     }
 
     fn row(state: &mut (i64, u32)) -> Option<&mut u32> {
         (state.1 != NO_ROW).then_some(&mut state.1)
+    }
+}
+
+impl<const LARGEST: bool> Stored for RowOfExtreme<LARGEST> {
+    fn is_sound(state: ByValue, bounds: &StateBounds) -> bool {
+        state.row < bounds.chosen
+    }
+
+    fn to_words(ByValue { value, ts, row }: ByValue) -> StateWords {
+        three([value.cast_unsigned(), ts.cast_unsigned(), row.into()])
+    }
+
+    fn of_words([value, ts, row, ..]: StateWords) -> ByValue {
+        ByValue { value: value.cast_signed(), ts: ts.cast_signed(), row: row as u32 }
+    }
+
+    fn row(state: &mut ByValue) -> Option<&mut u32> {
+        (state.row != NO_ROW).then_some(&mut state.row)
+    }
+
+    fn value(state: &mut ByValue) -> Option<&mut i64> {
+        (state.row != NO_ROW).then_some(&mut state.value)
+    }
+}
+
+impl<const RATIO: bool> Stored for Covariance<RATIO> {
+    const WORDS: usize = 6;
+
+    fn is_sound(state: JointMoments, bounds: &StateBounds) -> bool {
+        state.rows >= 1.0 && state.rows.fract() == 0.0 && state.rows <= bounds.rows as f64
+    }
+
+    fn to_words(state: JointMoments) -> StateWords {
+        let JointMoments { rows, means: [x, y], squares: [xx, yy], products } = state;
+        [rows, x, y, xx, yy, products].map(f64::to_bits)
+    }
+
+    fn of_words(words: StateWords) -> JointMoments {
+        let [rows, x, y, xx, yy, products] = words.map(f64::from_bits);
+        JointMoments { rows, means: [x, y], squares: [xx, yy], products }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::functions::{Function, OutputValue, RowOrder};
 use super::kinds::{Kind, kind_of};
 use super::partners::InPanes;
-use super::stored::{STATE_WORDS, Stored};
+use super::stored::{STATE_WORDS, StateWords, Stored, three};
 use super::{Aggregate, Column, Stream};
 
 /// A function of the values of a window, by states that combine.
@@ -147,12 +147,12 @@ impl<F: UserFunction> Function for User<F> {
 impl<F: UserFunction> InPanes for User<F> {}
 
 impl<F: UserFunction> Stored for User<F> {
-    fn to_words(state: F::State) -> [u64; STATE_WORDS] {
-        F::to_words(state)
+    fn to_words(state: F::State) -> StateWords {
+        three(F::to_words(state))
     }
 
-    fn of_words(words: [u64; STATE_WORDS]) -> F::State {
-        F::of_words(words)
+    fn of_words([a, b, c, ..]: StateWords) -> F::State {
+        F::of_words([a, b, c])
     }
 }
 

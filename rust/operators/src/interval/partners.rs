@@ -15,6 +15,8 @@
 //! The cut is that of van Herk, "A fast algorithm for local minimum and maximum filters on
 //! rectangular and octagonal kernels" (1992), by time instead of by number.
 
+use std::ops::Range;
+
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
@@ -96,6 +98,22 @@ impl Partners {
         let prevailing =
             self.prevailing.as_ref().is_some_and(|prevailing| prevailing[left] != NO_ROW);
         self.matches.runs()[left].len() + usize::from(prevailing)
+    }
+
+    /// At most `rows` left rows from `start` on that together have at most `most` partners, or the
+    /// first of them.
+    pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
+        let end = self.left_rows().min(start.saturating_add(rows));
+        if most == u64::MAX {
+            return start..end;
+        }
+        let mut partners = 0;
+        let fits = |left: &usize| {
+            partners += self.count(*left) as u64;
+            partners <= most
+        };
+        let taken = (start..end).take_while(fits).count().max(1);
+        start..end.min(start + taken)
     }
 
     /// The places of a left row's partners: one that prevails lies just before the others.

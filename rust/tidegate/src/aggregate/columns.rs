@@ -9,7 +9,10 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
-use tidegate_operators::aggregate::{Aggregate, Column, Mask, NumberColumns};
+use tidegate_operators::aggregate::{
+    Aggregate, AllValues, Column, ColumnPairs, Interpolation, Mask, NumberColumns, OutputColumn,
+    Quantile, order_of,
+};
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
@@ -46,12 +49,34 @@ pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 struct Values {
     function: Function,
     numbers: Plain,
-    /// The weights of a weighted mean.
-    weights: Vec<Array64<f64>>,
+    /// The other numbers of a function of pairs of numbers.
+    others: Vec<Array64<f64>>,
     /// The rows of each source that count.
     masks: Vec<Option<BitSet>>,
     /// For the smallest and largest of values that are not numbers: the values by rank.
     ranked: Option<Groups>,
+}
+
+/// A function and its input, as operators have it.
+enum Given<'a> {
+    States(Aggregate<'a>),
+    AllValues(AllValues<'a>),
+}
+
+impl<'a> Given<'a> {
+    fn of_states(self) -> Option<Aggregate<'a>> {
+        match self {
+            Given::States(aggregate) => Some(aggregate),
+            Given::AllValues(_) => None,
+        }
+    }
+
+    fn of_all_values(self) -> Option<AllValues<'a>> {
+        match self {
+            Given::States(_) => None,
+            Given::AllValues(all) => Some(all),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -93,8 +118,36 @@ impl Columns {
         Ok(Columns(plan.outputs.iter().enumerate().map(column).collect::<Result<_>>()?))
     }
 
+    /// The functions whose states combine.
     pub(crate) fn aggregates(&self) -> Vec<Aggregate<'_>> {
-        self.0.iter().map(Values::aggregate).collect()
+        self.0.iter().filter_map(|values| values.function().of_states()).collect()
+    }
+
+    /// The functions of all values.
+    pub(crate) fn all_values(&self) -> Vec<AllValues<'_>> {
+        self.0.iter().filter_map(|values| values.function().of_all_values()).collect()
+    }
+
+    /// Whether a function lists rows.
+    pub(crate) fn has_lists(&self) -> bool {
+        self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
+    }
+
+    /// The results of [`aggregates`](Self::aggregates) and of [`all_values`](Self::all_values) in
+    /// the order of the functions; further results of the former come last.
+    pub(crate) fn put_together(
+        &self,
+        of_states: Vec<OutputColumn>,
+        of_all_values: Vec<OutputColumn>,
+    ) -> Vec<OutputColumn> {
+        let (mut of_states, mut of_all_values) = (of_states.into_iter(), of_all_values.into_iter());
+        let next = |values: &Values| match values.function.is_of_all_values() {
+            true => of_all_values.next(),
+            false => of_states.next(),
+        };
+        let mut columns: Vec<_> = self.0.iter().map_while(next).collect();
+        columns.extend(of_states);
+        columns
     }
 
     /// The values by rank of the aggregate at `at`, if it is of ranks.
@@ -112,13 +165,13 @@ impl Values {
         extent: Extent<'_>,
         driver: &Driver,
     ) -> Result<Self> {
-        let function = output.function;
+        let function = output.function.clone();
         let mut masks: Vec<Option<BitSet>> =
             streams.sources.iter().map(|source| source.masks[at].clone()).collect();
         let takes = function.takes();
-        let (Some(column), false) = (output.column, takes == Takes::Rows) else {
-            let (numbers, weights) = (Plain::None, Vec::new());
-            return Ok(Values { function, numbers, weights, masks, ranked: None });
+        let Some(column) = output.taken() else {
+            let (numbers, others) = (Plain::None, Vec::new());
+            return Ok(Values { function, numbers, others, masks, ranked: None });
         };
         let chunks = streams.table.chunks(column);
         let sources: Vec<&[ArrayRef]> =
@@ -126,35 +179,46 @@ impl Values {
         for (mask, chunks) in masks.iter_mut().zip(&sources) {
             leave_out_nulls(mask, chunks);
         }
-        let mut weights = Vec::new();
-        if let Some(column) = output.weights {
+        let mut others = Vec::new();
+        if let (Takes::Floats, Some(&column)) = (takes, output.columns.get(1)) {
             let chunks = streams.table.chunks(column);
             let sources: Vec<&[ArrayRef]> =
                 streams.sources.iter().map(|source| &chunks[source.batches.clone()]).collect();
             for (mask, chunks) in masks.iter_mut().zip(&sources) {
                 leave_out_nulls(mask, chunks);
             }
-            weights = primitives::<Float64Type>(&sources, driver)?;
+            others = primitives::<Float64Type>(&sources, driver)?;
         }
         let data_type = leaf(plan.read.field(column).data_type());
         let mut ranked = None;
         let numbers = match takes {
             Takes::Presence | Takes::Rows => Plain::None,
-            Takes::Order if is_ordered_only(data_type) => Plain::Integers(match extent {
-                Extent::Whole => {
-                    let field = plan.read.field(column);
-                    let key = KeyColumn::new(column, field, column, field)?;
-                    let groups = Groups::new(&streams.table, &[key], driver)?;
-                    let codes =
-                        of_sources(groups.numbers.iter().map(|number| i64::from(*number)), streams);
-                    ranked = Some(groups);
-                    codes
-                }
-                Extent::Stream(codes) => {
-                    of_sources(codes[at].iter().flat_map(|codes| codes.iter().copied()), streams)
-                }
-            }),
-            Takes::Order => Plain::Integers(codes(&sources, data_type, driver)?),
+            Takes::Order | Takes::Distinct if is_ordered_only(data_type) => {
+                Plain::Integers(match extent {
+                    Extent::Whole => {
+                        let field = plan.read.field(column);
+                        let key = KeyColumn::new(column, field, column, field)?;
+                        let groups = Groups::new(&streams.table, &[key], driver)?;
+                        let codes = of_sources(
+                            groups.numbers.iter().map(|number| i64::from(*number)),
+                            streams,
+                        );
+                        ranked = Some(groups);
+                        codes
+                    }
+                    Extent::Stream(codes) => of_sources(
+                        codes[at].iter().flat_map(|codes| codes.iter().copied()),
+                        streams,
+                    ),
+                })
+            }
+            Takes::Distinct if data_type.is_floating() => {
+                // Both zeros are one value.
+                let code = |value: f64| order_of(value + 0.0);
+                let to = DataType::Float64;
+                Plain::Integers(mapped::<Float64Type, i64>(&sources, &to, driver, code, |_| None)?)
+            }
+            Takes::Order | Takes::Distinct => Plain::Integers(codes(&sources, data_type, driver)?),
             Takes::Sums => {
                 let rows = match extent {
                     Extent::Whole => streams.table.rows() as u128,
@@ -165,12 +229,14 @@ impl Values {
             Takes::Integers => Plain::Integers(primitives::<Int64Type>(&sources, driver)?),
             Takes::Floats => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
-        Ok(Values { function, numbers, weights, masks, ranked })
+        Ok(Values { function, numbers, others, masks, ranked })
     }
 
-    fn aggregate(&self) -> Aggregate<'_> {
+    fn function(&self) -> Given<'_> {
         let masks = || self.masks.iter().map(Option::as_ref).collect();
-        match self.function {
+        let quantile =
+            |quantile| Given::AllValues(AllValues::Quantile { values: self.floats(), quantile });
+        Given::States(match &self.function {
             Function::Count => Aggregate::Count(masks()),
             Function::Sum => Aggregate::Sum(self.numbers()),
             Function::Mean => Aggregate::Mean(self.numbers()),
@@ -180,16 +246,31 @@ impl Values {
             Function::Last => Aggregate::Last(masks()),
             Function::Var => Aggregate::Variance(self.floats()),
             Function::Std => Aggregate::Deviation(self.floats()),
-            Function::WeightedMean => {
-                let weights = self.columns(&self.weights);
-                Aggregate::WeightedMean { values: self.floats(), weights }
-            }
+            Function::WeightedMean => Aggregate::WeightedMean(self.pairs()),
+            Function::Covar => Aggregate::Covariance(self.pairs()),
+            Function::Corr => Aggregate::Correlation(self.pairs()),
+            Function::ArgMin => Aggregate::RowOfMin(self.integers()),
+            Function::ArgMax => Aggregate::RowOfMax(self.integers()),
             Function::Product => Aggregate::Product(self.floats()),
             Function::User(user) => match user.of {
                 Of::Integers(aggregate) => aggregate(self.integers()),
                 Of::Floats(aggregate) => aggregate(self.floats()),
             },
-        }
+            Function::Median => {
+                return quantile(Quantile { share: 0.5, interpolation: Interpolation::Linear });
+            }
+            Function::Quantile(which) => return quantile(*which),
+            Function::CountDistinct => {
+                return Given::AllValues(AllValues::Distinct(self.integers()));
+            }
+            Function::Collect | Function::Udf(_) => {
+                return Given::AllValues(AllValues::Rows(masks()));
+            }
+        })
+    }
+
+    fn pairs(&self) -> ColumnPairs<'_> {
+        ColumnPairs { values: self.floats(), others: self.columns(&self.others) }
     }
 
     fn integers(&self) -> Vec<Column<'_, i64>> {
@@ -420,25 +501,10 @@ fn codes(
             mapped::<Int32Type, i64>(sources, &DataType::Int32, driver, i64::from, |_| None)
         }
         other if other.is_floating() => {
-            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, float_code, |_| None)
+            mapped::<Float64Type, i64>(sources, &DataType::Float64, driver, order_of, |_| None)
         }
         _ => primitives::<Int64Type>(sources, driver),
     }
-}
-
-/// A number that is larger where the float is, NaN being above all others.
-fn float_code(value: f64) -> i64 {
-    flip(if value.is_nan() { f64::NAN } else { value }.to_bits().cast_signed())
-}
-
-/// The float of a code.
-pub(crate) fn float_of(code: i64) -> f64 {
-    f64::from_bits(flip(code).cast_unsigned())
-}
-
-/// Negative floats are larger the smaller their bits are.
-fn flip(bits: i64) -> i64 {
-    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
 }
 
 /// Codes of all rows, source after source.

@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
-use arrow_array::{ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, UInt64Array};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, ScalarBuffer};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, ListArray, PrimitiveArray, RecordBatch,
+    UInt32Array, UInt64Array, new_null_array,
+};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
+use arrow_select::take::take;
 use bytemuck::{AnyBitPattern, NoUninit};
 use bytes::Bytes;
-use tidegate_operators::aggregate::{OutputColumn, OutputValues};
+use tidegate_operators::aggregate::{OutputColumn, OutputValues, float_of};
 use tidegate_operators::rows::NO_ROW;
 use tidegate_structures::memory::pages::Pages;
 
-use super::columns::{Columns, float_of};
+use super::columns::Columns;
 use super::streams::{Streams, cast};
-use crate::query::aggregate::Takes;
-use crate::query::aggregate::plan::{FunctionsPlan, leaf};
+use crate::query::aggregate::plan::{FunctionsPlan, leaf, list_item};
+use crate::query::aggregate::{Function, Takes};
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
@@ -27,8 +31,8 @@ pub(crate) struct FunctionValues<'a> {
     pub(crate) functions: &'a FunctionsPlan,
     /// For the aggregates that are of ranks of values: the value of each rank.
     pub(crate) ranked: Vec<Option<&'a Column>>,
-    /// For the aggregates that choose a row: the column of that row.
-    pub(crate) of_rows: Vec<Option<Column>>,
+    /// For the aggregates that choose rows: the columns of the rows.
+    pub(crate) of_rows: Vec<Vec<Column>>,
 }
 
 impl<'a> FunctionValues<'a> {
@@ -38,8 +42,13 @@ impl<'a> FunctionValues<'a> {
         columns: &'a Columns,
     ) -> Self {
         let outputs = &functions.outputs;
-        let of_rows =
-            outputs.iter().map(|output| output.chosen().map(|at| Column::new(&streams.table, at)));
+        let of_rows = outputs.iter().map(|output| {
+            let chosen = match &output.function {
+                Function::Udf(_) => output.columns.clone(),
+                _ => output.chosen().into_iter().collect(),
+            };
+            chosen.into_iter().map(|at| Column::new(&streams.table, at)).collect()
+        });
         let ranked = |at: usize| columns.ranked(at).map(|groups| &groups.columns[0]);
         FunctionValues {
             functions,
@@ -61,8 +70,9 @@ impl<'a> FunctionValues<'a> {
         let missing = column.missing;
         let nulls = || nulls(rows, &missing);
         match column.values {
+            OutputValues::Lists { ends, rows } => self.lists(at, &ends, &rows, &missing, data_type),
             OutputValues::Rows(mut numbers) => {
-                let column = self.of_rows[at].as_ref().expect("a column to choose from");
+                let column = self.of_rows[at].first().expect("a column to choose from");
                 if missing.is_empty() {
                     return Ok(column.gather(&numbers[..rows])?);
                 }
@@ -92,9 +102,81 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
+    /// Lists of the values of rows, or what a function of one's own makes of lists.
+    fn lists(
+        &self,
+        at: usize,
+        ends: &[usize],
+        rows: &[u32],
+        missing: &[usize],
+        data_type: &DataType,
+    ) -> Result<ArrayRef> {
+        let output = &self.functions.outputs[at];
+        let lists = |column: &Column, ends: &mut dyn Iterator<Item = usize>, nulls| {
+            let values = column.gather(rows)?;
+            let too_many = |_| {
+                Error::data(format!(
+                    "aggs: `{}`: the lists of a batch have more than 2^31 values; choose a shorter \
+                     interval or window",
+                    output.name
+                ))
+            };
+            let ends = ends.map(|end| i32::try_from(end).map_err(too_many));
+            let offsets = std::iter::once(Ok(0)).chain(ends).collect::<Result<Vec<i32>>>()?;
+            let (item, offsets) =
+                (list_item(values.data_type()), OffsetBuffer::new(offsets.into()));
+            Ok::<ArrayRef, Error>(Arc::new(ListArray::new(item, offsets, values, nulls)))
+        };
+        let Function::Udf(udf) = &output.function else {
+            let [column] = &self.of_rows[at][..] else { unreachable!("a list is of one column") };
+            return lists(column, &mut ends.iter().copied(), nulls(ends.len(), missing));
+        };
+        // The function is given lists that have rows.
+        let mut present = vec![true; ends.len()];
+        missing.iter().for_each(|&row| present[row] = false);
+        let filled = present.iter().filter(|&&is_present| is_present).count();
+        if filled == 0 {
+            return Ok(new_null_array(data_type, ends.len()));
+        }
+        let of_filled = || ends.iter().zip(&present).filter(|(_, present)| **present);
+        let columns = self.of_rows[at].iter().zip(&output.columns).map(|(column, &read)| {
+            let lists = lists(column, &mut of_filled().map(|(&end, _)| end), None)?;
+            Ok((self.functions.read.field(read).name(), lists))
+        });
+        let columns: Vec<_> = columns.collect::<Result<_>>()?;
+        let given = RecordBatch::try_from_iter(columns)?;
+        let wrong = |what: String| Error::data(format!("aggs: `{}`: {what}", output.name));
+        let found =
+            (udf.call)(given).map_err(|error| error.within(&format!("aggs: `{}`", output.name)))?;
+        if found.len() != filled {
+            return Err(wrong(format!(
+                "the function returned {} values for {filled} windows; return one for each list",
+                found.len()
+            )));
+        }
+        if found.data_type() != data_type {
+            return Err(wrong(format!(
+                "the function returned {}, but returns= says {data_type}; give the type that it \
+                 returns",
+                found.data_type()
+            )));
+        }
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let mut next = 0;
+        let places = present.iter().map(|&is_present| {
+            is_present.then(|| {
+                next += 1;
+                next - 1
+            })
+        });
+        Ok(take(&found, &places.collect::<UInt32Array>(), None)?)
+    }
+
     /// The scale of the decimals that an aggregate is of.
     fn scale(&self, at: usize) -> Option<i8> {
-        match leaf(self.functions.read.field(self.functions.outputs[at].column?).data_type()) {
+        match leaf(self.functions.read.field(self.functions.outputs[at].column()?).data_type()) {
             DataType::Decimal32(_, scale)
             | DataType::Decimal64(_, scale)
             | DataType::Decimal128(_, scale) => Some(*scale),

@@ -3,7 +3,9 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use tidegate_operators::aggregate::{aggregate, aggregate_sessions};
+use tidegate_operators::aggregate::{
+    Page, WindowRows, WindowValues, aggregate, aggregate_sessions,
+};
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
@@ -51,7 +53,19 @@ impl Aggregation {
                 ))),
             }
         };
-        let take = |page| output.batch(page);
+        let all_values = columns.all_values();
+        let in_order = (!all_values.is_empty())
+            .then(|| WindowRows::new(&sources, key_count, &driver))
+            .transpose()?;
+        let of_window = |(rows, function)| WindowValues::new(rows, function, &driver);
+        let of_windows: Vec<WindowValues<'_>> =
+            in_order.iter().cycle().zip(all_values).map(of_window).collect::<Result<_, _>>()?;
+        let take = |mut page: Page| {
+            let all_values = of_windows.iter().map(|function| function.of(&page, &driver));
+            let all_values = all_values.collect::<Result<_, _>>()?;
+            page.columns = columns.put_together(page.columns, all_values);
+            output.batch(page)
+        };
         let aggregates = columns.aggregates();
         match (&plan.span, self.algorithm.and_then(multiway_design)) {
             (Span::Sessions(gap), _) => {

@@ -322,10 +322,13 @@ impl Join {
             let rows = partners.left_rows();
             self.count_left(aggregation, rows as u64)?;
             let functions = aggregation.fold(&self.driver)?;
-            let pieces = (0..rows)
-                .step_by(self.batch_rows)
-                .map(|start| start..rows.min(start + self.batch_rows))
-                .collect();
+            let most = if aggregation.has_lists() { ADDED_PAIRS } else { u64::MAX };
+            let mut pieces: Vec<Range<usize>> = Vec::new();
+            while let start = pieces.last().map_or(0, |piece| piece.end)
+                && start < rows
+            {
+                pieces.push(partners.page(start, self.batch_rows, most));
+            }
             return self.run_pieces(pieces, 0, &take, |left| {
                 let found = functions.of(left.clone());
                 let rows = aggregation.rows(&values, left, found, |row| partners.count(row))?;

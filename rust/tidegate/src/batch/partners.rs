@@ -7,7 +7,8 @@ use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter;
 use tidegate_operators::aggregate::{
-    Aggregate, OutputColumn, OutputValues, PartnerAggregates, aggregate_matches,
+    Aggregate, OutputColumn, OutputValues, PartnerAggregates, PartnerValues, aggregate_matches,
+    all_values_of_matches,
 };
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::interval::{PartnerTimes, Partners};
@@ -64,6 +65,21 @@ pub(super) struct Aggregation {
     partners: Option<TimedPartners>,
     /// The times by which partners come, where pairs are looked at.
     order: Option<Int64s>,
+}
+
+/// The functions of right rows' values, of all left rows.
+pub(super) struct Folded<'a> {
+    columns: &'a Columns,
+    of_states: PartnerAggregates<'a>,
+    of_all_values: Vec<PartnerValues<'a>>,
+}
+
+impl Folded<'_> {
+    /// The values for some neighbouring left rows.
+    pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
+        let all_values = self.of_all_values.iter().map(|function| function.of(left.clone()));
+        self.columns.put_together(self.of_states.of(left.clone()), all_values.collect())
+    }
 }
 
 /// Some rows of the result.
@@ -174,16 +190,35 @@ impl Aggregation {
     /// # Panics
     ///
     /// When pairs are to be looked at.
-    pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerAggregates<'_>, Stopped> {
+    pub(super) fn fold(&self, driver: &Driver) -> Result<Folded<'_>, Stopped> {
         let timed = self.partners.as_ref().expect("partners that are runs");
         let TimedPartners { partners, left, right, interval } = timed;
         let times = PartnerTimes { left, right, interval };
-        PartnerAggregates::new(partners, times, &self.aggregates(), driver)
+        let all_values = self.columns.all_values();
+        let of_all_values =
+            all_values.iter().map(|function| PartnerValues::new(partners, function, driver));
+        Ok(Folded {
+            columns: &self.columns,
+            of_all_values: of_all_values.collect::<Result<_, _>>()?,
+            of_states: PartnerAggregates::new(partners, times, &self.aggregates(), driver)?,
+        })
+    }
+
+    /// Whether the result has the values of all partners.
+    pub(super) fn has_lists(&self) -> bool {
+        self.columns.has_lists()
     }
 
     /// The values for the left rows at some places of matches.
     pub(super) fn of_matches(&self, matches: &Matches, left: Range<usize>) -> Vec<OutputColumn> {
-        aggregate_matches(matches, left, self.order.as_deref(), &self.aggregates())
+        let ts = self.order.as_deref();
+        let all_values = self.columns.all_values();
+        let all_values = all_values
+            .iter()
+            .map(|function| all_values_of_matches(matches, left.clone(), ts, function))
+            .collect();
+        let of_states = aggregate_matches(matches, left, ts, &self.aggregates());
+        self.columns.put_together(of_states, all_values)
     }
 
     /// The rows of the result of some left rows; `count` says how many partners a left row has

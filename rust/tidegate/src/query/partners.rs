@@ -52,8 +52,8 @@ use crate::{Error, Result, shown};
 ///     closed: Closed::Both,
 ///     options,
 /// };
-/// let (name, column) = ("bid".to_owned(), Some("bid".to_owned()));
-/// let mean = Aggregate { name, function: Function::Mean, column, weights: None, predicate: None };
+/// let (name, columns) = ("bid".to_owned(), vec!["bid".to_owned()]);
+/// let mean = Aggregate { name, function: Function::Mean, columns, predicate: None };
 /// let join = PartnerJoin::Interval { join, with_prevailing: false };
 /// let query = PartnerAggregation::new(join, vec![mean], How::Left)?;
 /// let rows = query.start(&trades, &quotes, Stop::default())?.read_all()?;

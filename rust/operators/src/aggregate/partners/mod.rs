@@ -146,10 +146,12 @@ pub fn aggregate_matches(
 struct OneTime(Vec<i64>);
 
 impl OneTime {
-    /// The times are read for the first and last rows only.
+    /// The times are read for functions that choose a row only.
     fn new(rows: usize, aggregates: &[Aggregate<'_>]) -> Self {
-        let is_chosen =
-            |one: &Aggregate<'_>| matches!(one, Aggregate::First(_) | Aggregate::Last(_));
+        let is_chosen = |one: &Aggregate<'_>| {
+            use Aggregate::{First, Last, RowOfMax, RowOfMin};
+            matches!(one, First(_) | Last(_) | RowOfMin(_) | RowOfMax(_))
+        };
         let rows = if aggregates.iter().any(is_chosen) { rows } else { 0 };
         memory::demand_values::<i64>(rows);
         OneTime(vec![0; rows])

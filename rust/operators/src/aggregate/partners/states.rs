@@ -3,16 +3,15 @@
 
 use std::marker::PhantomData;
 
-use bytemuck::{AnyBitPattern, NoUninit};
-
 use super::super::OutputColumn;
 use super::super::functions::{
-    Count, Extreme, Function, Mean, Of, OutputValue, Pick, Product, Sum, Variance, WeightedMean,
+    Count, Covariance, Extreme, Function, Mean, Of, OutputValue, Pick, Product, RowOfExtreme, Sum,
+    Variance, WeightedMean,
 };
 use super::super::given::Given;
 use super::super::kinds;
 use super::super::merged::Place;
-use super::super::stored::{STATE_WORDS, Stored, Words};
+use super::super::stored::{Stored, Words};
 use super::listed::Lists;
 use super::panes::{OfRuns, PaneFunction, Runs, column, fold};
 use crate::driver::{Driver, Stopped};
@@ -55,58 +54,53 @@ pub(in super::super) trait InPanes: Stored {
     }
 }
 
-/// A function whose states are written as words.
-struct AsWords<F>(PhantomData<F>);
+/// A function whose states are written as words: the first is 0 for the state of no rows, whatever
+/// the others, and there are as many others as the state has.
+struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 
-impl<F: Stored> PaneFunction for AsWords<F> {
-    type Input = F::Input;
-    type State = Written;
-    type Output = F::Output;
-
-    const EMPTY: Written = Written::NOTHING;
-
+impl<F: Stored, const LEN: usize> AsWords<F, LEN> {
     #[inline]
-    fn add(state: &mut Written, value: F::Input) {
-        let mut own = state.read::<F>();
-        F::add(&mut own, value);
-        *state = Written::of::<F>(own);
+    fn write(state: F::State) -> [u64; LEN] {
+        const { assert!(LEN == F::WORDS + 1, "all words of a state, and one more") };
+        let words = F::to_words(state);
+        std::array::from_fn(|at| if at == 0 { 1 } else { words[at - 1] })
     }
 
     #[inline]
-    fn combine(earlier: Written, later: Written) -> Written {
-        match (earlier.has_rows, later.has_rows) {
+    fn read(written: [u64; LEN]) -> F::State {
+        if written[0] == 0 {
+            return F::EMPTY;
+        }
+        F::of_words(std::array::from_fn(|at| written.get(at + 1).copied().unwrap_or(0)))
+    }
+}
+
+impl<F: Stored, const LEN: usize> PaneFunction for AsWords<F, LEN> {
+    type Input = F::Input;
+    type State = [u64; LEN];
+    type Output = F::Output;
+
+    const EMPTY: [u64; LEN] = [0; LEN];
+
+    #[inline]
+    fn add(state: &mut [u64; LEN], value: F::Input) {
+        let mut own = Self::read(*state);
+        F::add(&mut own, value);
+        *state = Self::write(own);
+    }
+
+    #[inline]
+    fn combine(earlier: [u64; LEN], later: [u64; LEN]) -> [u64; LEN] {
+        match (earlier[0], later[0]) {
             (_, 0) => earlier,
             (0, _) => later,
-            _ => Written::of::<F>(F::combine(earlier.read::<F>(), later.read::<F>())),
+            _ => Self::write(F::combine(Self::read(earlier), Self::read(later))),
         }
     }
 
     #[inline]
-    fn finish(state: Written, _partners: u64) -> Option<F::Output> {
-        F::finish(state.read::<F>())
-    }
-}
-
-/// A state as words.
-#[derive(Clone, Copy, AnyBitPattern, NoUninit)]
-#[repr(C)]
-struct Written {
-    words: [u64; STATE_WORDS],
-    /// 0 for the state of no rows, whatever the words.
-    has_rows: u64,
-}
-
-impl Written {
-    const NOTHING: Written = Written { words: [0; STATE_WORDS], has_rows: 0 };
-
-    #[inline]
-    fn of<F: Stored>(state: F::State) -> Self {
-        Written { words: F::to_words(state), has_rows: 1 }
-    }
-
-    #[inline]
-    fn read<F: Stored>(self) -> F::State {
-        if self.has_rows == 0 { F::EMPTY } else { F::of_words(self.words) }
+    fn finish(state: [u64; LEN], _partners: u64) -> Option<F::Output> {
+        F::finish(Self::read(state))
     }
 }
 
@@ -177,6 +171,22 @@ uncounted! {
 impl<const ROOT: bool> InPanes for Variance<ROOT> {}
 
 impl InPanes for WeightedMean {}
+
+impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {}
+
+impl<const RATIO: bool> InPanes for Covariance<RATIO> {
+    fn panes<G: Given<Self>>(
+        given: &G,
+        partners: &Partners,
+        driver: &Driver,
+    ) -> Result<Box<dyn OfRuns>, Stopped> {
+        let value = |row| {
+            let place = Place { source: 0, row };
+            given.counts(place).then(|| given.at(place))
+        };
+        fold::<AsWords<Self, 7>>(partners, value, driver)
+    }
+}
 
 impl InPanes for Count {
     fn panes<G: Given<Self>>(

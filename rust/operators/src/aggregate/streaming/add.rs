@@ -7,7 +7,7 @@ use super::super::functions::RowOrder;
 use super::super::given::Given;
 use super::super::kinds::Of;
 use super::super::merged::Place;
-use super::super::stored::{STATE_WORDS, Stored};
+use super::super::stored::{StateWords, Stored};
 use super::lane::{Lane, States};
 use super::open::Open;
 
@@ -38,7 +38,7 @@ pub(in super::super) trait AddRows: Send + Sync {
     ) -> Task<'a>;
 
     /// The state after a row of a source.
-    fn added(&self, place: Place, state: [u64; STATE_WORDS]) -> [u64; STATE_WORDS];
+    fn added(&self, place: Place, state: StateWords) -> StateWords;
 }
 
 /// The states of a function.
@@ -90,7 +90,7 @@ impl<F: Stored, G: Given<F>> AddRows for Of<'_, F, G> {
         })
     }
 
-    fn added(&self, place: Place, state: [u64; STATE_WORDS]) -> [u64; STATE_WORDS] {
+    fn added(&self, place: Place, state: StateWords) -> StateWords {
         if !self.given.counts(place) {
             return state;
         }

@@ -8,7 +8,7 @@
 use super::super::Stream;
 use super::super::kinds::Kind;
 use super::super::merged::Place;
-use super::super::stored::STATE_WORDS;
+use super::super::stored::StateWords;
 use super::super::windows::{Slice, Windows};
 use crate::driver::{Driver, Stopped};
 
@@ -45,12 +45,7 @@ impl<'a> Adder<'a> {
 
     /// The state after a row of a source.
     #[inline]
-    pub(crate) fn add(
-        &self,
-        source: usize,
-        row: usize,
-        state: [u64; STATE_WORDS],
-    ) -> [u64; STATE_WORDS] {
+    pub(crate) fn add(&self, source: usize, row: usize, state: StateWords) -> StateWords {
         match self.merged {
             None => self.kind.added(Place { source, row }, state),
             Some((merged, places)) if (source == merged) == self.kind.needs_order() => {

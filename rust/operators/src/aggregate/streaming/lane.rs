@@ -9,7 +9,7 @@ use super::super::OutputColumn;
 use super::super::cells::Run;
 use super::super::functions::{Function, OutputValue};
 use super::super::steps::Steps;
-use super::super::stored::{STATE_WORDS, Stored};
+use super::super::stored::{MAX_WORDS, StateWords, Stored};
 use super::super::suffix_prefix::{SliceStates, SuffixPrefix};
 use super::add::Task;
 use super::epoch::SlicePartials;
@@ -64,9 +64,12 @@ pub(in super::super) trait Lane: Send + Sync {
     /// The bytes of a state.
     fn state_bytes(&self) -> usize;
 
+    /// The words that a snapshot has of a state.
+    fn saved_words(&self) -> usize;
+
     /// The state of a partial, and that of no rows.
-    fn words(&self, source: usize, partial: usize) -> [u64; STATE_WORDS];
-    fn empty(&self) -> [u64; STATE_WORDS];
+    fn words(&self, source: usize, partial: usize) -> StateWords;
+    fn empty(&self) -> StateWords;
 
     /// Replaces the partials of a source by the states of the function of this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
@@ -84,7 +87,7 @@ pub(in super::super) trait Lane: Send + Sync {
     );
 
     /// Whether rows within bounds can have brought about a state of these words.
-    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &StateBounds) -> bool;
+    fn is_state(&self, words: StateWords, bounds: &StateBounds) -> bool;
 
     fn as_any(&mut self) -> &mut dyn Any;
 }
@@ -228,11 +231,15 @@ impl<F: Stored> Lane for States<F> {
         size_of::<F::State>()
     }
 
-    fn words(&self, source: usize, partial: usize) -> [u64; STATE_WORDS] {
+    fn saved_words(&self) -> usize {
+        F::WORDS
+    }
+
+    fn words(&self, source: usize, partial: usize) -> StateWords {
         F::to_words(self.open[source][partial])
     }
 
-    fn empty(&self) -> [u64; STATE_WORDS] {
+    fn empty(&self) -> StateWords {
         F::to_words(F::EMPTY)
     }
 
@@ -240,7 +247,7 @@ impl<F: Stored> Lane for States<F> {
         let states = &mut self.open[source];
         states.truncate(1);
         for (_, words) in slices.iter().flat_map(|(_, keys)| keys) {
-            let words = &words[function * STATE_WORDS..][..STATE_WORDS];
+            let words = &words[function * MAX_WORDS..][..MAX_WORDS];
             states.push(F::of_words(std::array::from_fn(|at| words[at])));
         }
     }
@@ -248,7 +255,7 @@ impl<F: Stored> Lane for States<F> {
     fn save(&self, words: &mut Vec<u64>) {
         let states =
             self.open.iter().flat_map(|states| &states[1..]).chain(self.cells.iter().flatten());
-        states.for_each(|&state| words.extend(F::to_words(state)));
+        states.for_each(|&state| words.extend(&F::to_words(state)[..F::WORDS]));
     }
 
     fn restore(
@@ -257,8 +264,11 @@ impl<F: Stored> Lane for States<F> {
         cells: &[usize],
         words: &mut dyn Iterator<Item = u64>,
     ) {
-        let mut state =
-            || F::of_words(std::array::from_fn(|_| words.next().expect("all words are there")));
+        let mut state = || {
+            let mut own: StateWords = [0; MAX_WORDS];
+            own[..F::WORDS].fill_with(|| words.next().expect("all words are there"));
+            F::of_words(own)
+        };
         for (states, &count) in self.open.iter_mut().zip(partials) {
             states.extend((0..count).map(|_| state()));
         }
@@ -266,7 +276,7 @@ impl<F: Stored> Lane for States<F> {
             .extend(cells.iter().map(|&count| (0..count).map(|_| state()).collect::<Vec<_>>()));
     }
 
-    fn is_state(&self, words: [u64; STATE_WORDS], bounds: &StateBounds) -> bool {
+    fn is_state(&self, words: StateWords, bounds: &StateBounds) -> bool {
         let state = F::of_words(words);
         F::to_words(state) == words
             && (words == F::to_words(F::EMPTY) || F::is_sound(state, bounds))

@@ -18,10 +18,9 @@ use std::fmt;
 use super::super::kinds::kind;
 use super::super::merged::Merged;
 use super::super::sessions::{PAGE_ROWS, extends};
-use super::super::stored::STATE_WORDS;
 use super::super::{Aggregate, Page, Stream, Window};
 use super::plan::ranks;
-use super::saved::are_states;
+use super::saved::{are_states, saved_words};
 use super::{KeyOrder, Lane, Saved, StateBounds, StreamingWindows, Task};
 use crate::driver::{Driver, Stopped};
 
@@ -271,7 +270,9 @@ impl StreamingWindows for StreamingSessions {
         let kept = self.in_order();
         let mut words = Vec::new();
         for lane in &self.lanes {
-            kept.iter().for_each(|&(place, _)| words.extend(lane.words(0, place as usize)));
+            let state = |place: u32| lane.words(0, place as usize);
+            let of_lane = lane.saved_words();
+            kept.iter().for_each(|&(place, _)| words.extend(&state(place)[..of_lane]));
         }
         let sessions =
             kept.iter().map(|(_, session)| (session.start, session.last, session.key)).collect();
@@ -279,7 +280,7 @@ impl StreamingWindows for StreamingSessions {
     }
 
     fn restore(&mut self, saved: Saved, bounds: &StateBounds) -> bool {
-        let states = saved.sessions.len() * self.lanes.len() * STATE_WORDS;
+        let states = saved.sessions.len() * saved_words(&self.lanes);
         let is_session = |&(start, last, _): &(i64, i64, u32)| {
             start <= last
                 && last.checked_add(self.gap).is_some()

@@ -1,6 +1,6 @@
 //! The state as plain numbers.
 
-use super::super::stored::STATE_WORDS;
+use super::super::stored::{MAX_WORDS, StateWords};
 use super::plan::Position;
 use super::{Kept, Lane, StreamingAggregate};
 
@@ -85,7 +85,7 @@ impl StreamingAggregate {
             saved.open.iter().map(|open| open.as_ref().map_or(0, count)).collect();
         let cells: Vec<usize> = saved.kept.iter().map(count).collect();
         let states = partials.iter().chain(&cells).sum::<usize>();
-        let expected = states * self.lanes.len() * STATE_WORDS;
+        let expected = states * saved_words(&self.lanes);
         if partials.len() != self.open.len()
             || !saved.sessions.is_empty()
             || saved.words.len() != expected
@@ -118,14 +118,27 @@ fn are_distinct(keys: &[u32]) -> bool {
     !keys.is_empty() && sorted.is_sorted_by(|a, b| a < b)
 }
 
+/// The words that a snapshot has of a state of each function, together.
+pub(super) fn saved_words(lanes: &[Box<dyn Lane>]) -> usize {
+    lanes.iter().map(|lane| lane.saved_words()).sum()
+}
+
 /// Whether rows within bounds can have brought about the states of these functions, as many of
 /// each.
 pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &StateBounds) -> bool {
-    if lanes.is_empty() || !words.len().is_multiple_of(lanes.len() * STATE_WORDS) {
+    let of_state = saved_words(lanes);
+    if of_state == 0 || !words.len().is_multiple_of(of_state) {
         return words.is_empty();
     }
-    let mut of_lanes = words.chunks((words.len() / lanes.len()).max(1)).zip(lanes);
-    of_lanes.all(|(words, lane)| {
-        words.as_chunks::<STATE_WORDS>().0.iter().all(|words| lane.is_state(*words, bounds))
+    let states = words.len() / of_state;
+    let mut rest = words;
+    lanes.iter().all(|lane| {
+        let own;
+        (own, rest) = rest.split_at(states * lane.saved_words());
+        own.chunks(lane.saved_words()).all(|words| {
+            let mut state: StateWords = [0; MAX_WORDS];
+            state[..words.len()].copy_from_slice(words);
+            lane.is_state(state, bounds)
+        })
     })
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tidegate_sync::OnceLink;
 use tidegate_sync::atomic::{AtomicI64, Ordering};
 
-use crate::aggregate::{Epoch, OpenPartials, STATE_WORDS, Slice};
+use crate::aggregate::{Epoch, MAX_WORDS, OpenPartials, Slice, StateWords};
 
 /// The states of all functions for one source, key and slice. Written by one thread at a time.
 struct Part(Box<[AtomicI64]>);
@@ -17,12 +17,8 @@ impl Part {
 
     /// Replaces the state of a function.
     #[inline]
-    fn update(
-        &self,
-        function: usize,
-        change: impl FnOnce([u64; STATE_WORDS]) -> [u64; STATE_WORDS],
-    ) {
-        let words = &self.0[function * STATE_WORDS..][..STATE_WORDS];
+    fn update(&self, function: usize, change: impl FnOnce(StateWords) -> StateWords) {
+        let words = &self.0[function * MAX_WORDS..][..MAX_WORDS];
         // Relaxed: one thread updates a part, and a thread that reads it got it from that thread.
         let new =
             change(std::array::from_fn(|at| words[at].load(Ordering::Relaxed).cast_unsigned()));

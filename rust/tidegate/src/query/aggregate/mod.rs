@@ -1,10 +1,13 @@
 //! Aggregates over sliding windows, as they are asked for.
 
 pub(crate) mod plan;
+pub(crate) mod udf;
 pub(crate) mod user;
 
 use arrow_schema::{Schema, SchemaRef};
-pub use tidegate_operators::aggregate::{RowOrder, STATE_WORDS, UserFunction};
+pub use tidegate_operators::aggregate::{
+    Interpolation, Quantile, RowOrder, STATE_WORDS, UserFunction,
+};
 
 use super::identity::Identity;
 use super::plan::AggregationPlan;
@@ -12,6 +15,7 @@ use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::time::Bound;
 use plan::AggregatePlan;
+pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
 
 /// Windows of time.
@@ -53,7 +57,7 @@ pub enum Windows {
 ///     on: "ts".to_owned(),
 ///     windows: Windows::Sliding { size, advance: None, offset },
 ///     by: vec!["sensor".to_owned()],
-///     aggregates: vec![Aggregate { name, function, column: None, weights: None, predicate: None }],
+///     aggregates: vec![Aggregate { name, function, columns: Vec::new(), predicate: None }],
 ///     predicate: None,
 ///     algorithm: None,
 ///     threads: 1,
@@ -112,10 +116,9 @@ pub struct Aggregate {
     pub name: String,
     /// The function that is computed.
     pub function: Function,
-    /// Of which column; only a count needs none.
-    pub column: Option<String>,
-    /// The column of the weights, for a weighted mean.
-    pub weights: Option<String>,
+    /// The columns that it is of: none or one for a count, two where the function says so, any
+    /// number for a [`Udf`], else one.
+    pub columns: Vec<String>,
     /// Which of the rows count.
     pub predicate: Option<Expr>,
 }
@@ -125,10 +128,12 @@ pub struct Aggregate {
 pub(crate) enum Takes {
     /// That there is a value.
     Presence,
-    /// The row, whatever it holds; it chooses one.
+    /// The row, whatever it holds; it chooses one, or all.
     Rows,
     /// Where the value is in the order of values; it chooses one.
     Order,
+    /// Where the value is in the order of values, equal floats being one value.
+    Distinct,
     /// A number that is added to others: whole or a float.
     Sums,
     /// A whole number.
@@ -137,8 +142,9 @@ pub(crate) enum Takes {
     Floats,
 }
 
-/// A function of the rows of a window. Nulls count for the first and the last row only.
-#[derive(Clone, Copy, Debug)]
+/// A function of the rows of a window. Nulls count for functions that choose rows or list them, and
+/// no others.
+#[derive(Clone, Debug)]
 pub enum Function {
     /// How many rows, or values.
     Count,
@@ -166,13 +172,31 @@ pub enum Function {
     Any,
     /// Whether none is false.
     All,
-    /// A function of one's own.
+    /// The value of one column where another is smallest.
+    ArgMin,
+    /// The value of one column where another is largest.
+    ArgMax,
+    /// The covariance of two columns, of a sample.
+    Covar,
+    /// The correlation of two columns.
+    Corr,
+    /// The value in the middle, or the mean of both.
+    Median,
+    /// The value that a share of the values do not exceed.
+    Quantile(Quantile),
+    /// How many values differ.
+    CountDistinct,
+    /// All values, as a list.
+    Collect,
+    /// A function of one's own, by states that combine.
     User(UserDefined),
+    /// A function of one's own, of all values.
+    Udf(Udf),
 }
 
 impl Function {
-    /// All functions except the ones that users define.
-    pub const ALL: [Function; 13] = [
+    /// All functions except the ones that users define and quantiles.
+    pub const ALL: [Function; 20] = [
         Function::Count,
         Function::Sum,
         Function::Mean,
@@ -186,10 +210,17 @@ impl Function {
         Function::Product,
         Function::Any,
         Function::All,
+        Function::ArgMin,
+        Function::ArgMax,
+        Function::Covar,
+        Function::Corr,
+        Function::Median,
+        Function::CountDistinct,
+        Function::Collect,
     ];
 
     /// The name that a caller uses.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Function::Count => "count",
             Function::Sum => "sum",
@@ -204,22 +235,60 @@ impl Function {
             Function::Product => "product",
             Function::Any => "any",
             Function::All => "all",
+            Function::ArgMin => "arg_min",
+            Function::ArgMax => "arg_max",
+            Function::Covar => "covar",
+            Function::Corr => "corr",
+            Function::Median => "median",
+            Function::Quantile(_) => "quantile",
+            Function::CountDistinct => "count_distinct",
+            Function::Collect => "collect",
             Function::User(function) => function.name,
+            Function::Udf(_) => "udf",
         }
     }
 
     /// The part of the rows that count which it takes.
-    pub(crate) fn takes(self) -> Takes {
+    pub(crate) fn takes(&self) -> Takes {
         match self {
             Function::Count => Takes::Presence,
-            Function::First | Function::Last => Takes::Rows,
-            Function::Min | Function::Max | Function::Any | Function::All => Takes::Order,
+            Function::First | Function::Last | Function::Collect | Function::Udf(_) => Takes::Rows,
+            Function::CountDistinct => Takes::Distinct,
+            Function::Min
+            | Function::Max
+            | Function::Any
+            | Function::All
+            | Function::ArgMin
+            | Function::ArgMax => Takes::Order,
             Function::Sum | Function::Mean => Takes::Sums,
-            Function::Var | Function::Std | Function::WeightedMean | Function::Product => {
-                Takes::Floats
-            }
+            Function::Var
+            | Function::Std
+            | Function::WeightedMean
+            | Function::Product
+            | Function::Covar
+            | Function::Corr
+            | Function::Median
+            | Function::Quantile(_) => Takes::Floats,
             Function::User(function) => function.takes(),
         }
+    }
+
+    /// Whether it is of two columns.
+    pub(crate) fn is_of_two(&self) -> bool {
+        use Function::{ArgMax, ArgMin, Corr, Covar, WeightedMean};
+        matches!(self, WeightedMean | ArgMin | ArgMax | Covar | Corr)
+    }
+
+    /// Whether it needs all values of a window at once.
+    pub(crate) fn is_of_all_values(&self) -> bool {
+        matches!(
+            self,
+            Function::Median
+                | Function::Quantile(_)
+                | Function::CountDistinct
+                | Function::Collect
+                | Function::Udf(_)
+        )
     }
 }
 
@@ -238,14 +307,15 @@ impl Aggregation {
             .line("windows", format_args!("{windows:?}"))
             .line("by", format_args!("{by:?}"));
         let aggregate = |identity: Identity, aggregate: &Aggregate| {
-            let Aggregate { name, function, column, weights, predicate } = aggregate;
-            let weights = weights.as_ref().map_or(String::new(), |name| format!(" {name:?}"));
+            let Aggregate { name, function, columns, predicate } = aggregate;
+            let column = columns.first();
+            let others: String = columns.iter().skip(1).map(|name| format!(" {name:?}")).collect();
             let condition = predicate.as_ref().map(ToString::to_string);
             let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
             let function = function.name();
             identity.line(
                 "agg",
-                format_args!("{name:?} {whose}{function} {column:?}{weights} {condition:?}"),
+                format_args!("{name:?} {whose}{function} {column:?}{others} {condition:?}"),
             )
         };
         let predicate = predicate.as_ref().map(ToString::to_string);

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use tidegate_operators::aggregate::Windows;
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use tidegate_operators::aggregate::{Quantile, Windows};
 
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
@@ -74,16 +74,29 @@ pub(crate) struct InputPlan {
 pub(crate) struct OutputPlan {
     pub(crate) name: String,
     pub(crate) function: Function,
-    /// The place of its column in `read`.
-    pub(crate) column: Option<usize>,
-    /// The place of the column of its weights.
-    pub(crate) weights: Option<usize>,
+    /// The places of its columns in `read`.
+    pub(crate) columns: Vec<usize>,
 }
 
 impl OutputPlan {
+    /// Its column, or the first of them.
+    pub(crate) fn column(&self) -> Option<usize> {
+        self.columns.first().copied()
+    }
+
+    /// The column whose values the function takes, if there is one.
+    pub(crate) fn taken(&self) -> Option<usize> {
+        match self.function {
+            _ if self.function.takes() == Takes::Rows => None,
+            Function::ArgMin | Function::ArgMax => self.columns.get(1).copied(),
+            _ => self.column(),
+        }
+    }
+
     /// The column of which the function chooses a row.
     pub(crate) fn chosen(&self) -> Option<usize> {
-        self.column.filter(|_| self.function.takes() == Takes::Rows)
+        let is_arg = matches!(self.function, Function::ArgMin | Function::ArgMax);
+        self.column().filter(|_| is_arg || self.function.takes() == Takes::Rows)
     }
 }
 
@@ -102,9 +115,10 @@ impl AggregatePlan {
         let span = span(query, unit)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut known = HashSet::new();
-        let of_aggregates = query.aggregates.iter().flat_map(|aggregate| {
-            aggregate.column.iter().chain(&aggregate.weights).map(|name| (&**name, "aggs"))
-        });
+        let of_aggregates = query
+            .aggregates
+            .iter()
+            .flat_map(|aggregate| aggregate.columns.iter().map(|name| (&**name, "aggs")));
         for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
             if known.insert(name) {
                 names.push((name, role));
@@ -138,10 +152,9 @@ impl AggregatePlan {
                 })
             };
         let output = |aggregate: &Aggregate| {
-            let place = |name: &Option<String>| name.as_deref().map(|name| of_read[name]);
-            let Aggregate { name, function, column, weights, .. } = aggregate;
-            let (column, weights) = (place(column), place(weights));
-            OutputPlan { name: name.clone(), function: *function, column, weights }
+            let Aggregate { name, function, columns, .. } = aggregate;
+            let columns = columns.iter().map(|name| of_read[&**name]).collect();
+            OutputPlan { name: name.clone(), function: function.clone(), columns }
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let functions = FunctionsPlan { read, outputs };
@@ -221,11 +234,14 @@ pub(crate) fn design(design: Option<Design>) -> &'static str {
 
 /// An aggregate as people write it.
 pub(crate) fn show(aggregate: &Aggregate) -> String {
-    let Aggregate { name, function, column, weights, predicate } = aggregate;
+    let Aggregate { name, function, columns, predicate } = aggregate;
     let condition =
         predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
-    let weights = weights.as_ref().map_or(String::new(), |weights| format!(", {weights}"));
-    format!("{name} = {}({}{weights}){condition}", function.name(), column.as_deref().unwrap_or(""))
+    let share = match function {
+        Function::Quantile(quantile) => format!(", {}", quantile.share),
+        _ => String::new(),
+    };
+    format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
 /// Names the table of an error that one of several tables made.
@@ -379,7 +395,7 @@ impl FunctionsPlan {
         let names = Names::new(schema);
         let mut read: Vec<usize> = Vec::new();
         let mut outputs = Vec::with_capacity(aggregates.len());
-        for Aggregate { name: output, function, column, weights, .. } in aggregates {
+        for Aggregate { name: output, function, columns, .. } in aggregates {
             let mut place = |column: &String| -> Result<usize> {
                 let at = names.column(name, column, "aggs")?;
                 Ok(read.iter().position(|&other| other == at).unwrap_or_else(|| {
@@ -387,9 +403,9 @@ impl FunctionsPlan {
                     read.len() - 1
                 }))
             };
-            let column = column.as_ref().map(&mut place).transpose()?;
-            let weights = weights.as_ref().map(&mut place).transpose()?;
-            outputs.push(OutputPlan { name: output.clone(), function: *function, column, weights });
+            let columns = columns.iter().map(&mut place).collect::<Result<_>>()?;
+            let (name, function) = (output.clone(), function.clone());
+            outputs.push(OutputPlan { name, function, columns });
         }
         let bind = |aggregate: &Aggregate| {
             let bind = |expr| Predicate::bind_row(expr, schema);
@@ -403,10 +419,11 @@ impl FunctionsPlan {
     /// The columns of the result.
     pub(crate) fn fields(&self) -> Result<Vec<Field>> {
         let field = |output: &OutputPlan| {
-            let of = output.column.map(|at| self.read.field(at));
-            self.check_weights(output)?;
+            self.check_columns(output)?;
+            let of = output.column().map(|at| self.read.field(at));
+            self.check_second(output)?;
             // There may be rows that are all null, or left out by a condition.
-            let nullable = !matches!(output.function, Function::Count);
+            let nullable = !matches!(output.function, Function::Count | Function::CountDistinct);
             Ok(Field::new(&output.name, output_type(output, of)?, nullable))
         };
         self.outputs.iter().map(field).collect()
@@ -414,27 +431,50 @@ impl FunctionsPlan {
 }
 
 impl FunctionsPlan {
-    /// Refuses weights that are not there, or no numbers.
-    fn check_weights(&self, output: &OutputPlan) -> Result<()> {
-        let OutputPlan { name, function, weights, .. } = output;
-        match (function, weights.map(|at| self.read.field(at))) {
-            (Function::WeightedMean, None) => Err(Error::argument(format!(
-                "aggs: `{name}`: weighted_mean needs the column of the weights"
-            ))),
-            (Function::WeightedMean, Some(of)) if !is_number(leaf(of.data_type())) => {
-                Err(Error::schema(format!(
-                    "aggs: `{name}`: weighted_mean by column `{}` of type {}: expected numbers; \
-                     cast it first",
-                    of.name(),
-                    of.data_type()
-                )))
+    /// Refuses too many columns, and too few, and a quantile of no share.
+    fn check_columns(&self, output: &OutputPlan) -> Result<()> {
+        let OutputPlan { name, function, columns } = output;
+        let wrong = |expected: &str| {
+            Err(Error::argument(format!("aggs: `{name}`: {} {expected}", function.name())))
+        };
+        match (function, columns.len()) {
+            (Function::Quantile(Quantile { share, .. }), 1) if !(0.0..=1.0).contains(share) => {
+                wrong(&format!("of a share from 0 to 1, such as 0.99, was expected; got {share}"))
             }
-            (Function::WeightedMean, _) | (_, None) => Ok(()),
-            (function, Some(_)) => Err(Error::argument(format!(
-                "aggs: `{name}`: {} takes no weights; leave them out, or take weighted_mean",
-                function.name()
-            ))),
+            (Function::Udf(_), 0) => wrong("needs a column; name one in inputs"),
+            (Function::Count, 0) | (Function::Udf(_), _) => Ok(()),
+            (_, 0) => wrong("needs a column"),
+            (Function::WeightedMean, 1) => wrong("needs the column of the weights"),
+            (function, 1) if function.is_of_two() => wrong("needs two columns"),
+            (function, 2) if function.is_of_two() => Ok(()),
+            (_, 1) => Ok(()),
+            (_, more) => wrong(&format!("is of one column; got {more}; leave the others out")),
         }
+    }
+
+    /// Refuses a second column that the function cannot take.
+    fn check_second(&self, output: &OutputPlan) -> Result<()> {
+        let OutputPlan { name, function, columns } = output;
+        let Some(of) = columns.get(1).map(|&at| self.read.field(at)) else { return Ok(()) };
+        let values = leaf(of.data_type());
+        let (is_right, expected) = match function {
+            Function::WeightedMean | Function::Covar | Function::Corr => {
+                (is_number(values), "numbers")
+            }
+            Function::ArgMin | Function::ArgMax => {
+                (is_ordered(values), "numbers, times, booleans, text or binary")
+            }
+            _ => (true, ""),
+        };
+        if is_right {
+            return Ok(());
+        }
+        Err(Error::schema(format!(
+            "aggs: `{name}`: {} by column `{}` of type {}: expected {expected}; cast it first",
+            function.name(),
+            of.name(),
+            of.data_type()
+        )))
     }
 }
 
@@ -448,14 +488,7 @@ fn is_number(values: &DataType) -> bool {
 
 fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     let OutputPlan { name, function, .. } = output;
-    let Some(of) = of else {
-        return match function {
-            Function::Count => Ok(DataType::Int64),
-            _ => {
-                Err(Error::argument(format!("aggs: `{name}`: {} needs a column", function.name())))
-            }
-        };
-    };
+    let Some(of) = of else { return Ok(DataType::Int64) };
     let given = of.data_type();
     let values = leaf(given);
     let refuse = |expected: &str| {
@@ -467,7 +500,11 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     };
     match function {
         Function::Count => Ok(DataType::Int64),
-        Function::First | Function::Last => Ok(given.clone()),
+        Function::First | Function::Last | Function::ArgMin | Function::ArgMax => Ok(given.clone()),
+        Function::Collect => Ok(DataType::List(list_item(given))),
+        Function::Udf(udf) => Ok(udf.returns.clone()),
+        Function::CountDistinct if is_ordered(values) => Ok(DataType::Int64),
+        Function::CountDistinct => Err(refuse("numbers, times, booleans, text or binary")),
         Function::User(user) => user.result(values).ok_or_else(|| refuse(user.expected())),
         Function::Min | Function::Max if is_ordered(values) => Ok(values.clone()),
         Function::Min | Function::Max => Err(refuse("numbers, times, booleans, text or binary")),
@@ -486,8 +523,17 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
         | Function::Var
         | Function::Std
         | Function::WeightedMean
-        | Function::Product => Ok(DataType::Float64),
+        | Function::Product
+        | Function::Covar
+        | Function::Corr
+        | Function::Median
+        | Function::Quantile(_) => Ok(DataType::Float64),
     }
+}
+
+/// The field of the values of a list.
+pub(crate) fn list_item(values: &DataType) -> FieldRef {
+    Arc::new(Field::new_list_field(values.clone(), true))
 }
 
 /// The type itself; for a dictionary, the type of the values that it encodes.

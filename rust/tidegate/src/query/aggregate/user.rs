@@ -132,8 +132,7 @@ impl Function {
     /// let spread = Aggregate {
     ///     name: "spread".to_owned(),
     ///     function: Function::of_floats::<Spread>("spread"),
-    ///     column: Some("price".to_owned()),
-    ///     weights: None,
+    ///     columns: vec!["price".to_owned()],
     ///     predicate: None,
     /// };
     /// let query = Aggregation {
@@ -225,8 +224,7 @@ mod tests {
         let digits = Aggregate {
             name: "digits".to_owned(),
             function: Function::of_integers::<Digits>("digits"),
-            column: Some("v".to_owned()),
-            weights: None,
+            columns: vec!["v".to_owned()],
             predicate: None,
         };
         Aggregation {

@@ -141,8 +141,7 @@ fn empty(
 ///     aggregates: vec![Aggregate {
 ///         name: "rows".to_owned(),
 ///         function: Function::Count,
-///         column: None,
-///         weights: None,
+///         columns: Vec::new(),
 ///         predicate: None,
 ///     }],
 ///     predicate: None,
@@ -163,6 +162,7 @@ pub fn aggregate(
     schema: SchemaRef,
     options: &AggregateOptions,
 ) -> Result<Operator> {
+    refuse_all_values(query)?;
     let of_schema = |schema: &Schema| AggregatePlan::new(query, &[("stream".to_owned(), schema)]);
     let whole = of_schema(&schema)?;
     let read = whole.tables[0].every();
@@ -420,7 +420,8 @@ impl AggregateTactic {
             return Ok(false);
         }
         let rows: usize = pages.iter().map(|page| page.rows).sum();
-        let of_rows = self.chosen.iter().map(|at| at.map(|at| self.rows.column(at))).collect();
+        let columns = |at: &Option<usize>| at.iter().map(|&at| self.rows.column(at)).collect();
+        let of_rows = self.chosen.iter().map(columns).collect();
         for page in &mut pages {
             self.ordered.ranks(page);
         }
@@ -441,6 +442,19 @@ pub(super) fn state_bytes(
     rows: &ChosenRows,
 ) -> usize {
     windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
+}
+
+/// Refuses functions that need all values of a window: no row is kept here.
+fn refuse_all_values(query: &Aggregation) -> Result<()> {
+    let refused = query.aggregates.iter().find(|one| one.function.is_of_all_values());
+    refused.map_or(Ok(()), |aggregate| {
+        Err(Error::argument(format!(
+            "aggs: `{}`: {} needs all values of a window, which Aggregate does not keep; call \
+             aggregate with tables",
+            aggregate.name,
+            aggregate.function.name()
+        )))
+    })
 }
 
 /// The windows of a query.

@@ -46,7 +46,7 @@ struct OrderedColumn {
 /// The column of which an aggregate chooses a value that needs a code.
 fn ordered(plan: &AggregatePlan, output: &OutputPlan) -> Option<usize> {
     let takes_order = output.function.takes() == Takes::Order;
-    output.column.filter(|&at| {
+    output.taken().filter(|&at| {
         takes_order && is_ordered_only(leaf(plan.functions.read.field(at).data_type()))
     })
 }
