@@ -7,9 +7,16 @@ from dataclasses import replace
 import pyarrow as pa
 
 import oracle
+import window_oracle
 from tidegate import agg
 
 Rows = list[oracle.Row]
+
+
+def _paired(numbers: pa.ListArray, texts: pa.ListArray) -> list[str]:
+    both = zip(numbers.to_pylist(), texts.to_pylist(), strict=True)
+    return ["".join(f"{r}{s}" for r, s in zip(*lists, strict=True)) for lists in both]
+
 
 # Each function with a name, its type, and the value that plain Python gives for a row's partners.
 # The values of `v` are such that no sum of them is rounded.
@@ -61,6 +68,46 @@ FUNCTIONS: dict[str, tuple[agg.Aggregate, pa.DataType, Callable[[Rows], object]]
         agg.all("b"),
         pa.bool_(),
         lambda rows: all(known(rows, "b")) if known(rows, "b") else None,
+    ),
+    "median_v": (
+        agg.median("v"),
+        pa.float64(),
+        lambda rows: window_oracle.quantile(known(rows, "v"), 0.5, "linear"),
+    ),
+    "p30_r": (
+        agg.quantile("r", 0.3, interpolation="higher"),
+        pa.float64(),
+        lambda rows: window_oracle.quantile(known(rows, "r"), 0.3, "higher"),
+    ),
+    "distinct_v": (
+        agg.count_distinct("v"),
+        pa.int64(),
+        lambda rows: len({str(value) for value in known(rows, "v")}),
+    ),
+    "distinct_s": (agg.count_distinct("s"), pa.int64(), lambda rows: len(set(known(rows, "s")))),
+    "collect_s": (
+        agg.collect("s"),
+        pa.list_(pa.string()),
+        lambda rows: [row["s"] for row in rows] or None,
+    ),
+    "pairs": (
+        agg.udf(_paired, ["r", "s"], pa.string()),
+        pa.string(),
+        lambda rows: "".join(f"{row['r']}{row['s']}" for row in rows) or None,
+    ),
+    "arg_min": (
+        agg.arg_min("r", "v"),
+        pa.int64(),
+        lambda rows: min(
+            (row for row in rows if row["v"] is not None),
+            key=lambda row: _order(row["v"]),
+            default={"r": None},
+        )["r"],
+    ),
+    "arg_max": (
+        agg.arg_max("s", "s", where="row.x > 0"),
+        pa.string(),
+        lambda rows: max(known([row for row in rows if (row["x"] or 0) > 0], "s"), default=None),
     ),
     "some": (
         agg.last("r", where="row.x > 0"),

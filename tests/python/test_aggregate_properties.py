@@ -32,6 +32,17 @@ VALUES = {
 # What can be asked of text and decimals as of anything that has an order.
 ORDERED = ["count", "min", "max", "first", "last"]
 
+# Functions of two columns: the columns that can be the first, and the second.
+PAIRED = {
+    "arg_min": (sorted(VALUES), sorted(VALUES)),
+    "arg_max": (sorted(VALUES), sorted(VALUES)),
+    "covar": (["x", "n"], ["x", "n"]),
+    "corr": (["x", "n"], ["x", "n"]),
+}
+# Functions that need all values of a window, of which no stream is asked.
+ALL_VALUES = ["median", "quantile", "count_distinct", "collect"]
+INTERPOLATIONS = ["linear", "nearest", "lower", "higher", "midpoint"]
+
 # A condition as tidegate takes it, and as the oracle does.
 CONDITIONS: list[tuple[str | Expr | None, object]] = [
     (None, lambda _row: True),
@@ -64,18 +75,39 @@ def shapes(draw: st.DrawFn) -> Windows:
 
 
 @st.composite
-def aggregates(draw: st.DrawFn) -> tuple[dict, dict]:
+def aggregates(draw: st.DrawFn, *, of_tables: bool = False) -> tuple[dict, dict]:
     """Functions as tidegate takes them, and as the oracle does."""
     ours, theirs = {}, {}
     for place in range(draw(st.integers(0, 4))):
+        condition, counts = draw(st.sampled_from(CONDITIONS))
+        text = None if condition is None else str(condition)
+        kind = draw(st.sampled_from(["one", "two", "all"] if of_tables else ["one", "two"]))
+        if kind == "two":
+            function = draw(st.sampled_from(sorted(PAIRED)))
+            first, second = (draw(st.sampled_from(names)) for names in PAIRED[function])
+            ours[f"a{place}"] = agg.Aggregate(function, first, text, second)
+            theirs[f"a{place}"] = (function, (first, second), counts)
+            continue
+        if kind == "all":
+            function = draw(st.sampled_from(ALL_VALUES))
+            is_number = function in ("median", "quantile")
+            column = draw(st.sampled_from(["x", "n"] if is_number else sorted(VALUES)))
+            share = draw(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0]))
+            interpolation = draw(st.sampled_from(INTERPOLATIONS))
+            if function == "quantile":
+                ours[f"a{place}"] = agg.quantile(
+                    column, share, interpolation=interpolation, where=text
+                )
+                theirs[f"a{place}"] = (function, (column, (share, interpolation)), counts)
+                continue
+            ours[f"a{place}"] = agg.Aggregate(function, column, text)
+            theirs[f"a{place}"] = (function, column, counts)
+            continue
         column = draw(st.sampled_from(sorted(VALUES)))
         function = draw(st.sampled_from(FUNCTIONS if column in ("x", "n") else ORDERED))
         if function == "count" and draw(st.booleans()):
             column = None
-        condition, counts = draw(st.sampled_from(CONDITIONS))
-        ours[f"a{place}"] = agg.Aggregate(
-            function, column, None if condition is None else str(condition)
-        )
+        ours[f"a{place}"] = agg.Aggregate(function, column, text)
         theirs[f"a{place}"] = (function, column, counts)
     return ours, theirs
 
@@ -99,7 +131,7 @@ def text(rows: list[dict]) -> str:
     return repr(rows).replace("'NaN'", "nan")
 
 
-@given(st.data(), streams(), shapes(), aggregates(), st.integers(1, 6))
+@given(st.data(), streams(), shapes(), aggregates(of_tables=True), st.integers(1, 6))
 def test_every_window_from_scratch(data, found, windows, functions, threads):
     by = data.draw(st.lists(st.sampled_from(sorted(KEYS)), unique=True, max_size=3))
     condition, holds = data.draw(st.sampled_from(CONDITIONS))

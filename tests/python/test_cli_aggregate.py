@@ -92,6 +92,10 @@ def test_explain_prints_the_plan(folder: Path) -> None:
         (" Sum( size )", agg.sum("size")),
         ("first(odd name)", agg.first("odd name")),
         ("last(x)  WHERE x > 1 and y < 2", agg.last("x", where="x > 1 and y < 2")),
+        ("corr(x, y)", agg.corr("x", "y")),
+        ("arg_max(name, x) where x > 1", agg.arg_max("name", "x", where="x > 1")),
+        ("quantile(x, 0.99)", agg.quantile("x", 0.99)),
+        ("quantile(x, 1, nearest)", agg.quantile("x", 1, interpolation="nearest")),
     ],
 )
 def test_functions_are_read(text: str, wanted: agg.Aggregate) -> None:
@@ -106,6 +110,8 @@ def test_functions_are_read(text: str, wanted: agg.Aggregate) -> None:
         ([*AGGREGATE, "--agg", "n=count()"], "'n' is given twice"),
         ([*AGGREGATE, "--agg", "count()"], "expected NAME=FUNCTION"),
         ([*AGGREGATE, "--agg", "m=mode(price)"], "of count, sum, mean"),
+        ([*AGGREGATE, "--agg", "m=quantile(price)"], "expected quantile(column, share)"),
+        ([*AGGREGATE, "--agg", "m=quantile(price, much)"], "expected quantile(column, share)"),
         ([*AGGREGATE, "trades.data"], "--in-format"),
         ([*AGGREGATE, "-", "-"], "only one of the files can be -"),
     ],

@@ -71,6 +71,14 @@ def events(seed: int) -> pa.Table:
 
 LEFT, RIGHT = events(1), events(2)
 
+
+
+def _spread(v: pa.ListArray, y: pa.ListArray) -> pa.Array:
+    """A function of one's own: the largest of all values of both columns."""
+    both = zip(v.to_pylist(), y.to_pylist(), strict=True)
+    return pa.array([max(filter(None, [*v, *y]), default=None) for v, y in both], pa.float32())
+
+
 AGGS = {
     "n": agg.count(),
     "n_x": agg.count("x"),
@@ -95,6 +103,14 @@ AGGS = {
     "first_ts": agg.first("ts"),
     "last_price": agg.last("price"),
     "last_day": agg.last("day", where="row.x IS NOT NULL"),
+    "median_v": agg.median("v"),
+    "p90_price": agg.quantile("price", 0.9),
+    "names": agg.count_distinct("name"),
+    "all_days": agg.collect("day"),
+    "cheapest": agg.arg_min("name", "price"),
+    "covar": agg.covar("v", "y"),
+    "corr": agg.corr("v", "y"),
+    "spread": agg.udf(_spread, ["v", "y"], pa.float32()),
 }
 
 

@@ -59,10 +59,14 @@ def aggregate(
     streams: Sequence[Sequence[Row]],
     windows: Windows,
     by: Sequence[str],
-    aggs: dict[str, tuple[str, str | None, Callable[[Row], bool]]],
+    aggs: dict[str, tuple[str, str | tuple[str, object] | None, Callable[[Row], bool]]],
     where: Callable[[Row], bool] = lambda _row: True,
 ) -> list[Row]:
-    """The result's rows; an aggregate is a function's name, a column, and which rows count."""
+    """The result's rows; an aggregate is a function's name, a column, and which rows count.
+
+    The column of a function of two is a pair, and so is that of a quantile: the column, the share
+    and the interpolation.
+    """
     groups: dict[tuple[object, ...], list[Place]] = {}
     for number, rows in enumerate(streams):
         for position, row in enumerate(rows):
@@ -94,17 +98,29 @@ def _order(value: object) -> tuple[int, object]:
 
 
 def _value(  # noqa: PLR0911 - a line for each function
-    function: str, column: str | None, rows: list[Place], windows: Windows, k: int
+    function: str,
+    column: str | tuple[str, object] | None,
+    rows: list[Place],
+    windows: Windows,
+    k: int,
 ) -> object:
+    if function == "collect":
+        return [place.row[column] for place in rows] or None
+    if isinstance(column, tuple):
+        return _of_more(function, column, rows, windows, k)
     if function in ("first", "last"):
         return rows[0 if function == "first" else -1].row[column] if rows else None
     if column is not None:
         rows = [place for place in rows if place.row[column] is not None]
     if function == "count":
         return len(rows)
+    values = [place.row[column] for place in rows]
+    if function == "count_distinct":
+        return len({_key(value) for value in values})
     if not rows:
         return None
-    values = [place.row[column] for place in rows]
+    if function == "median":
+        return quantile(values, 0.5, "linear")
     if function in ("min", "max"):
         return (min if function == "min" else max)(values, key=_float_order)
     if function in ("sum", "mean"):
@@ -115,6 +131,84 @@ def _value(  # noqa: PLR0911 - a line for each function
         return None
     variance = squares / (count - 1)
     return variance if function == "var" else math.sqrt(variance)
+
+
+def _of_more(
+    function: str, column: tuple[str, object], rows: list[Place], windows: Windows, k: int
+) -> object:
+    """A function of two columns, or a quantile."""
+    first, second = column
+    if function == "quantile":
+        share, interpolation = second
+        values = [place.row[first] for place in rows if place.row[first] is not None]
+        return quantile(values, share, interpolation)
+    if function in ("arg_min", "arg_max"):
+        rows = [place for place in rows if place.row[second] is not None]
+        # Both give the first of several.
+        best = min if function == "arg_min" else max
+        found = best(rows, key=lambda place: _float_order(place.row[second]), default=None)
+        return None if found is None else found.row[first]
+    rows = [place for place in rows if None not in (place.row[first], place.row[second])]
+    if len(rows) < 2:
+        return None
+    pairs = [
+        Place(place.ts, place.stream, place.position, {"both": (place.row[first], place.row[second])})
+        for place in rows
+    ]
+    state = _folded("both", pairs, windows, k, _joint, _joint_of_both)
+    count, _, _, squares, others, products = state
+    if function == "covar":
+        return products / (count - 1)
+    both = squares * others
+    is_normal = math.isfinite(both) and both >= 2.0**-1022
+    root = math.sqrt(both) if is_normal else math.sqrt(squares) * math.sqrt(others)
+    if root == 0.0:
+        return math.nan if products == 0 or math.isnan(products) else math.copysign(1, products)
+    ratio = products / root
+    return ratio if math.isnan(ratio) else max(-1.0, min(1.0, ratio))
+
+
+def quantile(values: Sequence[float], share: float, interpolation: str) -> float | None:
+    """A quantile of values, NaN being above all others."""
+    if not values:
+        return None
+    ordered = sorted(map(float, values), key=_float_order)
+    place = (len(ordered) - 1) * share
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    if interpolation == "nearest":
+        return ordered[math.floor(place + 0.5)]
+    if interpolation in ("lower", "higher"):
+        return low if interpolation == "lower" else high
+    if repr(low) == repr(high):
+        return low
+    if interpolation == "midpoint":
+        return (low + high) / 2
+    return (place - math.floor(place)) * (high - low) + low
+
+
+def _joint(pairs: list[tuple[float, float]]) -> tuple[float, ...]:
+    count, mean, other, squares, others, products = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for one, two in pairs:
+        count += 1
+        distances = float(one) - mean, float(two) - other
+        mean, other = mean + distances[0] / count, other + distances[1] / count
+        squares += distances[0] * (float(one) - mean)
+        others += distances[1] * (float(two) - other)
+        products += distances[0] * (float(two) - other)
+    return count, mean, other, squares, others, products
+
+
+def _joint_of_both(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
+    count, x, y = a[0] + b[0], b[1] - a[1], b[2] - a[2]
+    share, between = b[0] / count, a[0] * b[0] / count
+    return (
+        count,
+        a[1] + x * share,
+        a[2] + y * share,
+        a[3] + b[3] + x * x * between,
+        a[4] + b[4] + y * y * between,
+        a[5] + b[5] + x * y * between,
+    )
 
 
 def _float_order(value: object) -> tuple[bool, object, bool]:

@@ -9,9 +9,13 @@ import pyarrow as pa
 
 import tidegate
 from tidegate import _tidegate
-from tidegate.agg import Aggregate, Function
+from tidegate.agg import Aggregate, Function, Interpolation, quantile
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
+
+# The functions of the command line: all but those that Python code brings.
+NAMES = [name for name in get_args(Function) if name != "udf"]
+OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
 
 FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.IGNORECASE)
 
@@ -59,7 +63,7 @@ class Counts:
 
 
 def function(text: str) -> Aggregate:
-    """Read `sum(size)`, `count()`, `weighted_mean(price, size)` or `first(price) where size > 10`.
+    """Read `sum(size)`, `corr(x, y)`, `quantile(ms, 0.99)` or `first(price) where size > 10`.
 
     Raises:
         ValueError: The text is none of these; it says what was expected.
@@ -68,19 +72,33 @@ def function(text: str) -> Aggregate:
         >>> function("sum(size) where side = 'B'")
         Aggregate(function='sum', column='size', where="side = 'B'")
     """
-    known = get_args(Function)
     found = FUNCTION.fullmatch(text)
-    if found is None or found[1].lower() not in known:
-        names = ", ".join(known)
+    if found is None or found[1].lower() not in NAMES:
+        names = ", ".join(NAMES)
         message = (
             f"expected one of {names}, as in sum(size) or count() where size > 10; got {text!r:.80}"
         )
         raise ValueError(message)
     name = cast("Function", found[1].lower())
-    column, weights = found[2] or None, None
-    if name == "weighted_mean" and column is not None and "," in column:
-        column, weights = (part.strip() for part in column.split(",", 1))
-    return Aggregate(name, column, found[3], weights)
+    if name == "quantile":
+        return _quantile(text, found[2], found[3])
+    column, second = found[2] or None, None
+    if name in OF_TWO and column is not None and "," in column:
+        column, second = (part.strip() for part in column.split(",", 1))
+    return Aggregate(name, column, found[3], second)
+
+
+def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
+    column, *parameters = (part.strip() for part in inside.split(","))
+    interpolation = parameters[1] if len(parameters) > 1 else "linear"
+    try:
+        if len(parameters) in (1, 2) and interpolation in get_args(Interpolation):
+            share = float(parameters[0])
+            return quantile(column, share, interpolation=interpolation, where=where)
+    except ValueError:
+        pass
+    message = f"expected quantile(column, share) with a share such as 0.99; got {text!r:.80}"
+    raise ValueError(message)
 
 
 def plan(job: Job) -> str:

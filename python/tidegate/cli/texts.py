@@ -55,8 +55,10 @@ removed when all inputs have ended, and FILE.lock when a run ends.
 
 With --agg there is one row for each row of LEFT: its columns, then a FUNCTION of its partners, the
 rows of RIGHT that it would pair with. FUNCTION is count(), or count, sum, mean, min, max, first,
-last, var, std, product, any or all of a COLUMN of RIGHT, or weighted_mean(COLUMN, WEIGHTS), with a
-condition if one is wanted: "count() where bid > 3". --how inner leaves out rows without partners.
+last, var, std, product, any, all, median, count_distinct or collect of a COLUMN of RIGHT,
+quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar
+or corr of (COLUMN, OTHER), with a condition if one is wanted: "count() where bid > 3". --how inner
+leaves out rows without partners.
 
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
 column; or none, for no bound.
@@ -200,9 +202,11 @@ full disk ends a run. Give the same command again, and it goes on from the last 
 checkpoint is made every --checkpoint, and when a signal stops the run. OUT is CSV, an Arrow stream,
 or, with / at its end, a folder of Parquet files. FILE is removed when all inputs have ended.
 
-FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any or all of a
-COLUMN, or weighted_mean(COLUMN, WEIGHTS). It may have a condition on its rows: "count() where price
-> 3".
+FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
+median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
+WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). It may have a
+condition on its rows: "count() where price > 3". With --follow or --state, median, quantile,
+count_distinct and collect are refused, for they need all rows of a window.
 
 \b
 Examples:

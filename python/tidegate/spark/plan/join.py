@@ -128,7 +128,12 @@ def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
     """Whether the order of rows shows in a function's result, be it in the last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
-    return one.function in ("first", "last", "var", "std", "weighted_mean", "product")
+    return one.function not in _IN_ANY_ORDER
+
+
+# Functions in whose results the order of rows never shows.
+_IN_ANY_ORDER = ("count", "sum", "mean", "min", "max", "any", "all")
+_IN_ANY_ORDER += ("median", "quantile", "count_distinct")
 
 
 def _origins(plan: JoinPlan) -> dict[str, Origin]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -98,7 +100,11 @@ def aggregate_fields(
         of = None if one.column is None else given[one.column].dataType
         column = None if one.column is None else read.field(one.column).type
         result = native.field(name)
-        fields.append(StructField(name, _type(result.type, column, of), result.nullable))
+        if one.udf is None:
+            kind = _type(result.type, column, of)
+        else:
+            kind = from_arrow_type(one.udf.returns)
+        fields.append(StructField(name, kind, result.nullable))
     return fields
 
 
@@ -112,6 +118,8 @@ def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -
         return DecimalType(native.precision, native.scale)
     if pa.types.is_floating(native):
         return DoubleType()
+    if of is not None and pa.types.is_list(native) and native.value_type == given:
+        return ArrayType(of)
     message = f"aggs: a result of type {native} has no type in Spark: cast the column first"
     raise tidegate.SchemaError(message)
 

@@ -203,7 +203,8 @@ impl Values {
                             groups.numbers.iter().map(|number| i64::from(*number)),
                             streams,
                         );
-                        ranked = Some(groups);
+                        // A number of distinct values is none of them.
+                    ranked = (takes == Takes::Order).then_some(groups);
                         codes
                     }
                     Extent::Stream(codes) => of_sources(
