@@ -4,7 +4,7 @@ For each left row: count, sum, mean and largest value of the right rows of its k
 `[t - d, t]`, with tables as in W1 and d for a number of partners a left row. Every system gets the
 rows in its own format before the clock starts. Forms take turns, each in a process of its own, and
 the medians of all rounds are printed with their range. Counts, sums and largest values are compared
-before anything is timed.
+before anything is timed. With `--question quantiles` it is count, median and 90th percentile.
 
     python benches/w7.py --rows 1000000 --keys 10,1000 --partners 4,100,1000 --threads 1,2
 """
@@ -40,6 +40,7 @@ class Job:
     partners: int
     threads: int
     repeat: int
+    question: str = "sums"
 
     @property
     def distance(self) -> int:
@@ -56,12 +57,11 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
     """One call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
-    aggs = {
-        "n": tg.agg.count(),
-        "sum": tg.agg.sum("d"),
-        "mean": tg.agg.mean("d"),
-        "max": tg.agg.max("d"),
-    }
+    aggs = {"n": tg.agg.count()}
+    if job.question == "sums":
+        aggs |= {"sum": tg.agg.sum("d"), "mean": tg.agg.mean("d"), "max": tg.agg.max("d")}
+    else:
+        aggs |= {"median": tg.agg.median("d"), "p90": tg.agg.quantile("d", 0.9)}
     return lambda: tg.interval_join(
         left,
         right,
@@ -82,6 +82,11 @@ def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
 
     numbered = left.append_column("l", pa.array(range(left.num_rows), pa.int64()))
 
+    d = pl.col("d")
+    functions = {"sum": d.sum(), "mean": d.mean(), "max": d.max()}
+    if job.question == "quantiles":
+        functions = {"median": d.median(), "p90": d.quantile(0.9, "linear")}
+
     def run() -> pa.Table:
         pairs = tg.interval_join(
             numbered,
@@ -93,12 +98,7 @@ def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
             columns=["l", "d"],
             threads=job.threads,
         )
-        d = pl.col("d")
-        found = (
-            pl.DataFrame(pairs)
-            .group_by("l")
-            .agg(n=pl.len(), sum=d.sum(), mean=d.mean(), max=d.max())
-        )
+        found = pl.DataFrame(pairs).group_by("l").agg(n=pl.len(), **functions)
         return pl.DataFrame(numbered).join(found, on="l", how="left").to_arrow()
 
     return run
@@ -113,13 +113,23 @@ def polars_rolling(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa
     r = pl.DataFrame(right).lazy().select(k="k2", t="t2", v="d", is_left=False)
     both = pl.concat([r, l], how="diagonal_relaxed").sort("t", maintain_order=True)
     size, v, t = f"{job.distance}i", col("v"), col("t")
+    functions = {
+        "sum": v.rolling_sum_by(t, size, closed="both"),
+        "mean": v.rolling_mean_by(t, size, closed="both"),
+        "max": v.rolling_max_by(t, size, closed="both"),
+    }
+    if job.question == "quantiles":
+        functions = {
+            "median": v.rolling_median_by(t, size, closed="both"),
+            "p90": v.rolling_quantile_by(
+                t, size, quantile=0.9, interpolation="linear", closed="both"
+            ),
+        }
     found = both.with_columns(
         n=v.is_not_null().cast(pl.Int64).rolling_sum_by(t, size, closed="both").over("k"),
-        sum=v.rolling_sum_by(t, size, closed="both").over("k"),
-        mean=v.rolling_mean_by(t, size, closed="both").over("k"),
-        max=v.rolling_max_by(t, size, closed="both").over("k"),
+        **{name: function.over("k") for name, function in functions.items()},
     )
-    rows = found.filter("is_left").select("k", "t", "a", "b", "n", "sum", "mean", "max")
+    rows = found.filter("is_left").select("k", "t", "a", "b", "n", *functions)
     return lambda: rows.collect().to_arrow()
 
 
@@ -153,15 +163,15 @@ def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
         connection.register("arrow_input", table)
         connection.execute(f"create table {name} as from arrow_input")
         connection.unregister("arrow_input")
-    values = (
-        "count(v) over w as n, sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
-    )
+    values = "sum(v) over w as sum, avg(v) over w as mean, max(v) over w as max"
+    if job.question == "quantiles":
+        values = "median(v) over w as median, quantile_cont(v, 0.9) over w as p90"
     query = f"""
         with both_sides as (
             select k, t, a, b, null::double as v, true as is_left from l union all
             select k2, t2, null, null, d, false from r
         ), found as (
-            select *, {values} from both_sides
+            select *, count(v) over w as n, {values} from both_sides
             window w as (
                 partition by k order by t range between {job.distance} preceding and current row
             )
@@ -181,8 +191,9 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """The number of rows and of partners, and the sums, to 6 digits, of sums and largest values."""
-    names = [name for name in ("sum", "max") if name in result.column_names]
+    """The number of rows and of partners, and the sums, to 6 digits, of functions' values."""
+    every = ("sum", "max", "median", "p90")
+    names = [name for name in every if name in result.column_names]
     sums = [float(f"{pc.sum(result[name]).as_py():.6g}") for name in names]
     return [result.num_rows, pc.sum(result["n"]).as_py(), *sums]
 
@@ -205,6 +216,7 @@ def main() -> None:
     add("--partners", default="4,100,1000,10000", help="partners a row, comma-separated")
     add("--threads", default="1,2", help="thread counts, comma-separated")
     add("--forms", default=",".join(FORMS), help="which forms to run")
+    add("--question", default="sums", choices=["sums", "quantiles"])
     add("--rounds", type=int, default=5, help="processes of each form, which take turns")
     add("--repeat", type=int, default=3, help="timed calls of a process, after its first one")
     add("--timeout", type=float, default=120, help="seconds a process may take")
@@ -216,8 +228,9 @@ def main() -> None:
             for partners in map(int, given.partners.split(",")):
                 for threads in map(int, given.threads.split(",")):
                     jobs = [
-                        Job(form, rows, keys, partners, threads, given.repeat)
+                        Job(form, rows, keys, partners, threads, given.repeat, given.question)
                         for form in given.forms.split(",")
+                        if (given.question, form) != ("quantiles", "polars prefix sums")
                     ]
                     if jobs[0].is_possible:
                         _print_case(jobs, given.rounds, given.timeout)

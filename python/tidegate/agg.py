@@ -18,7 +18,6 @@ Nulls are left out, except by functions that take rows as they are: `first`, `la
 # ruff: noqa: A001 - the functions have the names that everyone knows, inside this module.
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -27,7 +26,7 @@ import pyarrow as pa
 from tidegate._tidegate import TidegateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tidegate.expressions import Expr
 
@@ -122,7 +121,7 @@ class Udf:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aggregate:
-    """A function, its columns and parameters, and the condition on the rows that count, as SQL text.
+    """A function, its columns and parameters, and the condition on rows that count, as SQL text.
 
     Made by the functions of this module. It can be compared, pickled and used in any call.
     """

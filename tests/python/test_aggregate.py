@@ -44,7 +44,7 @@ def test_booleans():
 
 
 def test_tumbling_windows_with_many_functions():
-    names = "count first last max mean min std sum var product".split()
+    names = ["count", "first", "last", "max", "mean", "min", "std", "sum", "var", "product"]
     functions = {name: getattr(agg, name)("size") for name in names}
     functions["by_size"] = agg.weighted_mean("price", "size")
     found = aggregate(TRADES, on="ts", size=10, aggs=functions)

@@ -71,7 +71,9 @@ def test_quantiles_of_partners_are_those_of_numpy(keys, lower, threads):
     partners = [rows[~np.isnan(rows)] for rows in partners]
     for name in ("linear", "lower", "higher", "midpoint"):
         for share in (0.0, 0.31, 0.5):
-            wanted = [np.quantile(rows, share, method=name) if len(rows) else None for rows in partners]
+            wanted = [
+                np.quantile(rows, share, method=name) if len(rows) else None for rows in partners
+            ]
             assert_close(found[f"{name} {share}"], wanted)
     assert found["median"].equals(found["linear 0.5"])
     assert found["distinct"].to_pylist() == [len(np.unique(rows)) for rows in partners]
@@ -166,7 +168,7 @@ def test_values_of_every_type_are_counted_once():
     of_partners = interval_join(values.select(["ts"]), values, on="ts", lower=0, upper=0, aggs=aggs)
     assert of_partners.to_pylist()[-1] == {"ts": 0} | {name: found[name] for name in aggs}
     lists = pa.table({"ts": [0], "l": [[1]]})
-    with pytest.raises(SchemaError, match="count_distinct of column `l` .*: expected numbers"):
+    with pytest.raises(SchemaError, match=r"count_distinct of column `l` .*: expected numbers"):
         aggregate(lists, on="ts", size=1, aggs={"n": agg.count_distinct("l")})
 
 
@@ -211,8 +213,8 @@ def test_a_correlation_stays_within_one_and_survives_large_numbers():
     )
     found = aggregate(rows, on="ts", size=1, aggs={"r": agg.corr("x", "y")})["r"].to_pylist()
     assert found[0] == pytest.approx(-1.0, abs=1e-12)
-    assert found[1] != found[1], "their squares vanish"  # noqa: PLR0124 - NaN alone is not itself
-    assert found[2] != found[2], "one column has one value"  # noqa: PLR0124
+    assert found[1] != found[1], "their squares vanish"
+    assert found[2] != found[2], "one column has one value"
     assert found[3] is None
 
 
@@ -241,7 +243,7 @@ def test_the_row_of_an_extreme_is_the_first_and_may_hold_null():
 
 def spread(prices: pa.ListArray) -> list[float]:
     """Largest less smallest, null for lists of nulls alone."""
-    lists = ([price for price in list if price is not None] for list in prices.to_pylist())
+    lists = ([price for price in one if price is not None] for one in prices.to_pylist())
     return [max(prices) - min(prices) if prices else None for prices in lists]
 
 
@@ -311,7 +313,11 @@ def failing(_: pa.ListArray) -> None:
     ("function", "returns", "words"),
     [
         (failing, pa.int64(), "aggs: `own`: the function raised LookupError: no such luck"),
-        (lambda lists: lists.value_lengths(), pa.int64(), "the function returned int32, but returns="),
+        (
+            lambda lists: lists.value_lengths(),
+            pa.int64(),
+            "the function returned int32, but returns=",
+        ),
         (lambda _: [1], pa.int64(), "the function returned 1 values for 3 windows"),
         (lambda _: 7, pa.int64(), "the function raised TypeError"),
         (lambda lists: ["x"] * len(lists), pa.int64(), "the function raised ArrowInvalid"),
@@ -374,5 +380,5 @@ def test_refusals_say_what_to_write(function, error, words):
 )
 def test_streams_of_windows_refuse_functions_of_all_values(function):
     schema = pa.schema({"ts": pa.int64(), "v": pa.float64()})
-    with pytest.raises(TidegateError, match="needs all values of a window.* call aggregate with"):
+    with pytest.raises(TidegateError, match=r"needs all values of a window.* call aggregate with"):
         Aggregate(schema, on="ts", size=1, aggs={"a": function})

@@ -72,7 +72,6 @@ def events(seed: int) -> pa.Table:
 LEFT, RIGHT = events(1), events(2)
 
 
-
 def _spread(v: pa.ListArray, y: pa.ListArray) -> pa.Array:
     """A function of one's own: the largest of all values of both columns."""
     both = zip(v.to_pylist(), y.to_pylist(), strict=True)

@@ -6,7 +6,7 @@ that results can be compared bit by bit.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -97,7 +97,7 @@ def _order(value: object) -> tuple[int, object]:
     return (2, 0) if value is None else (1, 0) if value == "NaN" else (0, value)
 
 
-def _value(  # noqa: PLR0911 - a line for each function
+def _value(
     function: str,
     column: str | tuple[str, object] | None,
     rows: list[Place],
@@ -114,11 +114,16 @@ def _value(  # noqa: PLR0911 - a line for each function
         rows = [place for place in rows if place.row[column] is not None]
     if function == "count":
         return len(rows)
-    values = [place.row[column] for place in rows]
     if function == "count_distinct":
-        return len({_key(value) for value in values})
-    if not rows:
-        return None
+        return len({_key(place.row[column]) for place in rows})
+    return _of_values(function, column, rows, windows, k) if rows else None
+
+
+def _of_values(
+    function: str, column: str | None, rows: list[Place], windows: Windows, k: int
+) -> object:
+    """A function of one column of rows that are there, and have values."""
+    values = [place.row[column] for place in rows]
     if function == "median":
         return quantile(values, 0.5, "linear")
     if function in ("min", "max"):
@@ -151,10 +156,7 @@ def _of_more(
     rows = [place for place in rows if None not in (place.row[first], place.row[second])]
     if len(rows) < 2:
         return None
-    pairs = [
-        Place(place.ts, place.stream, place.position, {"both": (place.row[first], place.row[second])})
-        for place in rows
-    ]
+    pairs = [replace(place, row={"both": (place.row[first], place.row[second])}) for place in rows]
     state = _folded("both", pairs, windows, k, _joint, _joint_of_both)
     count, _, _, squares, others, products = state
     if function == "covar":

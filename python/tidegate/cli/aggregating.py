@@ -94,7 +94,8 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
     try:
         if len(parameters) in (1, 2) and interpolation in get_args(Interpolation):
             share = float(parameters[0])
-            return quantile(column, share, interpolation=interpolation, where=where)
+            how = cast("Interpolation", interpolation)
+            return quantile(column, share, interpolation=how, where=where)
     except ValueError:
         pass
     message = f"expected quantile(column, share) with a share such as 0.99; got {text!r:.80}"

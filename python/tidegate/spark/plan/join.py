@@ -132,8 +132,9 @@ def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
 
 
 # Functions in whose results the order of rows never shows.
-_IN_ANY_ORDER = ("count", "sum", "mean", "min", "max", "any", "all")
-_IN_ANY_ORDER += ("median", "quantile", "count_distinct")
+_IN_ANY_ORDER = frozenset(
+    ["count", "sum", "mean", "min", "max", "any", "all", "median", "quantile", "count_distinct"],
+)
 
 
 def _origins(plan: JoinPlan) -> dict[str, Origin]:
