@@ -89,8 +89,11 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                     &Stop::default(),
                 )
             };
-            let (_, batches) = returned()
-                .map_err(|error| Error::data(error.value(py).to_string()).caused_by(error))?;
+            let (_, batches) = returned().map_err(|error| {
+                let text = error.value(py).to_string();
+                // The function's own exception, where that is told.
+                Error::data(text).caused_by(error.cause(py).unwrap_or(error))
+            })?;
             let [batch] = &batches[..] else {
                 return Err(Error::bug("results come as one batch"));
             };

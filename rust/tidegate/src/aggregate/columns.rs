@@ -204,7 +204,7 @@ impl Values {
                             streams,
                         );
                         // A number of distinct values is none of them.
-                    ranked = (takes == Takes::Order).then_some(groups);
+                        ranked = (takes == Takes::Order).then_some(groups);
                         codes
                     }
                     Extent::Stream(codes) => of_sources(

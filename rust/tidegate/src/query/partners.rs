@@ -218,10 +218,12 @@ impl PartnerAggregation {
         };
         lines.push(format!("  aggregates {}", aggregates.join(", ")));
         lines.extend(prevailing);
-        lines.extend([
-            format!("  fold       {fold}"),
-            format!("  output     {} columns, in left row order", plan.schema.fields().len()),
-        ]);
+        lines.push(format!("  fold       {fold}"));
+        lines.extend(plan.functions.explain_all_values(is_scanned));
+        lines.push(format!(
+            "  output     {} columns, in left row order",
+            plan.schema.fields().len()
+        ));
         lines.join("\n")
     }
 }

@@ -181,8 +181,10 @@ impl AggregatePlan {
             format!("  algorithm  {algorithm}"),
             format!("  threads    {}", query.threads),
             format!("  memory     inputs + {memory} + result; rows out of time order are copied"),
-            format!("  output     {} columns, by window, then key", self.schema.fields().len()),
         ]);
+        lines.extend(self.functions.explain_all_values(false));
+        let columns = self.schema.fields().len();
+        lines.push(format!("  output     {columns} columns, by window, then key"));
         lines.join("\n")
     }
 
@@ -414,6 +416,21 @@ impl FunctionsPlan {
         let predicates = aggregates.iter().map(bind).collect::<Result<_>>()?;
         let functions = FunctionsPlan { read: Arc::new(schema.project(&read)?), outputs };
         Ok((functions, InputPlan { read, predicates }))
+    }
+
+    /// A line for people about the functions of all values, if there are any. Each result is found
+    /// alone, or else from the one before it.
+    pub(crate) fn explain_all_values(&self, is_alone: bool) -> Option<String> {
+        let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
+        let names: Vec<&str> = functions.map(|one| &*one.name).collect();
+        let how = match is_alone {
+            true => "each row's values are looked at one by one",
+            false => {
+                "values are put by key and time, 16 bytes a row; a window of ranks slides from \
+                 result to result, in O(log) steps a row"
+            }
+        };
+        (!names.is_empty()).then(|| format!("  all values {}: {how}", names.join(", ")))
     }
 
     /// The columns of the result.
