@@ -237,19 +237,11 @@ impl Aggregation {
             .line("on", format_args!("{on:?}"))
             .line("windows", format_args!("{windows:?}"))
             .line("by", format_args!("{by:?}"));
-        let aggregate = |identity: Identity, aggregate: &Aggregate| {
-            let Aggregate { name, function, column, weights, predicate } = aggregate;
-            let weights = weights.as_ref().map_or(String::new(), |name| format!(" {name:?}"));
-            let condition = predicate.as_ref().map(ToString::to_string);
-            let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
-            let function = function.name();
-            identity.line(
-                "agg",
-                format_args!("{name:?} {whose}{function} {column:?}{weights} {condition:?}"),
-            )
-        };
         let predicate = predicate.as_ref().map(ToString::to_string);
-        aggregates.iter().fold(identity, aggregate).line("where", format_args!("{predicate:?}"))
+        aggregates
+            .iter()
+            .fold(identity, with_aggregate)
+            .line("where", format_args!("{predicate:?}"))
     }
 
     /// The plan of the aggregation of tables of these schemas.
@@ -257,6 +249,17 @@ impl Aggregation {
         let plan = AggregatePlan::new(self, &named(schemas))?;
         Ok(AggregationPlan::new(plan.explain(self, schemas.len()), &plan))
     }
+}
+
+/// The text with a line for an aggregate.
+pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Identity {
+    let Aggregate { name, function, column, weights, predicate } = aggregate;
+    let weights = weights.as_ref().map_or(String::new(), |name| format!(" {name:?}"));
+    let condition = predicate.as_ref().map(ToString::to_string);
+    let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
+    let function = function.name();
+    identity
+        .line("agg", format_args!("{name:?} {whose}{function} {column:?}{weights} {condition:?}"))
 }
 
 /// The names that messages use: `stream`, or `streams[2]`.
