@@ -57,6 +57,7 @@ With --agg there is one row for each row of LEFT: its columns, then a FUNCTION o
 rows of RIGHT that it would pair with. FUNCTION is count(), or count, sum, mean, min, max, first,
 last, var, std, product, any or all of a COLUMN of RIGHT, or weighted_mean(COLUMN, WEIGHTS), with a
 condition if one is wanted: "count() where bid > 3". --how inner leaves out rows without partners.
+With --follow, a row is written as soon as RIGHT can bring no partner of it.
 
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
 column; or none, for no bound.
@@ -118,6 +119,11 @@ LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gi
 .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
 stream is an Arrow stream, unless an option says otherwise.
 
+With --follow the files, CSV or Arrow streams, are read while they grow. A row is written as soon as
+RIGHT can bring no row that is nearer: with backward, when its time is over; with forward, when that
+of its partner is. Without a partner, the row waits until --tolerance is over. Files end, rows are
+late, and --state keeps the progress as for tidegate join, whose help says more.
+
 A duration is a number with a unit, as in 1h30m or 250ms; of integers, it is a whole number in the
 unit of the column.
 
@@ -136,6 +142,11 @@ Examples:
   # the weather nearest to a departure, whatever the columns are called
   tidegate asof flights.csv weather.csv --on departure=observed \\
       --by origin=airport --strategy nearest --format csv | head
+
+\b
+  # files that still grow; rows may be a second late
+  tidegate asof trades.arrows quotes.arrows --on ts --by symbol \\
+      --tolerance 5s --follow --lateness 1s -o last.csv
 
 \b
   # print the plan
