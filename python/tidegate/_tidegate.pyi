@@ -774,7 +774,8 @@ class Merge(Operator[_OperatorStats]):
 class StreamJoin(Operator[_StreamJoinStats]):
     """Join the rows of a left and a right side while sources push.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has sources of its own.
+    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has sources of
+    its own.
 
     Example:
         >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -1005,7 +1006,7 @@ class IntervalJoin(StreamJoin):
         [{'ts': 20, 'sym': 'B', 'bid': None}, {'ts': 30, 'sym': 'A', 'bid': 7}]
         [{'late_side': 'left', 'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
-        The mean bid of the quotes of up to 2 before each trade, and the quote that prevailed before:
+        The mean bid of the quotes up to 2 before each trade and of the one that prevailed before:
 
         >>> join = tg.IntervalJoin(
         ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, prevailing=True,
@@ -1081,9 +1082,12 @@ class IntervalJoin(StreamJoin):
 
         With `aggs`, a left row comes once no row can come that is its partner: at the place of a
         row at the last time at which a partner could have come. The rows are those of
-        `interval_join`, bit for bit, for the rows in merged order. A poll with such left rows costs as
-        much as `interval_join` of them and of all right rows that are kept, so that many small polls
-        over many right rows cost much. With `prevailing`, the last right row of each key is kept, too. An error of a function stays, too.
+        `interval_join`, bit for bit, for the rows in merged order. With `prevailing`, the last
+        right row of each key is kept, too. An error of a function stays, too. A row takes 40 bytes
+        beside itself.
+
+        A poll that gives such rows costs as much as `interval_join` of these left rows and of all
+        right rows that are kept. So many small polls over many right rows cost much.
 
         Memory: a row takes 40 bytes beside itself.
     """
@@ -1351,9 +1355,11 @@ class WindowJoin(StreamJoin):
 
         With `aggs`, a left row comes once no row can come that is its partner: at the place of a
         row at the last time at which a partner could have come. The rows are those of
-        `window_join`, bit for bit, for the rows in merged order. A poll with such left rows costs as
-        much as `window_join` of them and of all right rows that are kept, so that many small polls
-        over many right rows cost much. Windows of rows are refused. An error of a function stays, too.
+        `window_join`, bit for bit, for the rows in merged order. Windows of rows are refused. An
+        error of a function stays, too. A row takes 40 bytes beside itself.
+
+        A poll that gives such rows costs as much as `window_join` of these left rows and of all
+        right rows that are kept. So many small polls over many right rows cost much.
 
         Memory: a row takes 90 to 260 bytes beside itself, for what is compared.
     """
@@ -1479,10 +1485,12 @@ class BandJoin(StreamJoin):
         choose another one.
 
         With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are those of
-        `band_join`, bit for bit, for the rows in merged order. A poll with such left rows costs as
-        much as `band_join` of them and of all right rows that are kept, so that many small polls
-        over many right rows cost much. Windows of rows are refused. An error of a function stays, too.
+        row at the last time at which a partner could have come. The rows are those of `band_join`,
+        bit for bit, for the rows in merged order. Windows of rows are refused. An error of a
+        function stays, too. A row takes 40 bytes beside itself.
+
+        A poll that gives such rows costs as much as `band_join` of these left rows and of all right
+        rows that are kept. So many small polls over many right rows cost much.
 
         Memory: a row takes 40 bytes beside itself. If the result has several columns of 8-byte
         values, a row takes some 16 bytes more for each of them, since these are kept row by row,

@@ -1,4 +1,4 @@
-"""Random streams for joins that give each left row one row, and what the joins of tables make of them."""
+"""Random streams for joins that give each left row one row, and the rows of them that are used."""
 
 import random
 from collections.abc import Callable, Sequence

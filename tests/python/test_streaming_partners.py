@@ -173,7 +173,7 @@ def test_a_limit_that_is_reached_loses_nothing():
     schema = pa.schema([("ts", pa.int64()), ("x", pa.int64())])
     join = IntervalJoin(
         schema, schema, on="ts", lower=-5, upper=0, aggs={"sum": agg.sum("x")}, prevailing=True,
-        memory_limit=50_000,
+        memory_limit=30_000,
     )  # fmt: skip
     left, right = join.sources
     table = pa.table({"ts": range(5_000), "x": range(5_000)})

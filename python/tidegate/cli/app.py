@@ -241,7 +241,7 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     keeping = _keeping(state, checkpoint)
     if follow:
         _follow(
-            following.joined(job, within),
+            following.joined_as_of(job, within),
             out,
             out_format,
             keeping=keeping,
