@@ -107,6 +107,31 @@ def test_equal_histories_have_equal_snapshots_for_any_polls_and_threads():
         assert joins[0].snapshot() == joins[1].snapshot()
 
 
+@pytest.mark.parametrize("strategy", ["backward", "forward", "nearest"])
+def test_more_rows_than_an_epoch_takes(strategy):
+    rng = campaign.rng("epochs of as-of joins")
+    of_left, of_right = (
+        pa.table(
+            {
+                "ts": sorted(rng.choices(range(900_000), k=300_000)),
+                "k": rng.choices(range(40), k=300_000),
+                "x": range(300_000),
+            }
+        )
+        for _ in range(2)
+    )
+    asked = {"on": "ts", "by": "k", "strategy": strategy, "columns": ["x", "x_right"]}
+    found = []
+    with AsofJoin(NARROW, NARROW, threads=2, pin=False, **asked) as join:
+        for source, table in zip(join.sources, (of_left, of_right), strict=True):
+            source.push(table)
+            source.close()
+        found.extend(join)
+        assert join.stats()["state_rows"] == 0
+    wanted = asof_join(of_left, of_right, **asked)
+    assert pa.Table.from_batches(found).sort_by("x").equals(wanted.combine_chunks())
+
+
 NARROW = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("x", pa.int64())])
 
 

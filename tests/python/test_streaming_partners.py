@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import campaign
@@ -119,6 +120,39 @@ def test_the_random_streams_have_what_they_should():
     assert None in values
     assert any(value is not None and math.isnan(value) for value in values)
     assert any(None in streams.left["k"].to_pylist() for streams in seen)
+
+
+@pytest.mark.parametrize("cut", [1_000_000, 70_000])
+def test_more_rows_than_an_epoch_takes(cut):
+    rng = campaign.rng("epochs of partners")
+    sources = [
+        pa.table(
+            {
+                "ts": sorted(rng.choices(range(500_000), k=200_000)),
+                "v": rng.choices(range(99), k=200_000),
+            }
+        )
+        for _ in range(4)
+    ]
+    query = {"on": "ts", "lower": -3, "upper": 2, "aggs": {"n": agg.count(), "v": agg.sum("v")}}
+    query |= {"columns": ["ts"], "prevailing": True}
+    schema = sources[0].schema
+    found = []
+    with IntervalJoin(schema, schema, sources=(2, 2), threads=2, pin=False, **query) as join:
+        for start in range(0, 200_000, cut):
+            for source, table in zip(join.sources, sources, strict=True):
+                source.push(table[start : start + cut])
+            found.extend(iter(join.poll, None))
+        for source in join.sources:
+            source.close()
+        found.extend(join)
+    # Of one time, the rows of the first source come first.
+    left, right = (
+        pa.concat_tables(pair).take(pc.sort_indices(pa.concat_tables(pair)["ts"]))
+        for pair in (sources[:2], sources[2:])
+    )
+    wanted = interval_join(left, right, **query)
+    assert pa.Table.from_batches(found).equals(wanted.combine_chunks())
 
 
 LEFT = pa.table({"ts": [1, 4, 9], "k": ["a", "b", "a"], "l": [1, 2, 3]})
