@@ -43,6 +43,7 @@ from tidegate import agg
 from tidegate._explain import explain
 from tidegate._tidegate import (
     Aggregate,
+    AsofJoin,
     BandJoin,
     BatchReader,
     ClosedError,
@@ -76,6 +77,7 @@ from tidegate.windows import Rows, rows
 
 __all__ = [
     "Aggregate",
+    "AsofJoin",
     "BandJoin",
     "BatchReader",
     "ClosedError",

@@ -28,6 +28,7 @@ _PLANNERS: dict[object, Callable[..., str]] = {
     _tidegate.aggregate: _of_plan(_tidegate.plan_aggregate),
     _tidegate.asof_join: _of_plan(_tidegate.plan_asof_join),
     _tidegate.asof_join_batches: _of_plan(_tidegate.plan_asof_join),
+    _tidegate.AsofJoin: _of_operator(_tidegate.AsofJoin),
     _tidegate.BandJoin: _of_operator(_tidegate.BandJoin),
     _tidegate.band_join: _of_plan(_tidegate.plan_band_join),
     _tidegate.band_join_batches: _of_plan(_tidegate.plan_band_join),
@@ -53,7 +54,7 @@ def explain(
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
             `tidegate.window_join`, these with `_batches`, `tidegate.IntervalJoin`,
-            `tidegate.BandJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
+            `tidegate.AsofJoin`, `tidegate.BandJoin`, `tidegate.WindowJoin`, `tidegate.aggregate`,
             `tidegate.Aggregate` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation. For a class, schemas or data that has them.

@@ -55,6 +55,7 @@ __all__ = [
     "BUILD_PROFILE",
     "Aggregate",
     "AggregationPlan",
+    "AsofJoin",
     "BandJoin",
     "BatchReader",
     "ClosedError",
@@ -192,7 +193,7 @@ class _AggregateStats(_OperatorStats):
 class _StreamJoinStats(_OperatorStats):
     state_rows: int
     state_bytes: int
-    comparisons: list[int]
+    comparisons: NotRequired[list[int]]
     split_keys: NotRequired[int]
     index: NotRequired[str]
     merges: NotRequired[int]
@@ -582,11 +583,11 @@ class Operator(Generic[_StatsT_co]):
             - `sources`, a dict for each source with its `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, and `memory`, the bytes of its rows.
 
-            A join has `state_rows`, the rows kept for later ones, `state_bytes`, the bytes held
-            beside them, and `comparisons`, the pairs that each thread has looked at. An interval
-            join has `split_keys`, the keys on several threads. A band join has `index`, the column
-            that is indexed and how, and `merges`, how often trees have merged new rows with the
-            others.
+            A join has `state_rows`, the rows kept for later ones, and `state_bytes`, the bytes held
+            beside them. A join of pairs has `comparisons`, the pairs that each thread has looked
+            at. An interval join of pairs has `split_keys`, the keys on several threads. A band join
+            of pairs has `index`, the column that is indexed and how, and `merges`, how often trees
+            have merged new rows with the others.
 
             An aggregation has `state_keys`, the keys that are known, `state_cells`, the states of
             each function, and `state_bytes`, the bytes of the state.
@@ -773,7 +774,8 @@ class Merge(Operator[_OperatorStats]):
 class StreamJoin(Operator[_StreamJoinStats]):
     """Join the rows of a left and a right side while sources push.
 
-    `IntervalJoin`, `BandJoin` and `WindowJoin` are such joins. Each side has sources of its own.
+    `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has sources of
+    its own.
 
     Example:
         >>> join = tg.IntervalJoin(trades.schema, quotes.schema, on="ts", lower=-2, upper=0)
@@ -810,6 +812,143 @@ class StreamJoin(Operator[_StreamJoinStats]):
             >>> [source.number for source in join.right_sources]
             [2]
         """
+
+@final
+class AsofJoin(StreamJoin):
+    """Pair each left row with the right row that is nearest in time, while sources push.
+
+    The as-of join of sources that are pushed to, a number of them on each side. Of the rows that
+    were not late, it finds the rows that `asof_join` does. A left row comes once no row can come
+    that is its partner:
+
+    - `backward`: once its own time is over;
+    - `forward`: once the time of its partner is over;
+    - `nearest`: once its own time and the distance of its partner are over, since no later row is
+      nearer then.
+
+    A left row without a partner comes once its time and `tolerance` are over. Without `tolerance`,
+    it comes at the end if it may have a partner before then: if `strategy` is not `backward`, its
+    key is not null, and the part of `where` that reads left columns alone holds.
+
+    Which rows come, and in which order, depends on the rows alone: not on who pushes when, in which
+    pieces, or on the number of threads. Rows come by the times above, and for one time in *merged
+    order*: by time, then source, then position.
+
+    It is an `Operator`: threads may push into its sources while other threads poll. `poll` does not
+    wait; iteration waits for sources until all of them are closed.
+
+    Example:
+        Each trade with the last quote of its symbol:
+
+        >>> join = tg.AsofJoin(
+        ...     trades.schema, quotes.schema, on="ts", by="sym", columns=["ts", "sym", "bid"]
+        ... )
+        >>> left, right = join.sources
+        >>> left.push(trades)
+        >>> right.push(quotes)
+        >>> join.poll().to_pylist()
+        [{'ts': 10, 'sym': 'A', 'bid': 8}, {'ts': 20, 'sym': 'B', 'bid': None}]
+
+        The trade at 30 is not final, since the left source may still bring another row of 30:
+
+        >>> left.close()
+        >>> join.poll().to_pylist()
+        [{'ts': 30, 'sym': 'A', 'bid': 7}]
+
+        The first quote after each trade, if it comes within 20:
+
+        >>> join = tg.AsofJoin(
+        ...     trades.schema, quotes.schema, on="ts", by="sym", strategy="forward", tolerance=20,
+        ...     allow_exact_matches=False, columns=["ts", "ts_right"],
+        ... )
+        >>> for source, rows in zip(join.sources, [trades, quotes]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [row for batch in join for row in batch.to_pylist()]
+        [{'ts': 10, 'ts_right': 29}, {'ts': 20, 'ts_right': None}, {'ts': 30, 'ts_right': None}]
+
+    Args:
+        left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
+        right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
+        on: The time column, or a pair of names if the two sides name it differently. It has
+            integers, dates or timestamps. Timestamps with zones are compared as instants. The units
+            of the two sides may differ.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. Without keys, any two rows may pair.
+        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
+            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
+            before and a row after are equally far away, the row before.
+        tolerance: The largest distance of the times, end included. It is a timedelta, a numpy
+            timedelta64 or a string such as "1h30m" or "250ms"; for integer times, it is an integer
+            in their unit. None sets no bound.
+        allow_exact_matches: Whether a right row of the same time is a candidate.
+        where: A condition on a pair, of `tidegate.left` and `tidegate.right` columns, or its SQL
+            text. A pair for which it is null is no pair.
+        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
+            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
+            partner, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns are not made. None takes
+            all.
+        sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
+            each.
+        lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
+            timedelta64, a string such as "250ms", or an integer in the unit of the time columns
+            (the finer of the two). A pair of these is for the left and the right sources. None, as
+            0, means that they are in order.
+        threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
+        memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
+            rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
+            says how sources share it.
+        ordered: Whether results must come in the order that is said above. They come in this order
+            for either value.
+        pin: Whether each thread stays on one processor.
+
+    Raises:
+        SchemaError: A column is missing, doubled, or of a type that does not fit; `tolerance` is an
+            integer for dates or timestamps, or a duration for integers.
+        TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument has
+            no meaning.
+        TypeError: An argument is of the wrong type.
+
+    Note:
+        An error in `where`, such as a division by zero, stays: rows would be missing in what comes
+        after it, so all later polls raise it again.
+
+        Of the right rows, `backward` and `nearest` keep the last of each key, and the rows that
+        left rows wait with; `forward` keeps none that is over. Up to as many others stay for a
+        while, since rows are let go of together. A `where` that reads both sides of a pair, or that
+        can fail, may need older rows: all right rows within `tolerance` are kept then, or all that
+        ever came.
+
+        A poll with left rows that are final costs as much as `asof_join` of the left rows that wait
+        and of the right rows that are kept.
+
+        Memory: a row takes 40 bytes beside itself.
+    """
+
+    def __new__(
+        cls,
+        left: pa.Schema | ArrowSource,
+        right: pa.Schema | ArrowSource,
+        *,
+        on: Names,
+        by: KeyNames | None = None,
+        strategy: Strategy = "backward",
+        tolerance: Bound = None,
+        allow_exact_matches: bool = True,
+        where: Expr | str | None = None,
+        how: AsofHow = "left",
+        suffix: str = "_right",
+        columns: Sequence[str] | None = None,
+        sources: tuple[int, int] | None = None,
+        lateness: Bound | tuple[Bound, Bound] = None,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        ordered: bool = True,
+        pin: bool = True,
+    ) -> Self: ...
 
 @final
 class IntervalJoin(StreamJoin):
@@ -867,6 +1006,18 @@ class IntervalJoin(StreamJoin):
         [{'ts': 20, 'sym': 'B', 'bid': None}, {'ts': 30, 'sym': 'A', 'bid': 7}]
         [{'late_side': 'left', 'late_source': 0, 'late_watermark': 17, 'ts': 10}]
 
+        The mean bid of the quotes up to 2 before each trade and of the one that prevailed before:
+
+        >>> join = tg.IntervalJoin(
+        ...     trades.schema, quotes.schema, on="ts", by="sym", lower=-2, upper=0, prevailing=True,
+        ...     aggs={"bid": tg.agg.mean("bid")}, columns=["ts"],
+        ... )
+        >>> for source, rows in zip(join.sources, [trades, quotes]):
+        ...     source.push(rows)
+        ...     source.close()
+        >>> [row for batch in join for row in batch.to_pylist()]
+        [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
+
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data that has it.
         right: The schema of the right sources: a `pyarrow.Schema`, or data that has it.
@@ -885,11 +1036,18 @@ class IntervalJoin(StreamJoin):
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in merged order.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
+        prevailing: Whether the last right row of the key before the interval is a partner, too, if
+            `where` holds for it. It needs `aggs` and a `lower`.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -900,7 +1058,7 @@ class IntervalJoin(StreamJoin):
             each a part. `hybrid`: as many threads as the key's share of the rows asks for, measured
             again and again. `auto`: `key` without a `where`; with one, `key` until one thread has
             much more to compare than others, then `hybrid`. (PPOIJ, section 3; `hybrid` is its
-            Algorithm 1.)
+            Algorithm 1.) With `aggs`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
@@ -908,6 +1066,7 @@ class IntervalJoin(StreamJoin):
         ordered: Whether results come in the order that is said above. If not, the pairs of rows
             that are joined at once come in any order. This saves the work of putting the pairs of
             several threads in order.
+            With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
 
     Raises:
@@ -920,6 +1079,15 @@ class IntervalJoin(StreamJoin):
         after it, so all later polls raise it again.
 
         If `lower` or `upper` is None, the rows of one side are kept for ever.
+
+        With `aggs`, a left row comes once no row can come that is its partner: at the place of a
+        row at the last time at which a partner could have come. The rows are those of
+        `interval_join`, bit for bit, for the rows in merged order. With `prevailing`, the last
+        right row of each key is kept, too. An error of a function stays, too. A row takes 40 bytes
+        beside itself.
+
+        A poll that gives such rows costs as much as `interval_join` of these left rows and of all
+        right rows that are kept. So many small polls over many right rows cost much.
 
         Memory: a row takes 40 bytes beside itself.
     """
@@ -934,8 +1102,10 @@ class IntervalJoin(StreamJoin):
         upper: Bound,
         by: KeyNames | None = None,
         where: Expr | str | None = None,
-        how: How = "inner",
+        how: How | None = None,
+        aggs: Mapping[str, agg.Aggregate] | None = None,
         closed: Closed = "both",
+        prevailing: bool = False,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
@@ -1133,10 +1303,15 @@ class WindowJoin(StreamJoin):
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1155,6 +1330,7 @@ class WindowJoin(StreamJoin):
             results come when the left window has passed. A snapshot lets all that is held back
             come. The memory limit does not count results that are held back. Rows are let go of as
             further rows come, not because sources advance.
+            With `aggs`, `auto` alone has a meaning.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
@@ -1162,6 +1338,7 @@ class WindowJoin(StreamJoin):
         ordered: Whether results come in the order that is said above. If not, the pairs of rows
             that are joined at once come in any order. This saves the work of putting the pairs of
             several threads in order.
+            With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
 
     Raises:
@@ -1176,6 +1353,14 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers; no index has them. If a key has few rows and windows
         are of time, `IntervalJoin` compares far less. Pairs come in order for any `ordered`.
 
+        With `aggs`, a left row comes once no row can come that is its partner: at the place of a
+        row at the last time at which a partner could have come. The rows are those of
+        `window_join`, bit for bit, for the rows in merged order. Windows of rows are refused. An
+        error of a function stays, too. A row takes 40 bytes beside itself.
+
+        A poll that gives such rows costs as much as `window_join` of these left rows and of all
+        right rows that are kept. So many small polls over many right rows cost much.
+
         Memory: a row takes 90 to 260 bytes beside itself, for what is compared.
     """
 
@@ -1188,7 +1373,8 @@ class WindowJoin(StreamJoin):
         window: Window | tuple[Window, Window],
         by: KeyNames | None = None,
         where: Expr | str | None = None,
-        how: How = "inner",
+        how: How | None = None,
+        aggs: Mapping[str, agg.Aggregate] | None = None,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,
@@ -1254,10 +1440,15 @@ class BandJoin(StreamJoin):
             text. A pair for which it is null is no pair.
         how: `inner`: the pairs. `left`, `right`, `full`: also the rows of that side, or of both,
             that have no pair. `semi`, `anti`: the left rows that have a pair, or that have none.
+            With `aggs`: `left` for all left rows, or `inner` for left rows with partners. None
+            takes `inner`, and `left` with `aggs`.
+        aggs: Functions of `tidegate.agg` by the names of the result's columns. Each left row then
+            comes once, with the values of these functions of its partners, the right rows that it
+            would pair with. A function sees partners by time, then in merged order.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
-        columns: The columns of the result, in this order. Other columns are not made. None takes
-            all.
+        columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
+            columns are not made. None takes all.
         sources: The numbers of left and of right sources, each from 1 to 32768. None makes one of
             each.
         lateness: How far the rows of a source may be out of time order: a timedelta, a numpy
@@ -1269,7 +1460,7 @@ class BandJoin(StreamJoin):
             `round-robin`. With `ibwj` and `ibwj-blocking`, tasks of a few rows work on PIM-Trees
             that threads share (section 4 of the paper). Only `ibwj` merges the trees while tasks go
             on. `auto` is `buckets`: it computes the place of a block instead of searching for it,
-            many rows at a time.
+            many rows at a time. With `aggs`, it is the algorithm of `band_join`.
         threads: The number of threads that work, from 1 to 512. None takes `default_threads()`.
         memory_limit: The most bytes that may be held for rows that are pushed and not joined yet,
             rows kept for later ones, and late rows. None sets no limit. The property `memory_limit`
@@ -1277,6 +1468,7 @@ class BandJoin(StreamJoin):
         ordered: Whether results come in the order that is said above. If not, the pairs of rows
             that are joined at once come in any order. This saves the work of putting the pairs of
             several threads in order.
+            With `aggs`, rows come in order for either value.
         pin: Whether each thread stays on one processor.
 
     Raises:
@@ -1291,6 +1483,14 @@ class BandJoin(StreamJoin):
         With several columns, or with `by`, one column is indexed and the others are compared. It is
         the column that gives the fewest candidates in a sample of the first rows. Later samples may
         choose another one.
+
+        With `aggs`, a left row comes once no row can come that is its partner: at the place of a
+        row at the last time at which a partner could have come. The rows are those of `band_join`,
+        bit for bit, for the rows in merged order. Windows of rows are refused. An error of a
+        function stays, too. A row takes 40 bytes beside itself.
+
+        A poll that gives such rows costs as much as `band_join` of these left rows and of all right
+        rows that are kept. So many small polls over many right rows cost much.
 
         Memory: a row takes 40 bytes beside itself. If the result has several columns of 8-byte
         values, a row takes some 16 bytes more for each of them, since these are kept row by row,
@@ -1308,7 +1508,8 @@ class BandJoin(StreamJoin):
         window: Window | tuple[Window, Window],
         by: KeyNames | None = None,
         where: Expr | str | None = None,
-        how: How = "inner",
+        how: How | None = None,
+        aggs: Mapping[str, agg.Aggregate] | None = None,
         suffix: str = "_right",
         columns: Sequence[str] | None = None,
         sources: tuple[int, int] | None = None,

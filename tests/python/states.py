@@ -12,7 +12,17 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from tidegate import Aggregate, BandJoin, IntervalJoin, Merge, Operator, WindowJoin, agg, rows
+from tidegate import (
+    Aggregate,
+    AsofJoin,
+    BandJoin,
+    IntervalJoin,
+    Merge,
+    Operator,
+    WindowJoin,
+    agg,
+    rows,
+)
 
 STRUCT = pa.struct([("a", pa.int16()), ("b", pa.list_(pa.dictionary(pa.int8(), pa.string())))])
 PAYLOAD = {
@@ -156,6 +166,8 @@ FUNCTIONS = {
     "var": agg.var("x"),
     "std": agg.std("small"),
 }
+# The texts of a right row are not among the left columns.
+PARTNERS = {f"of_{name}": function for name, function in FUNCTIONS.items()}
 INTERVAL = {"on": "ts", "by": "k", "lower": -3, "upper": 2}
 WINDOW = {"on": "ts", "window": (4, 3), "where": "abs(left.x - right.x) <= 3"}
 BAND = {"on": "x", "within": 2, "time": "ts", "window": 5}
@@ -177,6 +189,14 @@ KINDS: dict[str, Kind] = {
     "sessions-of-numbers": aggregated(
         session=2, by="x", aggs={"n": agg.count(), "s": agg.sum("x")}, where="small > 1"
     ),
+}
+KINDS |= {
+    "partners-interval": joined(IntervalJoin, aggs=PARTNERS, prevailing=True, **INTERVAL),
+    "partners-window": joined(WindowJoin, aggs=PARTNERS, how="inner", **WINDOW),
+    "partners-band": joined(BandJoin, aggs=PARTNERS, **BAND),
+    "asof-backward": joined(AsofJoin, on="ts", by="k", where="right.x > 0"),
+    "asof-forward": joined(AsofJoin, on="ts", by="k", strategy="forward", tolerance=4),
+    "asof-nearest": joined(AsofJoin, on="ts", strategy="nearest", how="inner"),
 }
 KINDS |= {
     f"window-{algorithm}": joined(WindowJoin, algorithm=algorithm, how="left", **WINDOW)

@@ -48,6 +48,23 @@ def test_the_plan_is_printed(folder: Path) -> None:
     assert not (folder / "out.arrow").exists()
 
 
+def test_files_that_are_followed_have_the_same_rows(folder: Path) -> None:
+    write(LEFT, folder / "left.arrows")
+    write(RIGHT, folder / "right.arrows")
+    for options in (
+        ["--by", "k"],
+        ["--strategy", "nearest", "--no-exact"],
+        ["--strategy", "forward", "--tolerance", "3", "--how", "anti"],
+        ["--where", "right.ask <= left.limit", "--columns", "at,ts"],
+    ):
+        command = ["asof", "left.arrows", "right.arrows", "--on", "ts=at", *options, "--follow"]
+        followed = run(*command, "--state", "state", "--force", "-o", "out.arrows")
+        assert followed.exit_code == 0, followed.output
+        found = [(row["ts"], row.get("at")) for row in read(folder / "out.arrows").to_pylist()]
+        assert sorted(found, key=str) == sorted(pairs(folder, *options), key=str)
+        assert "  cost       of a poll" in run(*command, "--explain").output
+
+
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
@@ -57,6 +74,8 @@ def test_the_plan_is_printed(folder: Path) -> None:
         (["--on", "ts=at", "--tolerance", "5s"], 1, "tolerance is a duration, but the time"),
         (["--on", "ts"], 1, "right: there is no column `ts`"),
         (["--on", "ts=at", "--max-rows", "1"], 1, "more than max_rows = 1"),
+        (["--on", "ts=at", "--max-rows", "1", "--follow"], 2, "cannot be combined with --follow"),
+        (["--on", "ts=at", "--lateness", "1"], 2, "needs --follow"),
     ],
 )
 def test_what_cannot_be_joined_is_said(

@@ -56,6 +56,20 @@ def test_partners_of_a_band(folder: Path) -> None:
     ]
 
 
+def test_files_that_are_followed_have_the_same_rows(folder: Path) -> None:
+    write(TRADES, folder / "trades.arrows")
+    write(QUOTES, folder / "quotes.arrows")
+    options = [*JOIN, "--agg", "n=count()", "--agg", "bid=mean(bid)", "--prevailing"]
+    for more in ([], ["--how", "inner"], ["--where", "right.bid > 7"], ["--columns", "ts"]):
+        command = ["join", "trades.arrows", "quotes.arrows", *options, *more]
+        followed = run(*command, "--follow", "--force", "-o", "out.arrows")
+        assert followed.exit_code == 0, followed.output
+        assert read(folder / "out.arrows").to_pylist() == rows(folder, "join", *options, *more)
+        plan = run(*command, "--follow", "--explain").output
+        assert "aggregates of partners" in plan
+        assert "  cost       of a poll" in plan
+
+
 def test_explain_names_the_functions(folder: Path) -> None:
     command = ["join", "trades.parquet", "quotes.parquet", *JOIN, "--agg", "n=count()"]
     plan = run(*command, "--explain").output
@@ -72,7 +86,6 @@ def test_explain_names_the_functions(folder: Path) -> None:
         (["--agg", "n=sum(sym)"], 1, "expected numbers"),
         (["--agg", "n=weighted_mean(bid)"], 1, "needs the column of the weights"),
         (["--agg", "n=count()", "--how", "full"], 1, 'give "left" for all of them'),
-        (["--agg", "n=count()", "--follow"], 2, "leave --follow out"),
         (["--prevailing"], 1, "give aggs"),
     ],
 )

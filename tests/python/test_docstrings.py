@@ -98,16 +98,17 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 # By file, the arguments that have more than one text: how many, and why. Others have one.
 SEVERAL_TEXTS = {
     "_tidegate.pyi": {
-        "aggs": (2, "of windows, and of the partners of a left row"),
+        "aggs": (3, "of windows, and of the partners of a left row, in row or merged order"),
         "algorithm": (5, "each operator has algorithms of its own"),
         "by": (2, "the keys of pairs of rows, and of rows"),
         "columns": (2, "of pairs, and of left rows beside functions of their partners"),
-        "how": (3, "an as-of join keeps left rows only; joins of tables can aggregate partners"),
+        "how": (2, "an as-of join keeps left rows only"),
         "lateness": (3, "of streams, of sources, and of the sources of two sides"),
         "left": (2, "rows, and the schema of rows to come"),
         "max_rows": (2, "batches may come before the error"),
         "memory_limit": (3, "each operator holds rows of its own kinds"),
         "on": (3, "the times of two inputs, the values of a band, and the time of rows"),
+        "ordered": (2, "the rows of an as-of join always come in order"),
         "right": (2, "rows, and the schema of rows to come"),
         "sources": (2, "a number, and one for each side"),
         "streams": (2, "any Arrow data, and sorted streams"),

@@ -136,6 +136,13 @@ JOINS = {
     "interval full": """
         tg.IntervalJoin(S, S, on="ts", lower=0, upper=0, where=W, how="full", threads=1)
     """,
+    "aggs": """
+        tg.IntervalJoin(
+            S, S, on="ts", lower=0, upper=0, where=W, aggs={"n": tg.agg.count()}, how="inner",
+            threads=2,
+        )
+    """,
+    "as of": """tg.AsofJoin(S, S, on="ts", where=W, how="inner", threads=2)""",
     **{
         f"band {algorithm}": f"""
             tg.BandJoin(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tidegate import (
     Aggregate,
+    AsofJoin,
     BandJoin,
     ClosedError,
     IntervalJoin,
@@ -57,6 +58,24 @@ def band(**limit: int | None) -> BandJoin:
     )  # fmt: skip
 
 
+def partners(**limit: int | None) -> IntervalJoin:
+    return IntervalJoin(
+        LEFT, RIGHT, on="ts", by="k", lower=-REACH, upper=REACH, prevailing=True, sources=(2, 1),
+        aggs={"n": agg.count(), "sum": agg.sum("x"), "t": agg.max("t")}, lateness=2, threads=2,
+        pin=False, **limit,
+    )  # fmt: skip
+
+
+def as_of(strategy: str) -> Callable[..., AsofJoin]:
+    def make(**limit: int | None) -> AsofJoin:
+        return AsofJoin(
+            LEFT, RIGHT, on="ts", by="k", strategy=strategy, tolerance=REACH, sources=(2, 1),
+            lateness=2, threads=2, pin=False, **limit,
+        )  # fmt: skip
+
+    return make
+
+
 def merge(**limit: int | None) -> Merge:
     return Merge(RIGHT, sources=3, lateness=2, threads=2, **limit)
 
@@ -79,6 +98,8 @@ OPERATORS = {
     "interval": interval,
     "counted": counted,
     "band": band,
+    "partners": partners,
+    **{strategy: as_of(strategy) for strategy in ("backward", "forward", "nearest")},
     "windows": windows,
     "sessions": sessions,
     "auto": window("auto"),

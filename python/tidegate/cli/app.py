@@ -156,26 +156,30 @@ def join(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
-    if agg and follow:
-        _misused("--agg", "is of whole files; leave --follow out, or leave --agg out for pairs")
     within = _within_following(max_rows, lateness, state, follow=follow)
     keeping = _keeping(state, checkpoint)
-    work = following.joined(job, within) if follow else None
-    if explain:
-        with _failures_in_one_line(traceback=traceback):
-            plan = joining.plan(job) if work is None else following.plan(work)
-        typer.echo(plan)
+    if follow:
+        _follow(
+            following.joined(job, within),
+            out,
+            out_format,
+            keeping=keeping,
+            force=force,
+            explain=explain,
+            quiet=quiet,
+            traceback=traceback,
+        )
         return
-    layout = _out_layout(out, out_format, state, follow=follow)
-    output = Output(out, layout, force=force)
-    shown = sys.stderr.isatty() if progress is None else progress
-    with _failures_in_one_line(traceback=traceback):
-        if work is not None:
-            counts = str(following.run(work, output, keeping=keeping))
-        else:
-            counts = str(joining.run(job, output, show_progress=shown and not quiet))
-        if not quiet:
-            typer.echo(f"tidegate: {counts}", err=True)
+    _join(
+        job,
+        out,
+        out_format,
+        force=force,
+        explain=explain,
+        progress=progress,
+        quiet=quiet,
+        traceback=traceback,
+    )
 
 
 @app.command("asof", help=ASOF_HELP, short_help="Join each row with the row nearest in time.")
@@ -207,6 +211,10 @@ def asof(  # noqa: PLR0913 - a parameter for each option
     csv_null: CsvNull = None,
     threads: Threads = None,
     max_rows: MaxRows = None,
+    follow: Follow = False,
+    lateness: Lateness = None,
+    state: State = None,
+    checkpoint: Checkpoint = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
@@ -229,6 +237,20 @@ def asof(  # noqa: PLR0913 - a parameter for each option
             max_rows=max_rows,
         ),
     )
+    within = _within_following(max_rows, lateness, state, follow=follow)
+    keeping = _keeping(state, checkpoint)
+    if follow:
+        _follow(
+            following.joined_as_of(job, within),
+            out,
+            out_format,
+            keeping=keeping,
+            force=force,
+            explain=explain,
+            quiet=quiet,
+            traceback=traceback,
+        )
+        return
     _join(
         job,
         out,
@@ -329,6 +351,31 @@ def _join(  # noqa: PLR0913 - a parameter for each option
     with _failures_in_one_line(traceback=traceback):
         output = Output(out, layout, force=force)
         counts = joining.run(job, output, show_progress=shown and not quiet)
+        if not quiet:
+            typer.echo(f"tidegate: {counts}", err=True)
+
+
+def _follow(  # noqa: PLR0913 - a parameter for each option
+    work: following.Work,
+    out: str,
+    out_format: Format | None,
+    *,
+    keeping: Keeping | None,
+    force: bool,
+    explain: bool,
+    quiet: bool,
+    traceback: bool,
+) -> None:
+    """Work on files while they grow, or print the plan."""
+    if explain:
+        with _failures_in_one_line(traceback=traceback):
+            plan = following.plan(work)
+        typer.echo(plan)
+        return
+    state = None if keeping is None else keeping.state
+    output = Output(out, _out_layout(out, out_format, state, follow=True), force=force)
+    with _failures_in_one_line(traceback=traceback):
+        counts = following.run(work, output, keeping=keeping)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -512,18 +559,26 @@ def aggregate(  # noqa: PLR0913 - a parameter for each option
     )
     within = _within_following(max_rows, lateness, state, follow=follow)
     keeping = _keeping(state, checkpoint)
-    work = following.aggregated(job, within) if follow else None
+    if follow:
+        _follow(
+            following.aggregated(job, within),
+            out,
+            out_format,
+            keeping=keeping,
+            force=force,
+            explain=explain,
+            quiet=quiet,
+            traceback=traceback,
+        )
+        return
     if explain:
         with _failures_in_one_line(traceback=traceback):
-            plan = aggregating.plan(job) if work is None else following.plan(work)
+            plan = aggregating.plan(job)
         typer.echo(plan)
         return
-    output = Output(out, _out_layout(out, out_format, state, follow=follow), force=force)
+    output = Output(out, _out_layout(out, out_format), force=force)
     with _failures_in_one_line(traceback=traceback):
-        if work is not None:
-            counts = str(following.run(work, output, keeping=keeping))
-        else:
-            counts = str(aggregating.run(job, output))
+        counts = aggregating.run(job, output)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 

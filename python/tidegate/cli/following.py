@@ -50,22 +50,22 @@ class Work:
 
 
 def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> Work:
-    """The join of two files."""
+    """The interval join of two files."""
     arguments = job.arguments
 
-    def make(schemas: list[pa.Schema]) -> Made:
-        left, right = schemas
-        left_names, right_names = joining.needed_columns(left, right, arguments)
-        join = tidegate.IntervalJoin(
-            _selected(left, left_names),
-            _selected(right, right_names),
+    def make(left: pa.Schema, right: pa.Schema) -> tidegate.StreamJoin:
+        return tidegate.IntervalJoin(
+            left,
+            right,
             on=arguments["on"],
             by=arguments["by"],
             lower=arguments["lower"],
             upper=arguments["upper"],
             where=arguments["where"],
-            how=arguments["how"] or "inner",
+            how=arguments["how"],
+            aggs=arguments["aggs"],
             closed=arguments["closed"],
+            prevailing=arguments["prevailing"],
             suffix=arguments["suffix"],
             columns=arguments["columns"],
             threads=arguments["threads"],
@@ -73,7 +73,46 @@ def joined(job: joining.Job[joining.Arguments], lateness: str | int | None) -> W
             # Beside others that run on this machine.
             pin=False,
         )
-        return join, [left_names, right_names]
+
+    return _of_two(job, make)
+
+
+def joined_as_of(job: joining.Job[joining.AsofArguments], lateness: str | int | None) -> Work:
+    """The as-of join of two files."""
+    arguments = job.arguments
+
+    def make(left: pa.Schema, right: pa.Schema) -> tidegate.StreamJoin:
+        return tidegate.AsofJoin(
+            left,
+            right,
+            on=arguments["on"],
+            by=arguments["by"],
+            strategy=arguments["strategy"],
+            tolerance=arguments["tolerance"],
+            allow_exact_matches=arguments["allow_exact_matches"],
+            where=arguments["where"],
+            how=arguments["how"],
+            suffix=arguments["suffix"],
+            columns=arguments["columns"],
+            threads=arguments["threads"],
+            lateness=lateness,
+            pin=False,
+        )
+
+    return _of_two(job, make)
+
+
+def _of_two(
+    job: joining.Job[joining.Arguments] | joining.Job[joining.AsofArguments],
+    join: Callable[[pa.Schema, pa.Schema], tidegate.StreamJoin],
+) -> Work:
+    """The join that `join` makes of the columns of two files that it needs."""
+
+    def make(schemas: list[pa.Schema]) -> Made:
+        left, right = schemas
+        left_names, right_names = joining.needed_columns(left, right, job.arguments)
+        made = join(_selected(left, left_names), _selected(right, right_names))
+        return made, [left_names, right_names]
 
     return Work("join", (job.left, job.right), make)
 

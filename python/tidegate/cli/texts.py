@@ -59,6 +59,7 @@ last, var, std, product, any, all, median, count_distinct or collect of a COLUMN
 quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar
 or corr of (COLUMN, OTHER), with a condition if one is wanted: "count() where bid > 3". --how inner
 leaves out rows without partners.
+With --follow, a row is written as soon as RIGHT can bring no partner of it.
 
 A duration is a number with a unit, as in 1h30m, -5s or 250ms; or a whole number in the unit of the
 column; or none, for no bound.
@@ -120,6 +121,11 @@ LEFT, RIGHT and OUT are file names, or - for the standard streams. The ending gi
 .parquet .pq; .csv .csv.gz; .arrow .ipc .feather (Arrow file); .arrows (Arrow stream). A standard
 stream is an Arrow stream, unless an option says otherwise.
 
+With --follow the files, CSV or Arrow streams, are read while they grow. A row is written as soon as
+RIGHT can bring no row that is nearer: with backward, when its time is over; with forward, when that
+of its partner is. Without a partner, the row waits until --tolerance is over. Files end, rows are
+late, and --state keeps the progress as for tidegate join, whose help says more.
+
 A duration is a number with a unit, as in 1h30m or 250ms; of integers, it is a whole number in the
 unit of the column.
 
@@ -138,6 +144,11 @@ Examples:
   # the weather nearest to a departure, whatever the columns are called
   tidegate asof flights.csv weather.csv --on departure=observed \\
       --by origin=airport --strategy nearest --format csv | head
+
+\b
+  # files that still grow; rows may be a second late
+  tidegate asof trades.arrows quotes.arrows --on ts --by symbol \\
+      --tolerance 5s --follow --lateness 1s -o last.csv
 
 \b
   # print the plan

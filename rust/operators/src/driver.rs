@@ -156,6 +156,12 @@ impl Driver {
         Driver { pause: pause.clone(), ..self.clone() }
     }
 
+    /// This driver, for work that cannot rest, and that can be done again from its beginning: it
+    /// [stops](Stopped) once a rest is asked for.
+    pub fn resting(&self) -> Driver {
+        Driver { stop: self.pause.clone(), ..self.clone() }
+    }
+
     /// Whether work that can go on later from where it is should come to a rest. Unlike a stop,
     /// this is no error: work that cannot rest just goes on.
     pub fn is_paused(&self) -> bool {

@@ -1,10 +1,12 @@
-//! `asof_join` and its other forms.
+//! `asof_join` and its other forms, and the class `AsofJoin`.
 
 use pyo3::prelude::*;
-use tidegate::{AsofJoin as Query, Strategy};
+use tidegate::{AsofJoin as Query, Strategy, stream};
 
+use crate::error::raise;
 use crate::input::{bound, name_pair, word};
-use crate::join::{self, Given, Options, asof_functions};
+use crate::join::{self, Given, Options, Sides, asof_class, asof_functions};
+use crate::stream_join::StreamJoin;
 
 const STRATEGIES: [(&str, Strategy); 3] = [
     ("backward", Strategy::Backward),
@@ -58,3 +60,19 @@ fn read(
 }
 
 asof_functions! { read; asof_join, asof_join_batches, plan_asof_join }
+
+asof_class! { AsofJoin = open }
+
+fn open(
+    on: Given<'_, '_>,
+    strategy: &str,
+    tolerance: Option<Given<'_, '_>>,
+    allow_exact_matches: bool,
+    options: Options<'_, '_>,
+    sides: Sides<'_, '_>,
+) -> PyResult<PyClassInitializer<StreamJoin>> {
+    let query = read(on, strategy, tolerance, allow_exact_matches, options)?;
+    let (left, right, options) = sides.read()?;
+    let join = stream::asof_join(&query, left, right, &options).map_err(raise)?;
+    Ok(StreamJoin::of(join, &options))
+}

@@ -90,10 +90,13 @@ fn open(
     options: Options,
     sides: Sides,
 ) -> PyResult<PyClassInitializer<StreamJoin>> {
-    let query = read(on, within, Some(time), Some(window), algorithm, options)?;
+    let query = ask(on, within, Some(time), Some(window), algorithm, options)?;
     let (left, right, options) = sides.read()?;
-    let join = stream::band_join(&query, left, right, &options).map_err(raise)?;
-    Ok(StreamJoin::of(join, &options))
+    let join = match query {
+        Asked::Pairs(query) => stream::band_join(&query, left, right, &options),
+        Asked::Aggregates(query) => stream::partner_aggregates(&query, left, right, &options),
+    };
+    Ok(StreamJoin::of(join.map_err(raise)?, &options))
 }
 
 /// An algorithm by name; `threads` may use it.

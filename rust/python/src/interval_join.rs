@@ -19,7 +19,7 @@ join_functions! {
 join_class! {
     IntervalJoin = open;
     before_by(on: Given, lower: Given, upper: Given)
-    before_suffix(closed: &str = "both")
+    before_suffix(closed: &str = "both", prevailing: bool = false)
     before_threads(parallelism: &str = "auto")
 }
 
@@ -59,15 +59,25 @@ fn open(
     lower: Given,
     upper: Given,
     closed: &str,
+    prevailing: bool,
     parallelism: &str,
     options: Options,
     sides: Sides,
 ) -> PyResult<PyClassInitializer<StreamJoin>> {
-    let query = read(on, lower, upper, closed, options)?;
+    let query = ask(on, lower, upper, closed, prevailing, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
     let (left, right, options) = sides.read()?;
-    let join = stream::interval_join(&query, parallelism, left, right, &options).map_err(raise)?;
-    Ok(StreamJoin::of(join, &options))
+    let join = match query {
+        Asked::Pairs(query) => stream::interval_join(&query, parallelism, left, right, &options),
+        Asked::Aggregates(query) if parallelism == Parallelism::Auto => {
+            stream::partner_aggregates(&query, left, right, &options)
+        }
+        Asked::Aggregates(_) => Err(Error::argument(
+            "parallelism: with aggs, no keys are assigned to threads, since left rows that are \
+             final are joined as tables are; leave it out",
+        )),
+    };
+    Ok(StreamJoin::of(join.map_err(raise)?, &options))
 }
 
 const PARALLELISM: [(&str, Parallelism); 4] = [

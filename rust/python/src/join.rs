@@ -279,6 +279,57 @@ macro_rules! asof_function {
 }
 pub(crate) use asof_function;
 
+/// The class of a join of sources that gives each left row one partner. `$open` takes the arguments
+/// of [`asof_functions`] and the [`Sides`], and makes the join.
+macro_rules! asof_class {
+    ($class:ident = $open:ident) => {
+        #[doc = manual!($class)]
+        #[pyclass(frozen, extends = $crate::stream_join::StreamJoin, module = "tidegate")]
+        pub(crate) struct $class;
+
+        #[pymethods]
+        impl $class {
+            #[new]
+            #[pyo3(signature = (
+                left, right, *, on, by=None, strategy="backward", tolerance=None,
+                allow_exact_matches=true, r#where=None, how="left", suffix="_right", columns=None,
+                sources=None, lateness=None, threads=None, memory_limit=None, ordered=true, pin=true
+            ))]
+            #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
+            fn new<'py>(
+                left: &Bound<'py, PyAny>,
+                right: &Bound<'py, PyAny>,
+                on: &Bound<'py, PyAny>,
+                by: Option<&Bound<'py, PyAny>>,
+                strategy: &str,
+                tolerance: Option<&Bound<'py, PyAny>>,
+                allow_exact_matches: bool,
+                r#where: Option<&Bound<'py, PyAny>>,
+                how: &str,
+                suffix: &str,
+                columns: Option<&Bound<'py, PyAny>>,
+                sources: Option<&Bound<'py, PyAny>>,
+                lateness: Option<&Bound<'py, PyAny>>,
+                threads: Option<&Bound<'py, PyAny>>,
+                memory_limit: Option<&Bound<'py, PyAny>>,
+                ordered: bool,
+                pin: bool,
+            ) -> PyResult<PyClassInitializer<Self>> {
+                let (how, aggs, max_rows, batch_rows) = (Some(how), None, None, None);
+                let options = $crate::join::Options {
+                    by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
+                };
+                let sides = $crate::join::Sides {
+                    left, right, sources, lateness, memory_limit, ordered, pin,
+                };
+                let join = $open(on, strategy, tolerance, allow_exact_matches, options, sides)?;
+                Ok(join.add_subclass($class))
+            }
+        }
+    };
+}
+pub(crate) use asof_class;
+
 /// The class of a kind of join whose sources are pushed to; the lists are those of
 /// [`join_functions`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`],
 /// and makes the join.
@@ -286,7 +337,7 @@ macro_rules! join_class {
     (
         $class:ident = $open:ident;
         before_by($($pair:ident: $pair_type:ty),*)
-        before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt)?)
+        before_suffix($($closed:ident: $closed_type:ty = $closed_default:tt),*)
         before_threads($algorithm:ident: $algorithm_type:ty = $algorithm_default:tt)
     ) => {
         #[doc = manual!($class)]
@@ -297,8 +348,8 @@ macro_rules! join_class {
         impl $class {
             #[new]
             #[pyo3(signature = (
-                left, right, *, $($pair,)* by=None, r#where=None, how="inner",
-                $($closed=$closed_default,)? suffix="_right", columns=None, sources=None,
+                left, right, *, $($pair,)* by=None, r#where=None, how=None, aggs=None,
+                $($closed=$closed_default,)* suffix="_right", columns=None, sources=None,
                 lateness=None, $algorithm=$algorithm_default, threads=None, memory_limit=None,
                 ordered=true, pin=true
             ))]
@@ -309,8 +360,9 @@ macro_rules! join_class {
                 $($pair: $pair_type,)*
                 by: Option<&Bound<'py, PyAny>>,
                 r#where: Option<&Bound<'py, PyAny>>,
-                how: &str,
-                $($closed: $closed_type,)?
+                how: Option<&str>,
+                aggs: Option<&Bound<'py, PyAny>>,
+                $($closed: $closed_type,)*
                 suffix: &str,
                 columns: Option<&Bound<'py, PyAny>>,
                 sources: Option<&Bound<'py, PyAny>>,
@@ -321,14 +373,14 @@ macro_rules! join_class {
                 ordered: bool,
                 pin: bool,
             ) -> PyResult<PyClassInitializer<Self>> {
-                let (aggs, how, max_rows, batch_rows) = (None, Some(how), None, None);
+                let (max_rows, batch_rows) = (None, None);
                 let options = $crate::join::Options {
                     by, r#where, how, aggs, suffix, columns, threads, max_rows, batch_rows,
                 };
                 let sides = $crate::join::Sides {
                     left, right, sources, lateness, memory_limit, ordered, pin,
                 };
-                let join = $open($($pair,)* $($closed,)? $algorithm, options, sides)?;
+                let join = $open($($pair,)* $($closed,)* $algorithm, options, sides)?;
                 Ok(join.add_subclass($class))
             }
         }

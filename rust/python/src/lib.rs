@@ -28,8 +28,7 @@
 //! | --- | --- |
 //! | `capsule.rs` | pointers out of Arrow capsules, to `tidegate-import` |
 //! | `input.rs`, `expression.rs` | arguments; Arrow data, read without the GIL; expressions |
-//! | `interval_join.rs`, `window_join.rs`, `band_join.rs` | the functions and the class of a join |
-//! | `asof_join.rs` | the functions of the as-of join |
+//! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the functions and the class of a join |
 //! | `join.rs` | the options that all joins have, and the macros that declare them |
 //! | `stream_join.rs` | the other things that the classes of joins share |
 //! | `aggregate.rs` | the function `aggregate`, and the class `Aggregate` |
@@ -82,7 +81,7 @@ mod _tidegate {
     use super::aggregate::{Aggregate, aggregate, plan_aggregate};
 
     #[pymodule_export]
-    use super::asof_join::{asof_join, asof_join_batches, plan_asof_join};
+    use super::asof_join::{AsofJoin, asof_join, asof_join_batches, plan_asof_join};
 
     #[pymodule_export]
     use super::band_join::{BandJoin, band_join, band_join_batches, plan_band_join};

@@ -58,10 +58,13 @@ fn open(
     options: Options,
     sides: Sides,
 ) -> PyResult<PyClassInitializer<StreamJoin>> {
-    let query = read(on, window, algorithm, options)?;
+    let query = ask(on, window, algorithm, options)?;
     let (left, right, options) = sides.read()?;
-    let join = stream::window_join(&query, left, right, &options).map_err(raise)?;
-    Ok(StreamJoin::of(join, &options))
+    let join = match query {
+        Asked::Pairs(query) => stream::window_join(&query, left, right, &options),
+        Asked::Aggregates(query) => stream::partner_aggregates(&query, left, right, &options),
+    };
+    Ok(StreamJoin::of(join.map_err(raise)?, &options))
 }
 
 /// A window for both sides, or a pair.

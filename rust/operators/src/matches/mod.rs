@@ -137,6 +137,16 @@ impl Matches {
         self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }
 
+    /// The right row of each left row, of matches that have at most one each.
+    ///
+    /// # Panics
+    ///
+    /// When the matches were made as runs.
+    pub fn partners(&self) -> impl Iterator<Item = Option<u32>> {
+        assert!(self.are_partners, "at most one match for each left row");
+        self.runs.iter().map(|run| run.partner())
+    }
+
     /// The right rows' numbers by place; `None` where a row's place is its number.
     pub(crate) fn rows(&self) -> Option<&[u32]> {
         self.rows.as_deref()

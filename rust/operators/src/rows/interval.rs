@@ -84,7 +84,7 @@ impl Interval {
 
     /// The first matching time; `None` when it would be beyond all times.
     #[inline]
-    pub(crate) fn first(&self, ts: i64) -> Option<i64> {
+    pub fn first(&self, ts: i64) -> Option<i64> {
         let Some(lower) = self.lower else { return Some(i64::MIN) };
         match ts.checked_add(lower) {
             Some(first) if matches!(self.closed, Closed::Both | Closed::Left) => Some(first),
@@ -96,7 +96,7 @@ impl Interval {
 
     /// The last matching time; `None` when it would be before all times.
     #[inline]
-    pub(super) fn last(&self, ts: i64) -> Option<i64> {
+    pub fn last(&self, ts: i64) -> Option<i64> {
         let Some(upper) = self.upper else { return Some(i64::MAX) };
         match ts.checked_add(upper) {
             Some(last) if matches!(self.closed, Closed::Both | Closed::Right) => Some(last),

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::columns::expression::Predicate;
 use crate::columns::table::Table;
 use crate::columns::time;
-use crate::query::asof::AsofJoin;
+use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::query::options::JoinPlan;
 
 /// From blocks of this many candidates on, a sample says again how they are tested: an index may be
@@ -25,45 +25,63 @@ impl AsofJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
-        let sides = Sides {
-            left: time::times(left, plan.times.0, plan.unit)?,
-            right: time::times(right, plan.times.1, plan.unit)?,
-            keys: plan.join.encode_keys(left, right, &driver)?,
-        };
-        let (key_method, key_count) = (sides.key_method(), sides.key_count());
-        let (left_side, right_side) = sides.columns();
-        let JoinPlan { predicate, .. } = plan.join;
-        let join = JoinPlan { predicate: None, ..plan.join };
-        let (matches, method) = match predicate {
-            None => (asof_join(left_side, right_side, key_count, &plan.asof, &driver)?, "none"),
-            Some(predicate) => {
-                let tables = (left, right);
-                let mut found = candidates(left_side, right_side, key_count, &plan.asof, &driver)?;
-                let mut method = "none";
-                for rounds in &mut found {
-                    let mut condition = None;
-                    while let Some(round) = rounds.next_round() {
-                        if condition.is_none() || rounds.block() == LONG_BLOCK {
-                            condition = Some(test(&predicate, tables, &round, &driver)?);
-                        }
-                        let condition = condition.as_mut().expect("made above");
-                        method = condition.method();
-                        let mut start = 0;
-                        while start < round.left_rows() {
-                            let (page, kept) = condition.next_page(&round, start, &driver)?;
-                            start = page.end;
-                            rounds.take(page, &kept, &sides.right);
-                        }
+        let Partners { key_method, condition_method, matches } =
+            partners(&plan, left, right, &driver)?;
+        let plan = JoinPlan { predicate: None, ..plan.join };
+        let found = Found { key_method, matches, checks: Vec::new() };
+        let join = Join::new(&self.options, plan, (left, right), found, None, driver)?;
+        Ok(join.with_condition_method(condition_method))
+    }
+}
+
+/// The partners of the rows of a table, and how they were found.
+pub(crate) struct Partners {
+    key_method: &'static str,
+    condition_method: &'static str,
+    /// At most one match for each left row.
+    pub(crate) matches: Matches,
+}
+
+/// Finds the partners of the rows of the left table.
+pub(crate) fn partners(
+    plan: &AsofPlan,
+    left: &Table,
+    right: &Table,
+    driver: &Driver,
+) -> Result<Partners> {
+    let sides = Sides {
+        left: time::times(left, plan.times.0, plan.unit)?,
+        right: time::times(right, plan.times.1, plan.unit)?,
+        keys: plan.join.encode_keys(left, right, driver)?,
+    };
+    let (key_method, key_count) = (sides.key_method(), sides.key_count());
+    let (left_side, right_side) = sides.columns();
+    let (matches, condition_method) = match &plan.join.predicate {
+        None => (asof_join(left_side, right_side, key_count, &plan.asof, driver)?, "none"),
+        Some(predicate) => {
+            let tables = (left, right);
+            let mut found = candidates(left_side, right_side, key_count, &plan.asof, driver)?;
+            let mut method = "none";
+            for rounds in &mut found {
+                let mut condition = None;
+                while let Some(round) = rounds.next_round() {
+                    if condition.is_none() || rounds.block() == LONG_BLOCK {
+                        condition = Some(test(predicate, tables, &round, driver)?);
+                    }
+                    let condition = condition.as_mut().expect("made above");
+                    method = condition.method();
+                    let mut start = 0;
+                    while start < round.left_rows() {
+                        let (page, kept) = condition.next_page(&round, start, driver)?;
+                        start = page.end;
+                        rounds.take(page, &kept, &sides.right);
                     }
                 }
-                (chosen(found, &sides.left, &sides.right, &driver)?, method)
             }
-        };
-        drop(sides);
-        let found = Found { key_method, matches, checks: Vec::new() };
-        let join = Join::new(&self.options, join, (left, right), found, None, driver)?;
-        Ok(join.with_condition_method(method))
-    }
+            (chosen(found, &sides.left, &sides.right, driver)?, method)
+        }
+    };
+    Ok(Partners { key_method, condition_method, matches })
 }
 
 /// The condition on these candidates.

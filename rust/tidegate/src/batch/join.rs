@@ -123,6 +123,8 @@ pub struct Join {
     numbered: u64,
     /// Whether each batch is read soon after it is made.
     read_soon: bool,
+    /// Whether batches may share memory with the left table.
+    may_slice: bool,
     driver: Driver,
     stats: JoinStats,
 }
@@ -192,6 +194,7 @@ impl Join {
             aggregation,
             numbered: 0,
             read_soon: false,
+            may_slice: true,
             driver,
             stats,
         })
@@ -200,6 +203,13 @@ impl Join {
     /// The same join after a condition was tested: how its pairs were found.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
+        self
+    }
+
+    /// The same join, of which no batch shares memory with a table: the rows of the tables may go
+    /// before the batches do.
+    pub(crate) fn of_passing_rows(mut self) -> Self {
+        self.may_slice = false;
         self
     }
 
@@ -263,7 +273,8 @@ impl Join {
             let output = Output::new(matches, self.how, &self.driver)?;
             self.count(output.rows())?;
             // A result with few left rows does not hold all of them in memory.
-            self.gather.slices_left = output.rows() >= (end - left_rows) as u64 / 2;
+            self.gather.slices_left =
+                self.may_slice && output.rows() >= (end - left_rows) as u64 / 2;
             if left_rows == 0 && scattered && output.rows() >= self.stats.right_rows as u64 {
                 self.gather
                     .lay_out_right((self.stats.left_rows, self.stats.right_rows), &self.driver)?;
@@ -317,7 +328,7 @@ impl Join {
     ) -> Result<Vec<R>> {
         let values = aggregation.values();
         let kept = Counter::new(0);
-        self.gather.slices_left = aggregation.keeps_all();
+        self.gather.slices_left = self.may_slice && aggregation.keeps_all();
         if let Some(partners) = aggregation.partners() {
             let rows = partners.left_rows();
             self.count_left(aggregation, rows as u64)?;

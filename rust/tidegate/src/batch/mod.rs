@@ -12,7 +12,7 @@
 //! | `batches.rs` | the batches of a result, made before the reader asks for them |
 
 mod aggregate;
-mod asof;
+pub(crate) mod asof;
 mod band;
 pub(crate) mod batches;
 mod condition;

@@ -65,6 +65,9 @@ pub(super) struct Aggregation {
     partners: Option<TimedPartners>,
     /// The times by which partners come, where pairs are looked at.
     order: Option<Int64s>,
+    /// The left rows of the stream that were before the left rows of the table, if there is a
+    /// stream.
+    before: Option<u64>,
 }
 
 /// The functions of right rows' values, of all left rows.
@@ -91,7 +94,18 @@ pub(super) struct PartnerRows {
 impl PartnerAggregation {
     /// Finds the partners of two tables' rows. The rows of the result are made when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
-        let driver = Driver::new(self.options().threads, stop);
+        self.start_on(left, right, None, Driver::new(self.options().threads, stop))
+    }
+
+    /// As [`start`](Self::start), on threads that are there. Of a stream, `before` says how many
+    /// left rows were before those of `left`.
+    pub(crate) fn start_on(
+        &self,
+        left: &Table,
+        right: &Table,
+        before: Option<u64>,
+        driver: Driver,
+    ) -> Result<Join> {
         let found = match &self.join {
             PartnerJoin::Interval { join, with_prevailing } => {
                 join.partners(left, right, *with_prevailing, &driver)?
@@ -150,6 +164,7 @@ impl PartnerAggregation {
             counted,
             partners,
             order,
+            before,
         };
         Join::new(self.options(), join, (left, right), pairs, Some(aggregation), driver)
     }
@@ -233,7 +248,12 @@ impl Aggregation {
         let outputs = self.plan.functions.outputs.len();
         let counts = found.drain(outputs..).next();
         let fields = &self.plan.schema.fields()[self.plan.schema.fields().len() - outputs..];
-        let place = |row: usize| format!("for left row {} (from 0)", left.start + row);
+        let place = |row: usize| match (left.start + row, self.before) {
+            (row, None) => format!("for left row {row} (from 0)"),
+            (row, Some(before)) => {
+                format!("for left row {} (from 0, in merged order)", before + row as u64)
+            }
+        };
         let array = |((at, column), field): ((usize, OutputColumn), &Arc<_>)| {
             let field: &arrow_schema::Field = field;
             values.column(at, column, left.len(), field.data_type(), &place)

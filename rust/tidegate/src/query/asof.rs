@@ -4,6 +4,7 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::asof::{AsOf, Strategy};
 use tidegate_operators::rows::{Closed, How, Interval};
 
+use super::identity::Identity;
 use super::options::{JoinOptions, JoinPlan};
 use super::plan::{QueryPlan, Reach};
 use crate::columns::table::column;
@@ -116,8 +117,22 @@ impl AsofJoin {
         Ok(QueryPlan::new(self.explain(&plan), &plan.join, Vec::new(), Some(reach)))
     }
 
-    /// An explanation of the join of two tables, for people.
-    fn explain(&self, plan: &AsofPlan) -> String {
+    /// The text that decides the results.
+    pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
+        self.options.identity(
+            "asof_join",
+            [left, right],
+            &[
+                ("on", &self.on),
+                ("strategy", &self.strategy),
+                ("tolerance", &self.tolerance),
+                ("exact", &self.allow_exact_matches),
+            ],
+        )
+    }
+
+    /// The lines of an explanation that say which pairs there are.
+    pub(crate) fn describe(&self, plan: &AsofPlan) -> Vec<String> {
         let (l, r) = (format!("left.{}", self.on.0), format!("right.{}", self.on.1));
         let equal = if self.allow_exact_matches { "=" } else { "" };
         let time = match self.strategy {
@@ -139,6 +154,12 @@ impl AsofJoin {
         ];
         lines.extend(self.options.describe_predicate());
         lines.extend(plan.join.describe_scan());
+        lines
+    }
+
+    /// An explanation of the join of two tables, for people.
+    fn explain(&self, plan: &AsofPlan) -> String {
+        let mut lines = self.describe(plan);
         let (algorithm, memory) = match plan.join.predicate {
             None => (
                 "one pass over both sides with the last right row of each key, if both are in time \

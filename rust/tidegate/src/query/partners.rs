@@ -4,16 +4,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
-use tidegate_operators::rows::How;
+use tidegate_operators::rows::{How, Interval, Retention};
 
-use super::aggregate::Aggregate;
 use super::aggregate::plan::{FunctionsPlan, InputPlan, show};
+use super::aggregate::{Aggregate, with_aggregate};
 use super::band::BandJoin;
+use super::identity::Identity;
 use super::interval::IntervalJoin;
-use super::options::JoinOptions;
+use super::options::{JoinOptions, JoinPlan};
 use super::plan::QueryPlan;
-use super::window::{Window, WindowJoin};
+use super::window::{Window, WindowJoin, WindowPlan};
 use crate::columns::expression::Predicate;
+use crate::columns::time::Unit;
 use crate::{Error, Result, shown};
 
 /// A join that has, instead of pairs, one row for each left row: its columns, and aggregates of the
@@ -93,6 +95,28 @@ pub(crate) struct PartnersPlan {
     pub(crate) inputs: InputPlan,
     /// The left columns, then the aggregates.
     pub(crate) schema: SchemaRef,
+}
+
+/// The plan of aggregates of partners where rows come as streams.
+#[derive(Debug)]
+pub(crate) struct PartnerStreamPlan {
+    /// The time column of each side.
+    pub(crate) times: (usize, usize),
+    pub(crate) unit: Unit,
+    /// The times of partners, relative to a left row. Not all rows of these times are partners.
+    pub(crate) interval: Interval,
+    /// Whether the last right row of the key before the interval counts, too.
+    pub(crate) with_prevailing: bool,
+    /// Whether partners are found by looking at pairs.
+    pub(crate) looks_at_pairs: bool,
+    /// The left columns of the result.
+    pub(crate) join: JoinPlan,
+    /// The left columns, then the aggregates.
+    pub(crate) schema: SchemaRef,
+    /// The text that decides the results.
+    pub(crate) identity: Identity,
+    /// The lines of an explanation that say which rows there are.
+    pub(crate) lines: Vec<String>,
 }
 
 impl PartnerAggregation {
@@ -183,11 +207,74 @@ impl PartnerAggregation {
         Ok(query)
     }
 
+    /// The plan for rows that come as streams of these schemas.
+    pub(crate) fn stream_plan(&self, left: &Schema, right: &Schema) -> Result<PartnerStreamPlan> {
+        let mut with_prevailing = false;
+        let (times, unit, interval, join, identity, mut lines) = match &self.join {
+            PartnerJoin::Interval { join, with_prevailing: is_asked } => {
+                with_prevailing = *is_asked;
+                let plan = join.plan(left, right)?;
+                let (identity, lines) = (join.identity(left, right), join.describe(&plan));
+                (plan.times, plan.unit, plan.interval, plan.join, identity, lines)
+            }
+            PartnerJoin::Window(join) => {
+                let plan = join.plan(left, right)?;
+                let (identity, lines) = (join.identity(left, right), join.describe(&plan));
+                let WindowPlan { times, unit, .. } = plan.windows;
+                (times, unit, of_time(&plan.windows)?, plan.join, identity, lines)
+            }
+            PartnerJoin::Band(join) => {
+                let plan = join.plan(left, right)?;
+                let (Some(windows), Some(sliding)) = (plan.windows, &join.sliding) else {
+                    return Err(Error::argument(
+                        "a band join of rows as they come needs a window, and the columns of time",
+                    ));
+                };
+                let identity = join.identity(sliding, left, right);
+                let lines = join.describe(&plan);
+                (windows.times, windows.unit, of_time(&windows)?, plan.join, identity, lines)
+            }
+        };
+        let schema = self.plan(&join.schema, right)?.schema;
+        let of_pairs = join.predicate.as_ref().is_some_and(|both| both.by_side().is_none());
+        lines[0] = lines[0].replace("(semi)", &format!("({}), aggregates of partners", self.how()));
+        lines.extend(self.describe());
+        Ok(PartnerStreamPlan {
+            times,
+            unit,
+            interval,
+            with_prevailing,
+            looks_at_pairs: of_pairs || matches!(self.join, PartnerJoin::Band(_)),
+            join,
+            schema,
+            identity: self.aggregates.iter().fold(
+                identity.line("left rows", self.how()).line("prevailing", with_prevailing),
+                with_aggregate,
+            ),
+            lines,
+        })
+    }
+
+    fn how(&self) -> &'static str {
+        if self.keeps_all { "left" } else { "inner" }
+    }
+
+    /// The lines of an explanation that tell the functions and the row that prevails.
+    fn describe(&self) -> impl Iterator<Item = String> {
+        let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
+        let prevailing = match self.join {
+            PartnerJoin::Interval { with_prevailing: true, .. } => {
+                Some("  prevailing the last right row before the interval counts, too".to_owned())
+            }
+            _ => None,
+        };
+        std::iter::once(format!("  aggregates {}", aggregates.join(", "))).chain(prevailing)
+    }
+
     /// The explanation of the join, with lines about the partners.
     fn explain(&self, join: &str, plan: &PartnersPlan, is_scanned: bool) -> String {
         let mut lines: Vec<String> = join.lines().map(str::to_owned).collect();
-        let how = if self.keeps_all { "left" } else { "inner" };
-        lines[0] = lines[0].replace("(semi)", &format!("({how}), aggregates of partners"));
+        lines[0] = lines[0].replace("(semi)", &format!("({}), aggregates of partners", self.how()));
         lines.retain(|line| !line.starts_with("  output"));
         let memory = lines.iter_mut().find(|line| line.starts_with("  memory"));
         if let Some(memory) = memory.filter(|_| !is_scanned) {
@@ -196,7 +283,6 @@ impl PartnerAggregation {
                 ", + 4 a right row, and 16 to 64 for each function but counts, first and last of all rows, + result",
             );
         }
-        let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let fold = match (&self.join, is_scanned) {
             (_, true) => {
                 "partners are added one by one, as the condition finds them; no pair is written"
@@ -210,21 +296,23 @@ impl PartnerAggregation {
                  left row and function, however many partners it has"
             }
         };
-        let prevailing = match self.join {
-            PartnerJoin::Interval { with_prevailing: true, .. } => {
-                Some("  prevailing the last right row before the interval counts, too".to_owned())
-            }
-            _ => None,
-        };
-        lines.push(format!("  aggregates {}", aggregates.join(", ")));
-        lines.extend(prevailing);
+        lines.extend(self.describe());
         lines.push(format!("  fold       {fold}"));
         lines.extend(plan.functions.explain_all_values(is_scanned));
-        lines.push(format!(
-            "  output     {} columns, in left row order",
-            plan.schema.fields().len()
-        ));
+        let columns = plan.schema.fields().len();
+        lines.push(format!("  output     {columns} columns, in left row order"));
         lines.join("\n")
+    }
+}
+
+/// The interval that windows of time are.
+fn of_time(windows: &WindowPlan) -> Result<Interval> {
+    match windows.retention {
+        Retention::Time { left, right } => Ok(Interval::of_windows(left, right)),
+        Retention::Rows { .. } => Err(Error::argument(
+            "window: aggs over windows of rows are for whole tables; give a window of time, such \
+             as \"15m\", or call the function of this join on tables",
+        )),
     }
 }
 

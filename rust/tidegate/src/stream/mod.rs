@@ -16,7 +16,7 @@
 //! | `tactic.rs`, `explanation.rs` | the step of one kind of operator; its explanation |
 //! | `memory.rs` | the limit, and whose memory it is |
 //! | `intake/` | from a source's rows to the rows that the gate gives |
-//! | `join/`, `aggregate/`, `merge/` | the operators |
+//! | `join/`, `partners/`, `aggregate/`, `merge/` | the operators |
 //! | `state/` | rows and keys that are kept, and all of an operator as bytes |
 
 mod aggregate;
@@ -26,6 +26,7 @@ mod join;
 mod memory;
 mod merge;
 mod operator;
+mod partners;
 mod state;
 mod tactic;
 
@@ -37,6 +38,7 @@ pub use memory::Memory;
 pub use merge::streams::{MergeInput, MergeStreams};
 pub use merge::{MergeOptions, merge};
 pub use operator::{Figure, Operator, Polled, Stats, Step};
+pub use partners::{asof_join, partner_aggregates};
 
 use parking_lot::{Mutex, MutexGuard};
 pub use tidegate_operators::interval::streaming::Parallelism;

@@ -306,20 +306,11 @@ impl Aggregation {
             .line("on", format_args!("{on:?}"))
             .line("windows", format_args!("{windows:?}"))
             .line("by", format_args!("{by:?}"));
-        let aggregate = |identity: Identity, aggregate: &Aggregate| {
-            let Aggregate { name, function, columns, predicate } = aggregate;
-            let column = columns.first();
-            let others: String = columns.iter().skip(1).map(|name| format!(" {name:?}")).collect();
-            let condition = predicate.as_ref().map(ToString::to_string);
-            let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
-            let function = function.name();
-            identity.line(
-                "agg",
-                format_args!("{name:?} {whose}{function} {column:?}{others} {condition:?}"),
-            )
-        };
         let predicate = predicate.as_ref().map(ToString::to_string);
-        aggregates.iter().fold(identity, aggregate).line("where", format_args!("{predicate:?}"))
+        aggregates
+            .iter()
+            .fold(identity, with_aggregate)
+            .line("where", format_args!("{predicate:?}"))
     }
 
     /// The plan of the aggregation of tables of these schemas.
@@ -327,6 +318,25 @@ impl Aggregation {
         let plan = AggregatePlan::new(self, &named(schemas))?;
         Ok(AggregationPlan::new(plan.explain(self, schemas.len()), &plan))
     }
+}
+
+/// The text with a line for an aggregate.
+pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Identity {
+    let Aggregate { name, function, columns, predicate } = aggregate;
+    let column = columns.first();
+    let others: String = columns.iter().skip(1).map(|name| format!(" {name:?}")).collect();
+    let condition = predicate.as_ref().map(ToString::to_string);
+    let whose = if matches!(function, Function::User(_)) { "user's " } else { "" };
+    let parameters = match function {
+        Function::Quantile(quantile) => format!(" {quantile:?}"),
+        Function::Udf(udf) => format!(" {}", udf.returns),
+        _ => String::new(),
+    };
+    let function = function.name();
+    identity.line(
+        "agg",
+        format_args!("{name:?} {whose}{function}{parameters} {column:?}{others} {condition:?}"),
+    )
 }
 
 /// The names that messages use: `stream`, or `streams[2]`.

@@ -9,20 +9,29 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tidegate_operators::rows::How;
 
-use super::JoinTactic;
-use super::engine::Prepare;
 use crate::Result;
+use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
 use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
 
-impl<P: Prepare> JoinTactic<P> {
+/// The sides of a join, as far as its late rows depend on them.
+#[derive(Debug)]
+pub(in crate::stream) struct LateSides<'a> {
+    pub(in crate::stream) schemas: [&'a SchemaRef; 2],
+    /// The time column of each side.
+    pub(in crate::stream) times: (usize, usize),
+    pub(in crate::stream) unit: Unit,
+    pub(in crate::stream) keys: &'a [KeyColumn],
+    pub(in crate::stream) left_sources: usize,
+}
+
+impl LateSides<'_> {
     /// The columns of late rows: side, source, position and missed watermark, then all columns of a
     /// full join.
     fn late_columns(&self) -> Result<(Vec<OutputColumn>, SchemaRef)> {
-        let [left, right] = [self.stores[0].schema(), self.stores[1].schema()];
-        let shape =
-            Shape { how: How::Full, keys: &self.plan.keys, suffix: "_right", columns: None };
+        let [left, right] = self.schemas;
+        let shape = Shape { how: How::Full, keys: self.keys, suffix: "_right", columns: None };
         let (columns, schema) = shape.output(left, right)?;
         let of_late = [
             Field::new("late_side", DataType::Utf8, false),
@@ -39,7 +48,7 @@ impl<P: Prepare> JoinTactic<P> {
     /// The type of the side with the finer unit, or `int64` for integers.
     fn watermark_type(&self) -> DataType {
         let [left, right] = [(0, self.times.0), (1, self.times.1)]
-            .map(|(side, at)| self.stores[side].schema().field(at).clone());
+            .map(|(side, at): (usize, usize)| self.schemas[side].field(at).clone());
         match self.unit {
             Unit::Integer => DataType::Int64,
             unit if Unit::of("left", &left).is_ok_and(|of_left| of_left == unit) => {
@@ -51,7 +60,10 @@ impl<P: Prepare> JoinTactic<P> {
 
     /// The late rows that were not forgotten, by source and position, a batch for each push; the
     /// columns of the other side are null.
-    pub(super) fn late_batches(&self, late: &LateRows) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+    pub(in crate::stream) fn batches(
+        &self,
+        late: &LateRows,
+    ) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (columns, schema) = self.late_columns()?;
         let batch = |late: &Arc<Late>| {
             let rows = late.rows.num_rows();

@@ -15,17 +15,17 @@ use crate::stream::state::store::Store;
 
 /// Rows of a result batch, at most: a few columns of them take a huge page. Where results are cut
 /// depends on nothing but them.
-pub(super) const BATCH_ROWS: usize = 1 << 15;
+pub(in crate::stream) const BATCH_ROWS: usize = 1 << 15;
 
 /// Makes result batches of kept rows.
 #[derive(Debug)]
-pub(super) struct Maker {
+pub(in crate::stream) struct Maker {
     gather: Gather,
     schema: SchemaRef,
 }
 
 impl Maker {
-    pub(super) fn new(plan: &JoinPlan, how: How, stores: &[Store; 2]) -> Self {
+    pub(in crate::stream) fn new(plan: &JoinPlan, how: How, stores: [&Store; 2]) -> Self {
         let [left, right] = stores;
         let source = |column: &OutputColumn| match *column {
             OutputColumn::Left(at) => ColumnSource::Left(Arc::new(left.column(at))),
@@ -39,7 +39,7 @@ impl Maker {
             types: plan.schema.fields().iter().map(|field| field.data_type().clone()).collect(),
             optional: [how.keeps_right(), how.keeps_left()],
             records: [Side::Left, Side::Right]
-                .map(|side| records(plan, side, &stores[side as usize])),
+                .map(|side| records(plan, side, stores[side as usize])),
             // Rows leave a store while somebody holds results of them.
             slices_left: false,
         };
@@ -50,7 +50,11 @@ impl Maker {
         cuts(results).into_iter().map(|rows| self.batch(results, rows)).collect()
     }
 
-    pub(super) fn batch(&self, results: &Results, rows: Range<usize>) -> Result<RecordBatch> {
+    pub(in crate::stream) fn batch(
+        &self,
+        results: &Results,
+        rows: Range<usize>,
+    ) -> Result<RecordBatch> {
         let left = &results.left[rows.clone()];
         // Results of semi and anti joins have no right rows.
         let right = results.right.get(rows).unwrap_or_default();
@@ -95,7 +99,7 @@ fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
 }
 
 /// The rows of each batch of results: as few batches as may be, of even sizes.
-pub(super) fn cuts(results: &Results) -> Vec<Range<usize>> {
+pub(in crate::stream) fn cuts(results: &Results) -> Vec<Range<usize>> {
     let rows = results.left.len();
     let size = rows.div_ceil(rows.div_ceil(BATCH_ROWS).max(1)).max(1);
     (0..rows).step_by(size).map(|from| from..rows.min(from + size)).collect()

@@ -46,8 +46,10 @@ use crate::{Error, Result};
 pub use band::band_join;
 use engine::{Engine, KeptRows, Prepare};
 pub use interval::interval_join;
+pub(super) use late::LateSides;
+use maker::long_columns;
 pub(super) use maker::record_bytes;
-use maker::{BATCH_ROWS, Maker, cuts, long_columns};
+pub(super) use maker::{BATCH_ROWS, Maker, cuts};
 pub use window::window_join;
 
 /// Rows of an epoch, at most, about: enough to share out among threads, few enough that their
@@ -95,51 +97,21 @@ pub(super) fn operator<P: Prepare>(
     right: SchemaRef,
     options: &StreamOptions,
 ) -> Result<Operator> {
-    let Query {
-        identity,
-        options: JoinOptions { threads, how, .. },
-        times,
-        unit,
-        plan,
-        explanation,
-    } = query;
-    let stream = |schema: &SchemaRef, on, lateness| {
-        Ok::<_, Error>(Stream {
-            schema: schema.clone(),
-            on,
-            unit,
-            lateness: time::lateness(lateness, unit)?,
-        })
-    };
-    let left_stream = stream(&left, times.0, options.lateness.0)?;
-    let right_stream = stream(&right, times.1, options.lateness.1)?;
-    let of_side = |side: &str, sources: usize, stream: Stream| -> Vec<(String, Stream)> {
-        (0..sources).map(|number| (format!("{side} source {number}"), stream.clone())).collect()
-    };
-    let mut streams = of_side("left", options.sources.0, left_stream);
-    streams.extend(of_side("right", options.sources.1, right_stream));
-    let memory = Memory::new(options.memory_limit, streams.len(), false);
+    let Query { identity, options: query, times, unit, plan, explanation } = query;
     let longs = match engine.prepare.scatters() {
         true => [long_columns(&plan, Side::Left, &left), long_columns(&plan, Side::Right, &right)],
         false => Default::default(),
     };
-    let common = Common {
-        name: "join",
-        schema: plan.schema.clone(),
-        query: identity.sources(options.sources, options.lateness),
-        explanation,
-        intake: Intake::new(streams, memory, ROW_BYTES + engine.prepare.row_bytes())?,
-        pending: Vec::new(),
-        rest: Rest::NotYet,
-        ready: Default::default(),
-        driver: lasting(*threads, options.pin)?,
-        latency: Latency::default(),
-    };
+    let common = Sides { left: &left, right: &right, times, unit }.common(
+        Asked { identity, schema: plan.schema.clone(), explanation, threads: query.threads },
+        options,
+        engine.prepare.row_bytes(),
+    )?;
     let tactic = JoinTactic {
         times,
         unit,
         plan,
-        how: *how,
+        how: query.how,
         left_sources: options.sources.0,
         stores: [Store::new(left, &longs[0]), Store::new(right, &longs[1])],
         engine,
@@ -148,6 +120,61 @@ pub(super) fn operator<P: Prepare>(
         settled: None,
     };
     Ok(Operator::new(common, Box::new(tactic)))
+}
+
+/// The sides of a join: their schemas, their time columns, and the unit of the times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sides<'a> {
+    pub(super) left: &'a SchemaRef,
+    pub(super) right: &'a SchemaRef,
+    pub(super) times: (usize, usize),
+    pub(super) unit: Unit,
+}
+
+/// The part of a join's query that all operators know of.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) identity: Identity,
+    /// Of the results.
+    pub(super) schema: SchemaRef,
+    pub(super) explanation: Explanation,
+    pub(super) threads: usize,
+}
+
+impl Sides<'_> {
+    /// The parts of a join that all operators have. A row is charged `row_bytes` bytes beside what
+    /// every operator keeps of it.
+    pub(super) fn common(
+        self,
+        asked: Asked,
+        options: &StreamOptions,
+        row_bytes: usize,
+    ) -> Result<Common> {
+        let stream = |schema: &SchemaRef, on, lateness| {
+            let lateness = time::lateness(lateness, self.unit)?;
+            Ok::<_, Error>(Stream { schema: schema.clone(), on, unit: self.unit, lateness })
+        };
+        let left_stream = stream(self.left, self.times.0, options.lateness.0)?;
+        let right_stream = stream(self.right, self.times.1, options.lateness.1)?;
+        let of_side = |side: &str, sources: usize, stream: Stream| -> Vec<(String, Stream)> {
+            (0..sources).map(|number| (format!("{side} source {number}"), stream.clone())).collect()
+        };
+        let mut streams = of_side("left", options.sources.0, left_stream);
+        streams.extend(of_side("right", options.sources.1, right_stream));
+        let memory = Memory::new(options.memory_limit, streams.len(), false);
+        Ok(Common {
+            name: "join",
+            schema: asked.schema,
+            query: asked.identity.sources(options.sources, options.lateness),
+            explanation: asked.explanation,
+            intake: Intake::new(streams, memory, ROW_BYTES + row_bytes)?,
+            pending: Vec::new(),
+            rest: Rest::NotYet,
+            ready: Default::default(),
+            driver: lasting(asked.threads, options.pin)?,
+            latency: Latency::default(),
+        })
+    }
 }
 
 /// Joins ready rows epoch by epoch, and keeps those that later rows may match.
@@ -236,7 +263,14 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
     }
 
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
-        self.late_batches(&common.intake.shared.late)
+        let sides = LateSides {
+            schemas: [self.stores[0].schema(), self.stores[1].schema()],
+            times: self.times,
+            unit: self.unit,
+            keys: &self.plan.keys,
+            left_sources: self.left_sources,
+        };
+        sides.batches(&common.intake.shared.late)
     }
 
     fn figures(&self) -> Vec<(&'static str, Figure)> {
@@ -385,13 +419,17 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     fn maker(&self) -> Maker {
-        Maker::new(&self.plan, self.how, &self.stores)
+        Maker::new(&self.plan, self.how, self.stores.each_ref())
     }
 }
 
 /// The rows of a side in merged order, from the runs of its sources. `sources` has the source of
 /// each row of both sides.
-fn side_rows(schema: &SchemaRef, runs: &[ReadyRun], sources: &[u16]) -> Result<RecordBatch> {
+pub(super) fn side_rows(
+    schema: &SchemaRef,
+    runs: &[ReadyRun],
+    sources: &[u16],
+) -> Result<RecordBatch> {
     let batches: Vec<RecordBatch> = runs.iter().map(ReadyRun::rows).collect();
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
         return Ok(RecordBatch::new_empty(schema.clone()));

@@ -225,8 +225,13 @@ impl Store {
         Ok(concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())?)
     }
 
+    /// Rows of a piece that is not put together with others, at most.
+    pub(crate) fn piece_rows(&self) -> usize {
+        self.large
+    }
+
     /// The rows that are needed, in pieces.
-    fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
+    pub(crate) fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
         self.segments.iter().map(|segment| {
             let gone = self.gone(segment);
             segment.rows.slice(gone, segment.len() - gone)

@@ -1,0 +1,167 @@
+//! Aggregates of the partners of each left row.
+//!
+//! A left row is final when its last matchable time is over. All left rows reach equally far, so
+//! they leave in the order in which they came.
+
+use arrow_schema::SchemaRef;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::Interval;
+
+use super::kind::{Kind, Leaving, Settled};
+use super::rows::SideRows;
+use super::standing::with_standing;
+use super::{Query, explain, operator};
+use crate::Result;
+use crate::columns::keys::KeyColumn;
+use crate::query::partners::PartnerAggregation;
+use crate::stream::join::{Asked, Sides, StreamOptions};
+use crate::stream::operator::Operator;
+
+/// The aggregates of the partners of each left row, of rows of these schemas. A left row comes when
+/// no row can come that is its partner.
+///
+/// How many quotes were at most 2 older than each trade:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::query::aggregate::{Aggregate, Function};
+/// use tidegate::stream::{Polled, StreamOptions, lock, partner_aggregates};
+/// use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions};
+/// use tidegate::{PartnerAggregation, PartnerJoin, Stop};
+///
+/// # let rows = |columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     RecordBatch::try_from_iter(columns.iter().map(|(name, values)| (*name, column(values))))
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Inner, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// # let (sources, lateness) = ((1, 1), (None, None));
+/// # let streams = StreamOptions {
+/// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
+/// # };
+/// let trades = rows(&[("ts", &[10, 20])])?;
+/// let quotes = rows(&[("ts", &[8, 9, 15])])?;
+/// let join = IntervalJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     lower: Some(Bound::Steps(-2)),
+///     upper: Some(Bound::Steps(0)),
+///     closed: Closed::Both,
+///     options,
+/// };
+/// let (name, function) = ("quotes".to_owned(), Function::Count);
+/// let count = Aggregate { name, function, column: None, weights: None, predicate: None };
+/// let join = PartnerJoin::Interval { join, with_prevailing: false };
+/// let query = PartnerAggregation::new(join, vec![count], How::Left)?;
+/// // The options `streams` ask for one source a side.
+/// let mut join = partner_aggregates(&query, trades.schema(), quotes.schema(), &streams)?;
+/// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
+///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
+/// }
+/// // The trade at 20 waits, because a quote of 18 may still come.
+/// let Polled::Batch(counts) = join.poll()? else { unreachable!() };
+/// assert_eq!(counts["quotes"].as_primitive::<Int64Type>().values(), &[2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn partner_aggregates(
+    query: &PartnerAggregation,
+    left: SchemaRef,
+    right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let plan = query.stream_plan(&left, &right)?;
+    let threads = query.options().threads;
+    let keeping = match (plan.with_prevailing, plan.interval.lower) {
+        (true, _) => {
+            "right rows until no interval reaches them and a later one of the key prevails"
+        }
+        (false, Some(_)) => "right rows until no interval reaches them",
+        (false, None) => "all right rows, since the interval has no lower bound",
+    };
+    let place = "a left row at the place of a row at its last matchable time";
+    let columns = plan.schema.fields().len();
+    let explanation = explain(plan.lines, keeping, place, threads, columns, options);
+    let keys = plan.join.keys;
+    let kind = OfPartners {
+        query: query.clone(),
+        interval: plan.interval,
+        with_prevailing: plan.with_prevailing,
+        looks_at_pairs: plan.looks_at_pairs,
+        keys: keys.clone(),
+    };
+    let asked = Asked { identity: plan.identity, schema: plan.schema, explanation, threads };
+    let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
+    operator(Query { kind: Box::new(kind), asked, sides, keys }, options)
+}
+
+/// Aggregates of partners.
+#[derive(Debug)]
+struct OfPartners {
+    query: PartnerAggregation,
+    /// The times of partners.
+    interval: Interval,
+    with_prevailing: bool,
+    looks_at_pairs: bool,
+    keys: Vec<KeyColumn>,
+}
+
+impl Kind for OfPartners {
+    fn settle(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        gone: u64,
+        now: Option<i64>,
+        driver: &Driver,
+    ) -> Result<Settled> {
+        // A time without a last matchable one is below all intervals.
+        let is_over =
+            |ts| self.interval.last(ts).is_none_or(|last| now.is_none_or(|now| last < now));
+        let rows = left.while_ts(is_over);
+        if rows == 0 {
+            return Ok(Settled::NONE);
+        }
+        let (left, right) = (left.table("left", rows)?, right.table("right", right.len())?);
+        let join = self.query.start_on(&left, &right, Some(gone), driver.clone())?;
+        let batches = join.of_passing_rows().read_all()?;
+        Ok(Settled { batches, leaving: Leaving::First(rows) })
+    }
+
+    fn reach(&self, first_left: Option<i64>, now: i64) -> i64 {
+        if self.with_prevailing { i64::MIN } else { self.first(first_left, now) }
+    }
+
+    fn picks(&self) -> bool {
+        self.with_prevailing
+    }
+
+    fn needed(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        now: i64,
+        driver: &Driver,
+    ) -> Result<Vec<u32>> {
+        let from = self.first(left.first_ts(), now);
+        let needed = with_standing(right, left, &self.keys, None, from, driver)?;
+        Ok(needed.present().map(|row| row as u32).collect())
+    }
+
+    fn looks_at_pairs(&self) -> bool {
+        self.looks_at_pairs
+    }
+}
+
+impl OfPartners {
+    /// The first time in the interval of a left row that is not final.
+    fn first(&self, first_left: Option<i64>, now: i64) -> i64 {
+        let ts = first_left.map_or(now, |first| first.min(now));
+        self.interval.first(ts).unwrap_or(i64::MAX)
+    }
+}

@@ -1,0 +1,289 @@
+//! The as-of join: each left row with the one right row of its key that is nearest in time.
+//!
+//! A left row is final when a time is over that the rows decide:
+//!
+//! - backward: its own time;
+//! - forward: the time of its partner;
+//! - nearest: its own time and the distance of its partner, which is the time of a partner after
+//!   it; no row that comes later is nearer.
+//!
+//! Without a partner, it is its own time and the tolerance. Without a tolerance, the row waits for
+//! the end, unless its key is null or the condition rules it out whatever comes.
+//!
+//! Of the right rows before now, only the last of each key can be a partner of a left row to come,
+//! if the condition does not depend on the left row.
+
+use arrow_array::Array;
+use arrow_schema::SchemaRef;
+use tidegate_operators::asof::Strategy;
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::{How, NO_ROW, Results};
+use tidegate_structures::memory::bits::BitSet;
+
+use super::kind::{Kind, Leaving, Settled};
+use super::rows::SideRows;
+use super::standing::with_standing;
+use super::{Query, explain, operator};
+use crate::Result;
+use crate::aggregate::streams::mask;
+use crate::batch::asof::partners;
+use crate::columns::expression::{Origin, Predicate};
+use crate::columns::table::Table;
+use crate::query::asof::{AsofJoin, AsofPlan};
+use crate::stream::join::{Asked, Maker, Sides, StreamOptions, cuts};
+use crate::stream::operator::Operator;
+
+/// The as-of join of rows of these schemas. A left row comes when no row can come that is its
+/// partner.
+///
+/// Each trade with the last quote:
+///
+/// ```
+/// # use std::sync::Arc;
+/// #
+/// # use arrow_array::cast::AsArray;
+/// # use arrow_array::types::Int64Type;
+/// # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+/// use tidegate::stream::{Polled, StreamOptions, asof_join, lock};
+/// use tidegate::{AsofJoin, How, JoinOptions, Stop, Strategy};
+///
+/// # let rows = |columns: &[(&str, &[i64])]| {
+/// #     let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+/// #     RecordBatch::try_from_iter(columns.iter().map(|(name, values)| (*name, column(values))))
+/// # };
+/// # let (by, how, suffix) = (Vec::new(), How::Left, "_right".to_owned());
+/// # let (predicate, columns, threads, max_rows, batch_rows) = (None, None, 1, None, None);
+/// # let options = JoinOptions {
+/// #     by, predicate, how, suffix, columns, threads, max_rows, batch_rows,
+/// # };
+/// # let (sources, lateness) = ((1, 1), (None, None));
+/// # let streams = StreamOptions {
+/// #     sources, lateness, memory_limit: None, ordered: true, pin: false,
+/// # };
+/// let trades = rows(&[("ts", &[10, 20])])?;
+/// let quotes = rows(&[("ts", &[8, 9, 15])])?;
+/// let query = AsofJoin {
+///     on: ("ts".to_owned(), "ts".to_owned()),
+///     strategy: Strategy::Backward,
+///     tolerance: None,
+///     allow_exact_matches: true,
+///     options, // of a left join
+/// };
+/// // The options `streams` ask for one source a side.
+/// let mut join = asof_join(&query, trades.schema(), quotes.schema(), &streams)?;
+/// for (source, rows) in join.sources().iter().zip([trades, quotes]) {
+///     lock(source).push(&rows.schema(), vec![rows], &Stop::default())?;
+/// }
+/// // The trade at 20 waits, because a quote of 18 may still come.
+/// let Polled::Batch(pairs) = join.poll()? else { unreachable!() };
+/// assert_eq!(pairs["ts"].as_primitive::<Int64Type>().values(), &[10]);
+/// assert_eq!(pairs["ts_right"].as_primitive::<Int64Type>().values(), &[9]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn asof_join(
+    query: &AsofJoin,
+    left: SchemaRef,
+    right: SchemaRef,
+    options: &StreamOptions,
+) -> Result<Operator> {
+    let plan = query.plan(&left, &right)?;
+    let of_sides = match &plan.join.predicate {
+        None => Some([None, None]),
+        Some(predicate) => predicate.by_side(),
+    };
+    let keeping = match (plan.asof.strategy, &of_sides, plan.asof.tolerance) {
+        (Strategy::Forward, ..) => "right rows until they are ready",
+        (_, Some(_), _) => "of the right rows the last of each key, and partners of left rows",
+        (_, None, Some(_)) => "right rows until none is near enough, since where reads both sides",
+        (_, None, None) => "all right rows, since where reads both sides and there is no tolerance",
+    };
+    let place = match plan.asof.strategy {
+        Strategy::Backward => "a left row at the place of a row at its time",
+        _ => "a left row at the place of a row at the time when no later row is nearer",
+    };
+    let threads = query.options.threads;
+    let columns = plan.join.columns.len();
+    let explanation = explain(query.describe(&plan), keeping, place, threads, columns, options);
+    let identity = query.identity(&left, &right);
+    let schema = plan.join.schema.clone();
+    let asked = Asked { identity, schema, explanation, threads };
+    let sides = Sides { left: &left, right: &right, times: plan.times, unit: plan.unit };
+    let keys = plan.join.keys.clone();
+    let kind = Box::new(AsOfTime { plan, how: query.options.how, of_sides });
+    operator(Query { kind, asked, sides, keys }, options)
+}
+
+/// The as-of join.
+#[derive(Debug)]
+struct AsOfTime {
+    plan: AsofPlan,
+    how: How,
+    /// The conditions on the rows of each side, unless the condition reads both sides of a pair.
+    of_sides: Option<[Option<Predicate>; 2]>,
+}
+
+impl Kind for AsOfTime {
+    fn settle(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        _: u64,
+        now: Option<i64>,
+        driver: &Driver,
+    ) -> Result<Settled> {
+        // No left row is final before its own time is over.
+        let seen = now.map_or(left.len(), |now| left.before(now));
+        if seen == 0 {
+            return Ok(Settled::NONE);
+        }
+        // 1. The partners as of now, and the times when they are final.
+        let partners = self.partners(left, right, seen, driver)?;
+        let finals = self.finals(left, right, &partners, driver)?;
+        // 2. The left rows that are final, in the order of these times.
+        let is_final = |row: &u32| now.is_none_or(|now| finals[*row as usize] < now);
+        let (mut rows, mut staying): (Vec<u32>, Vec<u32>) =
+            (0..seen as u32).partition(|row| is_final(row));
+        let leaving = match staying.first() {
+            Some(&first) if (first as usize) < rows.len() => {
+                staying.extend(seen as u32..left.len() as u32);
+                Leaving::AllBut(staying)
+            }
+            _ => Leaving::First(rows.len()),
+        };
+        rows.sort_by_key(|&row| finals[row as usize]);
+        // 3. Their results.
+        let partner = |row: &u32| partners[*row as usize];
+        match self.how {
+            How::Inner | How::Semi => rows.retain(|row| partner(row) != NO_ROW),
+            How::Anti => rows.retain(|row| partner(row) == NO_ROW),
+            _ => {}
+        }
+        let of_right =
+            if self.how.pairs() { rows.iter().map(partner).collect() } else { Vec::new() };
+        let results = Results { left: rows, right: of_right };
+        let batches = match results.left.is_empty() {
+            true => Vec::new(),
+            false => {
+                let maker = Maker::new(&self.plan.join, self.how, [left.store(), right.store()]);
+                let made = driver.map(cuts(&results), |rows| maker.batch(&results, rows))?;
+                made.into_iter().collect::<Result<_>>()?
+            }
+        };
+        Ok(Settled { batches, leaving })
+    }
+
+    fn reach(&self, first_left: Option<i64>, now: i64) -> i64 {
+        match (self.plan.asof.strategy, self.plan.asof.tolerance) {
+            // Left rows whose time is over have found no partner among the rows that have come.
+            (Strategy::Forward, _) => now,
+            (_, None) => i64::MIN,
+            (_, Some(most)) => first_left.map_or(now, |first| first.min(now)).saturating_sub(most),
+        }
+    }
+
+    fn picks(&self) -> bool {
+        self.plan.asof.strategy != Strategy::Forward && self.of_sides.is_some()
+    }
+
+    fn needed(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        now: i64,
+        driver: &Driver,
+    ) -> Result<Vec<u32>> {
+        let counted = match &self.of_sides {
+            Some([_, Some(of_right)]) => {
+                Some(holds(right, right.len(), of_right, Origin::Right, driver)?)
+            }
+            _ => None,
+        };
+        let keys = &self.plan.join.keys;
+        let mut needed = with_standing(right, left, keys, counted.as_ref(), now, driver)?;
+        // A left row that waits for a nearer one still has the last row before it.
+        let waiting = left.before(now);
+        if waiting > 0 {
+            let partners = self.partners(left, right, waiting, driver)?;
+            let partners = partners.into_iter().filter(|&row| row != NO_ROW);
+            partners.for_each(|row| needed.insert(row as usize));
+        }
+        Ok(needed.present().map(|row| row as u32).collect())
+    }
+
+    fn looks_at_pairs(&self) -> bool {
+        self.plan.join.predicate.is_some()
+    }
+}
+
+impl AsOfTime {
+    /// The partners of the first left rows among the right rows that are kept, or [`NO_ROW`].
+    fn partners(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        rows: usize,
+        driver: &Driver,
+    ) -> Result<Vec<u32>> {
+        let (left, right) = (left.table("left", rows)?, right.table("right", right.len())?);
+        let found = partners(&self.plan, &left, &right, driver)?;
+        Ok(found.matches.partners().map(|row| row.unwrap_or(NO_ROW)).collect())
+    }
+
+    /// For each of the first left rows, the time that must be over before it is final.
+    fn finals(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        partners: &[u32],
+        driver: &Driver,
+    ) -> Result<Vec<i64>> {
+        let rows = partners.len();
+        if self.plan.asof.strategy == Strategy::Backward {
+            return Ok((0..rows).map(|row| left.ts(row)).collect());
+        }
+        let never = self.without_partners(left, rows, driver)?;
+        let time = |(row, &partner): (usize, &u32)| {
+            let ts = left.ts(row);
+            match partner {
+                _ if never.contains(row) => ts,
+                NO_ROW => self.plan.asof.tolerance.map_or(i64::MAX, |most| ts.saturating_add(most)),
+                partner => ts.saturating_add_unsigned(right.ts(partner as usize).abs_diff(ts)),
+            }
+        };
+        Ok(partners.iter().enumerate().map(time).collect())
+    }
+
+    /// Of the first left rows, those that can have no partner, whatever comes: their key is null,
+    /// or the condition does not hold for them.
+    fn without_partners(&self, left: &SideRows, rows: usize, driver: &Driver) -> Result<BitSet> {
+        let mut found = BitSet::new(rows);
+        let mut first = 0;
+        for batch in left.table("left", rows)?.batches() {
+            for key in &self.plan.join.keys {
+                if let Some(nulls) = batch.column(key.left).logical_nulls() {
+                    let is_null = |row: &usize| nulls.is_null(*row);
+                    (0..nulls.len()).filter(is_null).for_each(|row| found.insert(first + row));
+                }
+            }
+            first += batch.num_rows();
+        }
+        if let Some([Some(of_left), _]) = &self.of_sides {
+            let holds = holds(left, rows, of_left, Origin::Left, driver)?;
+            holds.missing().for_each(|row| found.insert(row));
+        }
+        Ok(found)
+    }
+}
+
+/// The first rows of a side for which a condition on them holds.
+fn holds(
+    rows: &SideRows,
+    count: usize,
+    predicate: &Predicate,
+    side: Origin,
+    driver: &Driver,
+) -> Result<BitSet> {
+    let table: Table = rows.table("rows", count)?;
+    let every: Vec<usize> = (0..rows.schema().fields().len()).collect();
+    mask(&table, &every, predicate, side, driver)
+}

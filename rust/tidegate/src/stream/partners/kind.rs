@@ -1,0 +1,67 @@
+//! The part of a join of left rows that its kind has to itself.
+
+use std::fmt::Debug;
+
+use arrow_array::RecordBatch;
+use tidegate_operators::driver::Driver;
+
+use super::rows::SideRows;
+use crate::Result;
+
+/// A kind of join that gives each left row one row: when a left row is final, which right rows it
+/// may need, and how its row is made.
+///
+/// A time `now` says that no row below it comes any more; `None` stands for the end of all rows.
+pub(super) trait Kind: Debug + Send {
+    /// Makes the rows of the left rows that are final. `gone` left rows were final before. What
+    /// comes out at a later time comes after what comes out now.
+    fn settle(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        gone: u64,
+        now: Option<i64>,
+        driver: &Driver,
+    ) -> Result<Settled>;
+
+    /// The time below which no right row is needed, given the time of the first left row that is
+    /// not final.
+    fn reach(&self, first_left: Option<i64>, now: i64) -> i64;
+
+    /// Whether only [some](Self::needed) of the right rows within reach are needed.
+    fn picks(&self) -> bool;
+
+    /// The right rows that a left row may need, ascending. Left rows that are final are gone. The
+    /// rows depend on nothing but the rows that have come.
+    fn needed(
+        &self,
+        left: &SideRows,
+        right: &SideRows,
+        now: i64,
+        driver: &Driver,
+    ) -> Result<Vec<u32>>;
+
+    /// Whether rows are found by looking at pairs.
+    fn looks_at_pairs(&self) -> bool;
+}
+
+/// The results of left rows that are final.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) batches: Vec<RecordBatch>,
+    pub(super) leaving: Leaving,
+}
+
+/// The left rows that are final.
+#[derive(Debug)]
+pub(super) enum Leaving {
+    /// The first ones.
+    First(usize),
+    /// All but these, ascending.
+    AllBut(Vec<u32>),
+}
+
+impl Settled {
+    /// No left row is final.
+    pub(super) const NONE: Settled = Settled { batches: Vec::new(), leaving: Leaving::First(0) };
+}

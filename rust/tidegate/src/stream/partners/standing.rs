@@ -1,0 +1,42 @@
+//! The last right row of each key, which stands until the next one comes.
+
+use tidegate_operators::driver::Driver;
+use tidegate_operators::rows::NO_KEY;
+use tidegate_structures::memory::bits::BitSet;
+
+use super::rows::SideRows;
+use crate::Result;
+use crate::columns::keys::{KeyColumn, encode};
+use crate::columns::table::Table;
+
+/// The rows from time `from` on, and of the rows before, the last of each key. A row without a key,
+/// and a row that is not in `counted`, is none of them.
+pub(super) fn with_standing(
+    rows: &SideRows,
+    left: &SideRows,
+    keys: &[KeyColumn],
+    counted: Option<&BitSet>,
+    from: i64,
+    driver: &Driver,
+) -> Result<BitSet> {
+    let keys = match keys {
+        [] => None,
+        columns => {
+            let none = Table::from(&**left.schema());
+            Some(encode(&none, &rows.table("right", rows.len())?, columns, driver)?)
+        }
+    };
+    let key = |row: usize| keys.as_ref().map_or(0, |keys| keys.right[row]);
+    let counts =
+        |row: &usize| key(*row) != NO_KEY && counted.is_none_or(|counted| counted.contains(*row));
+    let mut needed = BitSet::new(rows.len());
+    let before = rows.before(from);
+    (before..rows.len()).filter(counts).for_each(|row| needed.insert(row));
+    let mut has_one = vec![false; keys.as_ref().map_or(1, |keys| keys.count)];
+    for row in (0..before).rev().filter(counts) {
+        if !std::mem::replace(&mut has_one[key(row) as usize], true) {
+            needed.insert(row);
+        }
+    }
+    Ok(needed)
+}

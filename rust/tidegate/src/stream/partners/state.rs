@@ -1,0 +1,77 @@
+//! The part of a snapshot that a join of left rows has: the left rows that are not final, and the
+//! right rows that they or left rows to come may need.
+//!
+//! Nothing in it depends on threads, nor on when rows were let go of: the right rows are looked
+//! through before they are written.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use super::PartnerTactic;
+use super::rows::SideRows;
+use crate::Result;
+use crate::columns::table::Table;
+use crate::columns::time;
+use crate::stream::intake::RestoredIntake;
+use crate::stream::intake::source::batch_bytes;
+use crate::stream::state::snapshot::{Reader, Writer, damaged};
+use crate::stream::tactic::{Admit, Common};
+
+impl PartnerTactic {
+    /// Writes the rows that are kept.
+    pub(super) fn write_state(&mut self, common: &Common, writer: &mut Writer) -> Result<()> {
+        if let (Some(Some(now)), true) = (self.settled, self.kind.picks()) {
+            self.look_through(common, now)?;
+        }
+        writer.number(self.gone);
+        writer.table(&self.left.batch()?)?;
+        writer.table(&self.right.batch()?)
+    }
+
+    /// Takes in what [`write_state`](Self::write_state) wrote.
+    pub(super) fn restore_state(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        // 1. All is read and checked before any of it is taken.
+        let gone = reader.rows()?;
+        let left = reader.table(self.left.schema())?;
+        let right = reader.table(self.right.schema())?;
+        let of_left = self.times(&left, self.times.0)?;
+        let of_right = self.times(&right, self.times.1)?;
+        let kept = (of_left.len() + of_right.len()) as u64;
+        if gone.saturating_add(kept) > intake.rows() {
+            return Err(damaged("it keeps more rows than have come"));
+        }
+        let last = of_left.last().max(of_right.last());
+        if last.is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
+            return Err(damaged("rows that were joined come after rows that were not"));
+        }
+        let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
+        let bytes = [bytes(&left), bytes(&right)];
+        // 2. It is taken.
+        let mut charge = admit(reader, bytes[0] + bytes[1])?;
+        let mut push = |side: &mut SideRows, ts, rows, bytes| {
+            side.push(ts, rows, vec![(bytes, Arc::new(charge.split(bytes)))])
+        };
+        push(&mut self.left, of_left, left, bytes[0])?;
+        push(&mut self.right, of_right, right, bytes[1])?;
+        self.gone = gone;
+        self.needed = self.right.len();
+        Ok(())
+    }
+
+    /// The times of kept rows, from the snapshot.
+    fn times(&self, batch: &RecordBatch, on: usize) -> Result<Vec<i64>> {
+        let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
+        let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
+        if !ts.is_sorted() {
+            return Err(damaged("rows that were joined are out of order"));
+        }
+        Ok(ts)
+    }
+}
