@@ -20,7 +20,7 @@ from tidegate.spark.layout.nearest import HOME, Slices, carried
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.query import JoinQuery
-from tidegate.spark.worker import pack
+from tidegate.spark.worker import nearest, pack
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order, by_value
 from tidegate.spark.worker.pack import LEFT, RIGHT, Packer, unpacked
@@ -554,9 +554,14 @@ def batches(table: pa.Table, rng: np.random.Generator) -> list[pa.RecordBatch]:
     return extended.append_column("hash", pa.array(hashes)).to_batches(max_chunksize=17)
 
 
-@pytest.mark.parametrize("collected", [1, 1 << 26], ids=["sent in parts", "sent at once"])
-def test_every_left_row_finds_its_partner_where_it_is(monkeypatch, collected):
+@pytest.mark.parametrize(
+    ("collected", "held"),
+    [(1, 1), (1, 1 << 13), (1, 1 << 26), (1 << 26, 1 << 26)],
+    ids=["sent in parts", "reduced twice", "held back", "sent at once"],
+)
+def test_every_left_row_finds_its_partner_where_it_is(monkeypatch, collected, held):
     monkeypatch.setattr(pack, "_COLLECTED", collected)
+    monkeypatch.setattr(nearest, "_HELD", held)
     on, axis = {"on": "ts", "by": "key"}, TimeAxis(days=False)
     rows = 0
     for seed in range(150):

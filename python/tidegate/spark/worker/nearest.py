@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 import tidegate
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Integers
     from tidegate.spark.worker.pack import Packer
 
+# Bytes of rows that may go to other slices, which are held back until all rows are known, at most.
+_HELD = 1 << 26
+
 # The columns behind a row that may go to other slices: its home, and the slices within its reach.
 _PLACES = ("home_first", "home_last", "reached_first", "reached_last")
+
+_ENDS = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True)
@@ -79,24 +85,30 @@ class NearestPacker:
             home = Slices(*layout.slices(buckets, times, HOME, hashes))
             reached = Slices(*layout.slices(buckets, times, layout.right_span, hashes))
             yield from self.packer.sent(rows, *home)
-            crossing.append(self._crossing(rows, home, reached))
+            crossing.append(self._crossing(rows, times, home, reached))
             size += crossing[-1].nbytes
-            if size >= self.packer.enough:
-                crossing = [self._nearest(pa.concat_tables(crossing))]
-                size = crossing[0].nbytes
-            if size >= self.packer.enough:
+            if size < _HELD:
+                continue
+            crossing = [self._nearest(pa.concat_tables(crossing))]
+            size = crossing[0].nbytes
+            # Rows that fill half of the space would have to be compared again too soon.
+            if size >= _HELD // 2:
                 yield from self._sent(crossing.pop())
                 size = 0
         if crossing:
             yield from self._sent(pa.concat_tables(crossing))
 
-    def _crossing(self, rows: pa.RecordBatch, home: Slices, reached: Slices) -> pa.Table:
+    def _crossing(
+        self, rows: pa.RecordBatch, times: Integers, home: Slices, reached: Slices
+    ) -> pa.Table:
         """The nearest of the rows, and their slices."""
-        places = [*home, *reached]
         outside = np.flatnonzero((reached.first < home.first) | (reached.last > home.last))
-        numbers = pa.array(outside)
-        taken = pa.Table.from_batches([rows.take(numbers)])
-        for name, slices in zip(_PLACES, places, strict=True):
+        keys = [rows.column(key).take(pa.array(outside)) for key in self.keys]
+        groups = _numbers(keys, len(outside)) * self.packer.layout.partition_of.size
+        groups += home.first[outside]
+        outside = outside[_is_extreme(groups, times[outside])]
+        taken = pa.Table.from_batches([rows.take(pa.array(outside))])
+        for name, slices in zip(_PLACES, [*home, *reached], strict=True):
             taken = taken.append_column(name, pa.array(slices[outside]))
         return self._nearest(taken)
 
@@ -110,17 +122,8 @@ class NearestPacker:
         rows = by_value(rows, name, self.packer.axis.integers(rows[name]))
         places = [rows[place].to_numpy() for place in _PLACES]
         home, reached = Slices(*places[:2]), Slices(*places[2:])
-        return rows, carried(self._key_numbers(rows), home, reached)
-
-    def _key_numbers(self, rows: pa.Table) -> Integers:
-        """A number for the key of each row; rows with equal numbers have equal keys."""
-        numbers = np.zeros(rows.num_rows, np.int64)
-        for key in self.keys:
-            encoded = rows.column(key).combine_chunks().dictionary_encode()
-            codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-            numbers = numbers * (len(encoded.dictionary) + 1) + codes
-            numbers = np.unique(numbers, return_inverse=True)[1]
-        return numbers
+        keys = [rows.column(key).combine_chunks() for key in self.keys]
+        return rows, carried(_numbers(keys, rows.num_rows), home, reached)
 
     def _sent(self, crossing: pa.Table) -> Iterator[pa.RecordBatch]:
         """Packs of the rows for the slices that need them."""
@@ -131,3 +134,29 @@ class NearestPacker:
             end = begin + batch.num_rows
             yield from self.packer.sent(batch, *slices.of(np.arange(begin, end)))
             begin = end
+
+
+def _numbers(keys: list[pa.Array], rows: int) -> Integers:
+    """A small number for each row; rows with equal numbers have equal keys."""
+    numbers = np.zeros(rows, np.int64)
+    for at, key in enumerate(keys):
+        encoded = key.dictionary_encode()
+        codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy().astype(np.int64)
+        if at == 0:
+            numbers = codes
+            continue
+        numbers = numbers * (len(encoded.dictionary) + 1) + codes
+        numbers = np.unique(numbers, return_inverse=True)[1]
+    return numbers
+
+
+def _is_extreme(groups: Integers, times: Integers) -> npt.NDArray[np.bool_]:
+    """Whether a row has the least or the greatest time of its group."""
+    if len(groups) and groups.max() > 8 * len(groups):
+        groups = np.unique(groups, return_inverse=True)[1]
+    count = int(groups.max(initial=-1)) + 1
+    least, greatest = np.full(count, _ENDS.max), np.full(count, _ENDS.min)
+    np.minimum.at(least, groups, times)
+    np.maximum.at(greatest, groups, times)
+    extreme: npt.NDArray[np.bool_] = (times == least[groups]) | (times == greatest[groups])
+    return extreme
