@@ -13,7 +13,8 @@ chosen.
 
 With `aggs`, a join of tables gives one row a left row, with aggregates of its partners, in place of
 pairs. A left row goes to one task, which has all of its right rows. Only the right side is ever
-sent whole.
+sent whole. The same holds for `asof_join`, where a slice of time gets copies of the nearest right
+rows of each key outside it, and no others.
 
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.
@@ -62,7 +63,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described
-from tidegate.spark.joins import band_join, interval_join, window_join
+from tidegate.spark.joins import asof_join, band_join, interval_join, window_join
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import JoinQuery
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.task import Then
     from tidegate.types import Length
 
-__all__ = ["aggregate", "band_join", "explain", "interval_join", "window_join"]
+__all__ = ["aggregate", "asof_join", "band_join", "explain", "interval_join", "window_join"]
 
 # Arguments that change nothing about the plan.
 _AFTERWARDS = ("then", "then_schema")
@@ -207,7 +208,7 @@ def explain(
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
-            `tidegate.spark.band_join` or `tidegate.spark.aggregate`.
+            `tidegate.spark.band_join`, `tidegate.spark.asof_join` or `tidegate.spark.aggregate`.
         *inputs: The inputs of the function: both sides of a join, or the streams of an aggregation.
         **arguments: The other arguments of the function.
 
@@ -228,9 +229,9 @@ def explain(
           placed     left rows stay in their partitions
           because    right has 16,000 bytes, at most 64.0 MB
     """
-    if function not in (interval_join, window_join, band_join, aggregate):
+    if function not in (interval_join, window_join, band_join, asof_join, aggregate):
         message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
-        message += "tidegate.spark.band_join or "
+        message += "tidegate.spark.band_join, tidegate.spark.asof_join or "
         message += f"tidegate.spark.aggregate, got {function!r}"
         raise TypeError(message)
     # `bind` refuses an argument that the function does not have, and names a missing argument.
@@ -239,7 +240,7 @@ def explain(
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}
     if function is aggregate:
         return aggregate_described(AggregatePlan.of(*call.args, **kept))
-    of_spark = {name: kept.pop(name) for name in _OF_SPARK}
+    of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
     left, right = call.args
     query = JoinQuery(cast("Function", function.__name__), kept)
     return described(Plan.of(left, right, query, **of_spark))

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
     import tidegate
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Bound, Closed, How, KeyNames, Names, Window, Within
+    from tidegate.types import (
+        AsofHow,
+        Bound,
+        Closed,
+        How,
+        KeyNames,
+        Names,
+        Strategy,
+        Window,
+        Within,
+    )
 
 
 def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
@@ -443,5 +453,130 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         partitions=partitions,
         parallelism=parallelism,
         late_as=late_as,
+    )
+    return joined(plan, then, then_schema)
+
+
+def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
+    left_df: DataFrame,
+    right_df: DataFrame,
+    *,
+    on: Names,
+    by: KeyNames | None = None,
+    strategy: Strategy = "backward",
+    tolerance: Bound = None,
+    allow_exact_matches: bool = True,
+    where: tidegate.Expr | str | None = None,
+    how: AsofHow = "left",
+    suffix: str = "_right",
+    columns: Sequence[str] | None = None,
+    partitions: int | None = None,
+    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    then: Then | None = None,
+    then_schema: StructType | str | None = None,
+) -> DataFrame:
+    """Pair each row of a DataFrame with the row of another that is nearest in time.
+
+    `r` is a candidate for `l` when their keys are equal, `r.on` is on the side of `l.on` that
+    `strategy` says and no further away than `tolerance`, and `where` holds. The partner of `l` is
+    the candidate that is nearest in time. The result has the rows of `tidegate.asof_join`, in no
+    particular order.
+
+    Spark keeps no order of rows. So right rows of equal time are put in the order of their values:
+    by the columns that the join reads, in the order of the DataFrame, and nulls last. Of candidates
+    of one time before `l`, the partner is the last in this order, and of candidates of one time
+    after `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
+    Columns that do not compare (arrays, maps, structs) take no part: of rows that differ in these
+    alone, the row that arrives first or last is taken, and either may come.
+
+    Example:
+        >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
+        >>> quotes = spark.createDataFrame(
+        ...     [("A", 8, 9.5), ("A", 29, 9.7), ("A", 31, 9.9)], ["sym", "ts", "bid"]
+        ... )
+        >>> priced = tidegate.spark.asof_join(trades, quotes, on="ts", by="sym", tolerance=5)
+        >>> priced.orderBy("ts").show()
+        +---+---+--------+----+
+        |sym| ts|ts_right| bid|
+        +---+---+--------+----+
+        |  A| 10|       8| 9.5|
+        |  B| 20|    NULL|NULL|
+        |  A| 30|      29| 9.7|
+        +---+---+--------+----+
+        <BLANKLINE>
+
+    Args:
+        left_df: The left side, a table. A streaming DataFrame is refused: call this inside
+            `foreachBatch`, where a micro-batch is a table.
+        right_df: The right side, a table, too.
+        on: The time column, or a pair of names if the two sides name it differently. Its type is
+            timestamp, timestamp_ntz, date or integer.
+        by: The key columns, which must all be equal: a name, a list of names or of pairs of
+            names, or a mapping from left to right names. A null key matches nothing. Without keys,
+            any two rows may pair.
+        strategy: `backward`: the last right row with `r.on <= l.on`. `forward`: the first right row
+            with `r.on >= l.on`. `nearest`: the right row of the least `abs(l.on - r.on)`; if a row
+            before and a row after are equally far away, the row before.
+        tolerance: The largest distance of the times, end included: a duration, or an integer in the
+            unit of the column for integers. None sets no bound.
+        allow_exact_matches: Whether a right row of the same time is a candidate.
+        where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
+            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair. If it
+            reads right columns alone, right rows are tested before they travel, so that it may be
+            evaluated on any of them. If it reads both sides, a slice of time needs copies of all
+            right rows within `tolerance` of it, and without a tolerance of all earlier ones, or
+            later ones. `auto` counts these copies, and divides by key alone where they cost more.
+        how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
+            rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
+            partner, or that have none.
+        suffix: The text that is added to the name of a right column if the left side has the name,
+            too.
+        columns: The columns of the result, in this order. Other columns do not travel at all, and
+            do not decide among right rows of equal time. None takes all.
+        partitions: The number of partitions. None takes enough for the cores and the rows. A side
+            that is not moved keeps its own partitions, unless they are more.
+        parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
+            whole to every task, however large. This is useful if Spark cannot tell that the side is
+            small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
+            makes one heavy task. `time`: slices of time. Of the right rows outside a slice, it gets
+            the nearest of each key: from each task that reads right rows, at most one row before
+            the slice and one after it. `hybrid`: buckets of keys, of which the heavy ones are cut
+            by time. `auto`: `broadcast` if the right side is small, otherwise the division whose
+            fullest partition is smallest in a sample; without `by`, slices of time.
+        then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
+            and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
+            aggregate must be finished by a `groupBy` of its partial results.
+        then_schema: The Spark schema of what `then` returns, as a `StructType` or text such as
+            `"origin string, flights bigint"`.
+
+    Returns:
+        A DataFrame of the left columns, then the right ones (left only, for semi and anti). There
+        is at most one row for each left row.
+
+    Raises:
+        tidegate.SchemaError: A column is missing, is there twice, or has an unfit type, or
+            `tolerance` has an unfit unit.
+        tidegate.TidegateError: A side is a stream, `tolerance` is negative, or another argument is
+            unfit. A time is null in a side that is sent whole. Elsewhere the task that meets a null
+            time finds it, so Spark raises when the DataFrame is used. The same holds where `where`
+            overflows or divides by zero.
+    """
+    arguments = {
+        "on": on,
+        "by": by,
+        "strategy": strategy,
+        "tolerance": tolerance,
+        "allow_exact_matches": allow_exact_matches,
+        "where": where,
+        "how": how,
+        "suffix": suffix,
+    }
+    plan = Plan.of(
+        left_df,
+        right_df,
+        JoinQuery("asof_join", arguments),
+        columns=columns,
+        partitions=partitions,
+        parallelism=parallelism,
     )
     return joined(plan, then, then_schema)

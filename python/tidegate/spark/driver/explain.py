@@ -36,7 +36,7 @@ def described(plan: Plan) -> str:
     )
     sent = (", ".join(side.names) for side in (plan.columns.left, plan.columns.right))
     lines = [native, "  sent       left {}; right {}".format(*sent)]
-    if plan.query.aggs:
+    if plan.query.comes_once:
         lines.append(f"  ties       {_ties(plan)}")
     way = of_join(plan)
     if isinstance(way, Streamed):
@@ -45,6 +45,8 @@ def described(plan: Plan) -> str:
         lines += _broadcast(way.whole)
     else:
         lines += _shuffled(way.layout, plan.query.divided)
+        if plan.query.is_asof:
+            lines += _asof(plan, way.layout)
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
@@ -63,6 +65,19 @@ def _ties(plan: Plan) -> str:
         return "the order of right rows shows in no function"
     of = "right rows" if plan.order.by_number else "right rows of equal time"
     return f"{of} come in the order of their values, by {plan.order.on} first"
+
+
+def _asof(plan: Plan, layout: Layout) -> list[str]:
+    """Which right rows are sent, and which of them to more than one slice."""
+    lines = []
+    if plan.right_where is not None:
+        lines.append("  filtered   right rows are tested by where before they are sent")
+    if layout.is_cut:
+        copies = "all within reach of its left rows, for where compares both sides"
+        if plan.reach.nearest:
+            copies = "the nearest of each key, from each task that sends rows"
+        lines.append(f"  copies     a slice gets, of right rows outside it, {copies}")
+    return lines
 
 
 def _late(name: str | None) -> str:

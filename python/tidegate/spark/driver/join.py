@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -35,6 +36,9 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     if isinstance(way, Broadcast):
         return whole_joined(plan, way.whole, call, schema)
     layout = way.layout
+    if plan.right_where is not None:
+        # The tasks that send right rows have tested them.
+        call = replace(call, arguments={**arguments, "where": None})
     home = _home_names(plan) if layout.reports_at_home else None
     task = Task((plan.columns.left, plan.columns.right), home, call, plan.order)
     packs = plan.packed(LEFT, layout).union(plan.packed(RIGHT, layout))

@@ -1,6 +1,7 @@
 """The partition that a row belongs to: the driver chooses it, and the tasks look it up.
 
 - `layout.py`: buckets of keys and slices of time, and the slices of a row.
+- `nearest.py`: the rows that a slice needs of others, where a row has one partner.
 - `balance.py`: the layout that suits a sample of rows.
 - `cycle.py`: the layout of streams without a key.
 """

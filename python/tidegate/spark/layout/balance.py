@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from tidegate.spark.layout.layout import LIMIT, Bucket, Copied, Integers, Layout, Reach, Span
+from tidegate.spark.layout.nearest import HOME, Slices, carried
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,6 +145,10 @@ def _bucket_loads(sample: Sample, count: int, copied: Copied, reach: Reach) -> l
     times = np.concatenate([sample.left_time, sample.right_time])
     span = max(1, int(np.ptp(times))) if len(times) else 1
     crossing = 1.0 if reach.width is None else min(1.0, reach.width / span)
+    if reach.nearest:
+        # A row a key crosses a border. A key of the sample stands for as many as a row does.
+        keys = np.bincount(np.unique(sample.right_hash) % count, minlength=count) * sample.weight
+        copies, crossing = np.minimum(copies * crossing, keys), 1.0
     return [
         _Load(float(rows), float(halo))
         for rows, halo in zip(left + right, copies * crossing, strict=True)
@@ -171,6 +176,8 @@ def _assign(
 
 def _centres(sample: Sample, reach: Reach) -> Integers:
     """Left times, and right times moved to the middle of the left times they can match."""
+    if reach.nearest:
+        return np.concatenate([sample.left_time, sample.right_time])
     if reach.lower is None or reach.upper is None:
         return sample.left_time
     middle = (reach.lower + reach.upper) // 2
@@ -264,7 +271,19 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
     """Rows that each slice gets."""
     # The sample has no hashes of rows; any that spread evenly do.
     spread = np.arange(len(times)) if layout.has_pieces else None
-    first, last = layout.slices(hashes % len(layout.buckets), times, span, spread)
+    buckets = hashes % len(layout.buckets)
+    slices = Slices(*layout.slices(buckets, times, span, spread))
+    if not (span.copied and layout.reach.nearest):
+        return _counted(layout, slices)
+    home = Slices(*layout.slices(buckets, times, HOME, spread))
+    order = np.argsort(times, kind="stable")
+    copies = carried(hashes[order], home.of(order), slices.of(order)).slices
+    return _counted(layout, home) + _counted(layout, copies)
+
+
+def _counted(layout: Layout, slices: Slices) -> Integers:
+    """Rows of each slice."""
+    first, last = slices
     # Up where a row's slices begin, down after they end: the running sum is the rows of a slice.
     count = len(layout.partition_of) + 1
     change = np.bincount(first, minlength=count) - np.bincount(last + 1, minlength=count)

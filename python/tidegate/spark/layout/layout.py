@@ -38,6 +38,9 @@ that a hash of the row says, and rows that are copied go to all pieces of their 
 after the other, pieces are slices as far as 1 and 2 are concerned. A partition may have pieces of
 several slices, and gets a row that is copied to more than one of them once. Where both sides are
 copied, slices have one piece, since a row without a match could not be told.
+
+Nearest rows. Where a left row has one partner, the nearest right row of its key, most of the halo
+can stay away: `nearest.py` says which rows are copied then.
 """
 
 from __future__ import annotations
@@ -71,10 +74,15 @@ LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Reach:
-    """Bounds of `r.ts - l.ts` over all pairs, in the unit rows are sent by; None is unbounded."""
+    """Bounds of `r.ts - l.ts` over all pairs, in the unit rows are sent by; None is unbounded.
+
+    `nearest` says that of the right rows before a left row the last of its key is enough, and of
+    the right rows after it the first.
+    """
 
     lower: int | None
     upper: int | None
+    nearest: bool = False
 
     @classmethod
     def of(cls, lower: int | None, upper: int | None) -> Reach:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ from tidegate.spark.plan.streams import check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
+from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.pack import LEFT, NAMES, PACKS, RIGHT, Packer
 from tidegate.spark.worker.task import on_worker
@@ -91,6 +92,16 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
         message += "`foreachBatch`, where both are tables"
         raise tidegate.TidegateError(message.format(*names))
     check_late_as(late_as, "a join", streams=left.isStreaming)
+
+
+def _check_tables(left: DataFrame, right: DataFrame) -> None:
+    """Refuse an as-of join of streams."""
+    if left.isStreaming or right.isStreaming:
+        name = NAMES[LEFT if left.isStreaming else RIGHT]
+        message = f"asof_join takes tables, but {name} is a streaming DataFrame: "
+        message += "call it inside `foreachBatch` of the left stream, where the micro-batch is a "
+        message += "table, and read the right side as a table there"
+        raise tidegate.TidegateError(message)
 
 
 def _check_aggs(left: DataFrame, query: JoinQuery) -> None:
@@ -201,6 +212,8 @@ class Plan:
         if isinstance(columns, str):
             message = f"columns: expected a list of column names, got {columns!r}"
             raise TypeError(message)
+        if query.is_asof:
+            _check_tables(left, right)
         _check_kind(left, right, late_as)
         _check_aggs(left, query)
         tables = empty(left, "left"), empty(right, "right")
@@ -248,9 +261,12 @@ class Plan:
         kept = self.keeps[side] or self.late_as is not None
         places = mine.places(other, layout, kept=kept)
         packer = Packer(layout, side, mine.on, self.axis, len(places))
+        work = packer.run
+        if side == RIGHT and self.reach.nearest:
+            work = NearestPacker(packer, mine.by, self.right_where).run
         rows = mine.frame if kept else mine.without_unmatchable()
         rows = rows.select("*", *places)
-        return rows.mapInArrow(on_worker(packer.run, f"tidegate_pack_{NAMES[side]}"), PACKS)
+        return rows.mapInArrow(on_worker(work, f"tidegate_pack_{NAMES[side]}"), PACKS)
 
     @property
     def keeps(self) -> tuple[bool, bool]:
@@ -276,14 +292,29 @@ class Plan:
         if self.query.has_prevailing:
             # The last row before an interval may be any time before it.
             ends = None, ends[1]
-        return of_band(kinds, *ends) if self.native.bands else of_time(kinds, *ends)
+        axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
+        return axis, replace(reach, nearest=self.query.is_asof and not all(self._where_reads))
+
+    @cached_property
+    def _where_reads(self) -> tuple[bool, bool]:
+        """Whether the condition reads columns of the left side, and of the right one."""
+        return self.query.sides_of_where(*self.columns.empty)
+
+    @property
+    def right_where(self) -> RightWhere | None:
+        """The condition of an as-of join, if right rows alone meet it or not."""
+        if not self.query.is_asof or self._where_reads != (False, True):
+            return None
+        on, _ = self._divided
+        schemas = self.columns.left, self.columns.right
+        return RightWhere(schemas, on, self.query.arguments["where"])
 
     @cached_property
     def order(self) -> Order | None:
-        """The order that right rows must come in, where it shows in an aggregate of them."""
+        """The order that right rows must come in, where it shows in the result."""
         schema = self.columns.right
         shows = any(_is_ordered(one, schema) for one in self.query.aggs.values())
-        if not shows and not self.query.has_prevailing:
+        if not (shows or self.query.has_prevailing or self.query.is_asof):
             return None
         # Functions see the rows of a band by number, and others by time first.
         return Order(self._divided[0][RIGHT], self.axis, by_number=bool(self.native.bands))

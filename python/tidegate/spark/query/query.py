@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+
 import tidegate
 from tidegate import _tidegate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
     from tidegate._tidegate import JoinPlan
     from tidegate.agg import Aggregate
     from tidegate.types import How
 
-Function = Literal["interval_join", "window_join", "band_join"]
+Function = Literal["interval_join", "window_join", "band_join", "asof_join"]
 
 _OF_STREAMS: dict[Function, str] = {"interval_join": "IntervalJoin", "band_join": "BandJoin"}
 
@@ -36,11 +36,21 @@ class JoinQuery:
 
     @property
     def how(self) -> How:
-        """Which rows the result has: with functions of partners, all left ones or `semi`."""
+        """Which rows the result has: where a left row comes once, left ones only."""
         how: How | None = self.arguments.get("how")
-        if not self.aggs:
+        if not self.comes_once:
             return how or "inner"
-        return "semi" if how == "inner" else "left"
+        return "semi" if how == "inner" else how or "left"
+
+    @property
+    def comes_once(self) -> bool:
+        """Whether a left row comes at most once, so that one task must have all its candidates."""
+        return bool(self.aggs) or self.is_asof
+
+    @property
+    def is_asof(self) -> bool:
+        """Whether a left row has at most one partner, the nearest in time."""
+        return self.function == "asof_join"
 
     @property
     def has_prevailing(self) -> bool:
@@ -74,9 +84,23 @@ class JoinQuery:
         )
         return plan
 
+    def sides_of_where(self, left: pa.Table, right: pa.Table) -> tuple[bool, bool]:
+        """Whether the condition reads columns of the left side, and of the right one."""
+        # With a time and a result of their own, all other columns are the condition's.
+        name = "time".ljust(1 + max(map(len, [*left.column_names, *right.column_names])), "_")
+        sides = [table.append_column(name, pa.array([], pa.int64())) for table in (left, right)]
+        plan = _tidegate.plan_interval_join(
+            *sides, on=name, lower=0, upper=0, where=self.arguments.get("where"), columns=[name]
+        )
+        return plan.left_columns != [name], plan.right_columns != [name]
+
     def settled(self, plan: JoinPlan) -> JoinQuery:
         """The same query in one form: names are pairs, windows of time are bounds."""
         arguments = {**self.arguments, "by": plan.keys or None, "how": self.how}
+        if self.is_asof:
+            how = self.arguments.get("how")
+            on = None if plan.time is None else plan.time[0]
+            return JoinQuery("asof_join", {**arguments, "on": on, "how": how})
         if self.aggs:
             arguments |= {"how": self.arguments.get("how") or "left", "aggs": self.aggs}
         else:

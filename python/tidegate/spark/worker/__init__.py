@@ -2,6 +2,7 @@
 
 - `pack.py`: rows into packs, each for one partition, and back.
 - `order.py`: an order of rows that depends on their values alone.
+- `nearest.py`: the right rows of an as-of join into packs.
 - `task.py`: the native join of a partition.
 - `aggregate.py`: the native aggregation of a partition.
 """

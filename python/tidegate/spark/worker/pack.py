@@ -50,38 +50,52 @@ class Packer:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of a Spark partition."""
-        enough = min(8 * self.layout.partitions * _PACK, _COLLECTED)
+        for every in self.collected(batches):
+            rows, buckets, hashes = self.parts(every)
+            yield from self.sent(rows, *self._slices(rows, buckets, hashes))
+
+    def collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a Spark partition, as many at a time as are divided together."""
         collected: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
             collected.append(batch)
             size += batch.nbytes
-            if size >= enough:
-                yield from self._divided(collected)
+            if size >= self.enough:
+                yield from pa.Table.from_batches(collected).combine_chunks().to_batches()
                 collected, size = [], 0
         if collected:
-            yield from self._divided(collected)
+            yield from pa.Table.from_batches(collected).combine_chunks().to_batches()
 
-    def _divided(self, collected: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in pa.Table.from_batches(collected).combine_chunks().to_batches():
-            end = rows.num_columns - self.extra
-            extra = [column.to_numpy() for column in rows.columns[end:]]
-            buckets = extra[0] if extra else np.zeros(rows.num_rows, dtype=np.int32)
-            hashes = extra[1] if len(extra) > 1 else None
-            yield from self._placed(rows.select(range(end)), buckets, hashes)
+    @property
+    def enough(self) -> int:
+        """Bytes of rows that are divided together."""
+        return min(8 * self.layout.partitions * _PACK, _COLLECTED)
 
-    def _placed(
+    def parts(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Integers, Integers | None]:
+        """The columns that travel, the bucket of each row, and its hash, if there is one."""
+        end = rows.num_columns - self.extra
+        extra = [column.to_numpy() for column in rows.columns[end:]]
+        buckets = extra[0] if extra else np.zeros(rows.num_rows, dtype=np.int32)
+        return rows.select(range(end)), buckets, extra[1] if len(extra) > 1 else None
+
+    def _slices(
         self, rows: pa.RecordBatch, buckets: Integers, hashes: Integers | None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> tuple[Integers, Integers]:
         times = self.axis.integers(rows.column(self.on))
         span = self.layout.right_span if self.side == RIGHT else self.layout.left_span
-        slice_, last = self.layout.slices(np.maximum(buckets, 0), times, span, hashes)
+        first, last = self.layout.slices(np.maximum(buckets, 0), times, span, hashes)
         anywhere = np.flatnonzero(buckets < 0)
-        slice_[anywhere] = last[anywhere] = -1 - buckets[anywhere]
-        first = slice_.copy()
+        first[anywhere] = last[anywhere] = -1 - buckets[anywhere]
+        return first, last
+
+    def sent(
+        self, rows: pa.RecordBatch, first: Integers, last: Integers
+    ) -> Iterator[pa.RecordBatch]:
+        """Packs of the rows, each of which goes to all slices from its first to its last."""
         home = first if self.side == RIGHT else last
         # All rows go to their first slice, then those with a second one to that, and so on.
-        numbers = np.arange(len(times))
+        slice_, numbers = first.copy(), np.arange(rows.num_rows)
         while len(numbers):
             # A partition that has pieces of several slices needs a row once.
             sent = numbers[self.layout.before[slice_[numbers]] < first[numbers]]
