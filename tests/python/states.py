@@ -166,8 +166,12 @@ FUNCTIONS = {
     "var": agg.var("x"),
     "std": agg.std("small"),
 }
-# The texts of a right row are not among the left columns.
-PARTNERS = {f"of_{name}": function for name, function in FUNCTIONS.items()}
+PARTNERS = {
+    "n": agg.count(),
+    "mean": agg.mean("x"),
+    "first": agg.first("ts"),
+    "largest": agg.max("x", where="x > 0"),
+}
 INTERVAL = {"on": "ts", "by": "k", "lower": -3, "upper": 2}
 WINDOW = {"on": "ts", "window": (4, 3), "where": "abs(left.x - right.x) <= 3"}
 BAND = {"on": "x", "within": 2, "time": "ts", "window": 5}

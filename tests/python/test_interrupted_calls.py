@@ -191,6 +191,30 @@ def test_a_poll_is_interrupted_and_goes_on(join):
     assert float(lasted) < ENDS_WITHIN
 
 
+# Work that cannot rest where it is begins again.
+BEGUN_AGAIN = """
+    T, W = rows(4_000), "left.x + right.x > 7990"
+    arguments = dict(on="ts", where=W, columns=["x"])
+    aggs = dict(lower=0, upper=0, aggs={"n": tg.agg.count(), "last": tg.agg.last("x")})
+    for join, function, more in (
+        (tg.IntervalJoin, tg.interval_join, aggs),
+        (tg.AsofJoin, tg.asof_join, {}),
+    ):
+        operator = fed(join(T.schema, T.schema, **arguments, **more, threads=2), T, T)
+        for source in operator.sources:
+            source.close()
+        found, times = drained_under_fire(operator)
+        wanted = function(T, T, **arguments, **more)
+        assert found.equals(wanted.combine_chunks()), (found.num_rows, wanted.num_rows)
+        print(times)
+"""
+
+
+@pytest.mark.timeout(PATIENCE + 30)
+def test_a_join_of_left_rows_is_interrupted_and_begins_again():
+    assert all(int(times) > 0 for times in run(BEGUN_AGAIN).split())
+
+
 # Each defines `call`, which would take far longer than it may, and maybe `check`, which is called
 # after it.
 CALLS = {

@@ -54,6 +54,7 @@ fn read(on: Given, lower: Given, upper: Given, closed: &str, options: Options) -
     })
 }
 
+#[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
 fn open(
     on: Given,
     lower: Given,
