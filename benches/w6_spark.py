@@ -6,8 +6,8 @@ Each left row gets the last right row of its key at or before it. Spark's ways a
 - *native*: Spark's own `ASOF JOIN` (Spark 4.3 and later, a setting turns it on).
 
 Right times all differ, and a left row comes after the right row of its time, so that all ways have
-one answer. How figures are made is said in `w1_spark.py`. `ASOF JOIN` runs once, and is stopped at a
-limit. Linux only.
+one answer. How figures are made is said in `w1_spark.py`. `ASOF JOIN` runs once, and is stopped at
+a limit. Linux only.
 
     python benches/w6_spark.py --rows 1000000 --keys 1000 --keys-hot 1000
 """

@@ -22,8 +22,9 @@ aggregates by slice of time, made by the tasks that read the inputs.
 A native call has as many threads as `spark.task.cpus` gives its task. The package must be installed
 on every node, in one version. `explain` says which way was chosen, and why.
 
-Where a row goes depends on nothing but its own values and the plan, so a retried or speculative
-task yields equal rows. Their order is not promised, as in any Spark join.
+Where a row goes depends on nothing but its own values and the plan, and for copies of an as-of join
+on the other rows of its task, so a retried or speculative task yields equal rows. Their order is
+not promised, as in any Spark join.
 
 Streaming DataFrames go through one stateful operator. Each needs a watermark on its time column
 (`withWatermark`) and the session Spark's RocksDB state store; the output mode is `append`. A pair

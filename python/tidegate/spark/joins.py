@@ -480,7 +480,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     `r` is a candidate for `l` when their keys are equal, `r.on` is on the side of `l.on` that
     `strategy` says and no further away than `tolerance`, and `where` holds. The partner of `l` is
     the candidate that is nearest in time. The result has the rows of `tidegate.asof_join`, in no
-    particular order.
+    particular order. Both sides are tables. A streaming DataFrame is refused: call this function
+    inside `foreachBatch`, where a micro-batch is a table.
 
     Spark keeps no order of rows. So right rows of equal time are put in the order of their values:
     by the columns that the join reads, in the order of the DataFrame, and nulls last. Of candidates
@@ -488,6 +489,12 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     after `l`, it is the first. A time before includes an equal one unless `strategy` is `forward`.
     Columns that do not compare (arrays, maps, structs) take no part: of rows that differ in these
     alone, the row that arrives first or last is taken, and either may come.
+
+    If `where` reads right columns alone, right rows are tested before they travel, so that it may
+    be evaluated on any right row. If it reads both sides, the nearest row may not meet it. A slice
+    of time then needs copies of all right rows within `tolerance` of it. Without a tolerance it
+    needs copies of all earlier right rows, of all later ones, or of both, as `strategy` says.
+    `auto` counts these copies, and divides by key alone where they cost more than they save.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
@@ -506,9 +513,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         <BLANKLINE>
 
     Args:
-        left_df: The left side, a table. A streaming DataFrame is refused: call this inside
-            `foreachBatch`, where a micro-batch is a table.
-        right_df: The right side, a table, too.
+        left_df: The left side.
+        right_df: The right side.
         on: The time column, or a pair of names if the two sides name it differently. Its type is
             timestamp, timestamp_ntz, date or integer.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
@@ -521,11 +527,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             unit of the column for integers. None sets no bound.
         allow_exact_matches: Whether a right row of the same time is a candidate.
         where: A condition on a pair, such as `"left.price < right.bid"`, of `tidegate.left` and
-            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair. If it
-            reads right columns alone, right rows are tested before they travel, so that it may be
-            evaluated on any of them. If it reads both sides, a slice of time needs copies of all
-            right rows within `tolerance` of it, and without a tolerance of all earlier ones, or
-            later ones. `auto` counts these copies, and divides by key alone where they cost more.
+            `tidegate.right` columns or as SQL text. A pair for which it is null is no pair.
         how: `left`: all left rows; without a partner, right columns are null. `inner`: the left
             rows that have a partner. `semi`, `anti`: the left columns of the left rows that have a
             partner, or that have none.
