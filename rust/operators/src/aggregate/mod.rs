@@ -185,6 +185,28 @@ pub struct Page {
     pub columns: Vec<OutputColumn>,
 }
 
+impl Page {
+    /// The rows of some of the windows.
+    pub fn only(self, is_wanted: impl Fn(&Window) -> bool) -> Page {
+        if self.windows.iter().all(&is_wanted) {
+            return self;
+        }
+        let mut rows: Vec<usize> = Vec::new();
+        let mut end = 0;
+        for window in &self.windows {
+            let start = end;
+            end += window.rows;
+            rows.extend((start..end).filter(|_| is_wanted(window)));
+        }
+        Page {
+            rows: rows.len(),
+            windows: self.windows.into_iter().filter(|window| is_wanted(window)).collect(),
+            keys: Pages::collect(rows.iter().map(|&row| self.keys[row])),
+            columns: self.columns.into_iter().map(|column| column.only(&rows)).collect(),
+        }
+    }
+}
+
 /// The time from `start` up to `end`, and the number of its rows in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -203,6 +225,38 @@ pub struct OutputColumn {
     pub values: OutputValues,
     /// The rows of the page without a value, ascending.
     pub missing: Vec<usize>,
+}
+
+impl OutputColumn {
+    /// The values of some rows, which ascend.
+    fn only(self, rows: &[usize]) -> OutputColumn {
+        fn only<T: OutputValue>(values: &[T], rows: &[usize]) -> Pages<T> {
+            Pages::collect(rows.iter().map(|&row| values[row]))
+        }
+        let is_missing = |(_, row): &(usize, &usize)| self.missing.binary_search(row).is_ok();
+        OutputColumn {
+            missing: rows.iter().enumerate().filter(is_missing).map(|(at, _)| at).collect(),
+            values: match &self.values {
+                OutputValues::Integers(values) => OutputValues::Integers(only(values, rows)),
+                OutputValues::Wide(values) => OutputValues::Wide(only(values, rows)),
+                OutputValues::Floats(values) => OutputValues::Floats(only(values, rows)),
+                OutputValues::Rows(values) => OutputValues::Rows(only(values, rows)),
+                OutputValues::Lists { ends, rows: all } => {
+                    let mut listed = Vec::new();
+                    let list = |row: usize| match row.checked_sub(1) {
+                        None => &all[..ends[row]],
+                        Some(before) => &all[ends[before]..ends[row]],
+                    };
+                    let end = |&row: &usize| {
+                        listed.extend_from_slice(list(row));
+                        listed.len()
+                    };
+                    let ends = rows.iter().map(end).collect();
+                    OutputValues::Lists { ends, rows: listed }
+                }
+            },
+        }
+    }
 }
 
 /// Values of one type.

@@ -4,7 +4,7 @@
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use tidegate_operators::aggregate::{
-    Page, WindowRows, WindowValues, aggregate, aggregate_sessions,
+    Page, Window, WindowRows, WindowValues, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
@@ -20,23 +20,62 @@ use crate::query::aggregate::plan::{AggregatePlan, Span};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
+/// Windows by their ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// They end after it, if there is one.
+    pub(crate) after: Option<i64>,
+    /// They end at it or before, if there is one.
+    pub(crate) upto: Option<i64>,
+}
+
+impl Ends {
+    pub(crate) const ALL: Ends = Ends { after: None, upto: None };
+
+    fn has(self, window: &Window) -> bool {
+        self.after.is_none_or(|after| window.end > after)
+            && self.upto.is_none_or(|upto| window.end <= upto)
+    }
+}
+
+/// Some rows of a result.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) batch: RecordBatch,
+    /// The end of each row's window, and the rank of its key.
+    pub(crate) order: Vec<(i64, u32)>,
+    /// The first start of windows that end later, if there are any.
+    pub(crate) open_from: Option<i64>,
+}
+
 impl Aggregation {
     /// Aggregates the rows of all tables.
     pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
         let driver = Driver::new(self.threads, stop);
+        let parts = self.run_on(&driver, tables, Ends::ALL)?;
+        Ok(parts.into_iter().map(|part| part.batch).collect())
+    }
+
+    /// As [`run`](Self::run), of the windows with some ends alone.
+    pub(crate) fn run_on(
+        &self,
+        driver: &Driver,
+        tables: Vec<Table>,
+        ends: Ends,
+    ) -> Result<Vec<Part>> {
         let schemas: Vec<(String, &Schema)> =
             tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
         let plan = AggregatePlan::new(self, &schemas)?;
-        let streams = Streams::new(&tables, &plan, &driver)?;
+        let streams = Streams::new(&tables, &plan, driver)?;
         drop(tables);
         if streams.table.rows() == 0 {
             return Ok(Vec::new());
         }
         streams.check_windows(&plan)?;
         let groups = (!plan.by.is_empty())
-            .then(|| Groups::new(&streams.table, &plan.by, &driver))
+            .then(|| Groups::new(&streams.table, &plan.by, driver))
             .transpose()?;
-        let columns = Columns::new(&streams, &plan.functions, Extent::Whole, &driver)?;
+        let columns = Columns::new(&streams, &plan.functions, Extent::Whole, driver)?;
         let sources = streams.sources(groups.as_ref().map(|groups| &groups.numbers[..]));
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
         let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
@@ -55,24 +94,32 @@ impl Aggregation {
         };
         let all_values = columns.all_values();
         let in_order = (!all_values.is_empty())
-            .then(|| WindowRows::new(&sources, key_count, &driver))
+            .then(|| WindowRows::new(&sources, key_count, driver))
             .transpose()?;
-        let of_window = |(rows, function)| WindowValues::new(rows, function, &driver);
+        let of_window = |(rows, function)| WindowValues::new(rows, function, driver);
         let of_windows: Vec<WindowValues<'_>> =
             in_order.iter().cycle().zip(all_values).map(of_window).collect::<Result<_, _>>()?;
-        let take = |mut page: Page| {
-            let all_values = of_windows.iter().map(|function| function.of(&page, &driver));
+        let take = |page: Page| {
+            let is_open = |window: &&Window| ends.upto.is_some_and(|upto| window.end > upto);
+            let open_from = page.windows.iter().filter(is_open).map(|window| window.start).min();
+            let mut page = page.only(|window| ends.has(window));
+            let mut order = Vec::with_capacity(page.rows);
+            let keys = &mut page.keys[..page.rows].iter();
+            for window in &page.windows {
+                order.extend(keys.take(window.rows).map(|&key| (window.end, key)));
+            }
+            let all_values = of_windows.iter().map(|function| function.of(&page, driver));
             let all_values = all_values.collect::<Result<_, _>>()?;
             page.columns = columns.put_together(page.columns, all_values);
-            output.batch(page)
+            Ok(Part { batch: output.batch(page)?, order, open_from })
         };
         let aggregates = columns.aggregates();
         match (&plan.span, self.algorithm.and_then(multiway_design)) {
             (Span::Sessions(gap), _) => {
-                aggregate_sessions(&sources, key_count, *gap, &aggregates, &driver, announce, take)
+                aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
             (Span::Windows(windows), None) => {
-                aggregate(&sources, key_count, windows, &aggregates, &driver, announce, take)
+                aggregate(&sources, key_count, windows, &aggregates, driver, announce, take)
             }
             (Span::Windows(windows), Some(design)) => aggregate_by(
                 design,
@@ -80,7 +127,7 @@ impl Aggregation {
                 key_count,
                 windows,
                 &aggregates,
-                &driver,
+                driver,
                 announce,
                 take,
             ),

@@ -11,7 +11,7 @@
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, made before the reader asks for them |
 
-mod aggregate;
+pub(crate) mod aggregate;
 pub(crate) mod asof;
 mod band;
 pub(crate) mod batches;

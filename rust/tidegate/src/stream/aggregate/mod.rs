@@ -6,12 +6,14 @@
 //! | `chosen.rs` | the rows that functions have chosen |
 //! | `ordered.rs` | text and decimals as numbers in their order |
 //! | `state.rs` | the state as bytes |
+//! | `whole.rs` | windows whose rows are kept, for functions of all values |
 
 mod chosen;
 mod groups;
 mod ordered;
 mod rows;
 mod state;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -162,7 +164,6 @@ pub fn aggregate(
     schema: SchemaRef,
     options: &AggregateOptions,
 ) -> Result<Operator> {
-    refuse_all_values(query)?;
     let of_schema = |schema: &Schema| AggregatePlan::new(query, &[("stream".to_owned(), schema)]);
     let whole = of_schema(&schema)?;
     let read = whole.tables[0].every();
@@ -173,6 +174,10 @@ pub fn aggregate(
         schema: schema.clone(),
     };
     let plan = of_schema(&schema.project(&read)?)?;
+    let keeps_rows = query.aggregates.iter().any(|one| one.function.is_of_all_values());
+    if keeps_rows {
+        return whole::operator(query, plan, stream, read, options);
+    }
     let streams =
         (0..options.sources).map(|number| (format!("source {number}"), stream.clone())).collect();
     let algorithm = query.algorithm.unwrap_or_default();
@@ -442,19 +447,6 @@ pub(super) fn state_bytes(
     rows: &ChosenRows,
 ) -> usize {
     windows.bytes() + groups.memory() + ordered.memory() + rows.memory()
-}
-
-/// Refuses functions that need all values of a window: no row is kept here.
-fn refuse_all_values(query: &Aggregation) -> Result<()> {
-    let refused = query.aggregates.iter().find(|one| one.function.is_of_all_values());
-    refused.map_or(Ok(()), |aggregate| {
-        Err(Error::argument(format!(
-            "aggs: `{}`: {} needs all values of a window, which Aggregate does not keep; call \
-             aggregate with tables",
-            aggregate.name,
-            aggregate.function.name()
-        )))
-    })
 }
 
 /// The windows of a query.

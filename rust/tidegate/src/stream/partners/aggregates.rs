@@ -8,7 +8,6 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::Interval;
 
 use super::kind::{Kind, Leaving, Settled};
-use super::rows::SideRows;
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
@@ -16,6 +15,7 @@ use crate::columns::keys::KeyColumn;
 use crate::query::partners::PartnerAggregation;
 use crate::stream::join::{Asked, Sides, StreamOptions};
 use crate::stream::operator::Operator;
+use crate::stream::state::timed_rows::TimedRows;
 
 /// The aggregates of the partners of each left row, of rows of these schemas. A left row comes when
 /// no row can come that is its partner.
@@ -114,8 +114,8 @@ struct OfPartners {
 impl Kind for OfPartners {
     fn settle(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         gone: u64,
         now: Option<i64>,
         driver: &Driver,
@@ -143,8 +143,8 @@ impl Kind for OfPartners {
 
     fn needed(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         now: i64,
         driver: &Driver,
     ) -> Result<Vec<u32>> {

@@ -21,7 +21,6 @@ use tidegate_operators::rows::{How, NO_ROW, Results};
 use tidegate_structures::memory::bits::BitSet;
 
 use super::kind::{Kind, Leaving, Settled};
-use super::rows::SideRows;
 use super::standing::with_standing;
 use super::{Query, explain, operator};
 use crate::Result;
@@ -32,6 +31,7 @@ use crate::columns::table::Table;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::stream::join::{Asked, Maker, Sides, StreamOptions, cuts};
 use crate::stream::operator::Operator;
+use crate::stream::state::timed_rows::TimedRows;
 
 /// The as-of join of rows of these schemas. A left row comes when no row can come that is its
 /// partner.
@@ -125,8 +125,8 @@ struct AsOfTime {
 impl Kind for AsOfTime {
     fn settle(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         _: u64,
         now: Option<i64>,
         driver: &Driver,
@@ -187,8 +187,8 @@ impl Kind for AsOfTime {
 
     fn needed(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         now: i64,
         driver: &Driver,
     ) -> Result<Vec<u32>> {
@@ -219,8 +219,8 @@ impl AsOfTime {
     /// The partners of the first left rows among the right rows that are kept, or [`NO_ROW`].
     fn partners(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         rows: usize,
         driver: &Driver,
     ) -> Result<Vec<u32>> {
@@ -232,8 +232,8 @@ impl AsOfTime {
     /// For each of the first left rows, the time that must be over before it is final.
     fn finals(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         partners: &[u32],
         driver: &Driver,
     ) -> Result<Vec<i64>> {
@@ -255,7 +255,7 @@ impl AsOfTime {
 
     /// Of the first left rows, those that can have no partner, whatever comes: their key is null,
     /// or the condition does not hold for them.
-    fn without_partners(&self, left: &SideRows, rows: usize, driver: &Driver) -> Result<BitSet> {
+    fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;
         for batch in left.table("left", rows)?.batches() {
@@ -277,7 +277,7 @@ impl AsOfTime {
 
 /// The first rows of a side for which a condition on them holds.
 fn holds(
-    rows: &SideRows,
+    rows: &TimedRows,
     count: usize,
     predicate: &Predicate,
     side: Origin,

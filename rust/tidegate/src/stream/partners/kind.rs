@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use arrow_array::RecordBatch;
 use tidegate_operators::driver::Driver;
 
-use super::rows::SideRows;
 use crate::Result;
+use crate::stream::state::timed_rows::TimedRows;
 
 /// A kind of join that gives each left row one row: when a left row is final, which right rows it
 /// may need, and how its row is made.
@@ -17,8 +17,8 @@ pub(super) trait Kind: Debug + Send {
     /// comes out at a later time comes after what comes out now.
     fn settle(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         gone: u64,
         now: Option<i64>,
         driver: &Driver,
@@ -35,8 +35,8 @@ pub(super) trait Kind: Debug + Send {
     /// rows depend on nothing but the rows that have come.
     fn needed(
         &self,
-        left: &SideRows,
-        right: &SideRows,
+        left: &TimedRows,
+        right: &TimedRows,
         now: i64,
         driver: &Driver,
     ) -> Result<Vec<u32>>;

@@ -26,13 +26,11 @@
 //! | `aggregates.rs` | aggregates of partners |
 //! | `asof.rs` | the as-of join |
 //! | `standing.rs` | the last right row of each key |
-//! | `rows.rs` | the rows of a side that are kept |
 //! | `state.rs` | snapshots |
 
 mod aggregates;
 mod asof;
 mod kind;
-mod rows;
 mod standing;
 mod state;
 
@@ -46,6 +44,7 @@ use super::intake::source::ROW_BYTES;
 use super::join::{Asked, BATCH_ROWS, LateSides, Sides, StreamOptions, side_rows};
 use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
+use super::state::timed_rows::TimedRows;
 use super::tactic::{Admit, Common, Tactic};
 use crate::Result;
 use crate::columns::keys::KeyColumn;
@@ -53,7 +52,6 @@ use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
 pub use asof::asof_join;
 use kind::{Kind, Leaving};
-use rows::SideRows;
 
 /// Rows of an epoch, at least, about, if there are as many.
 const EPOCH_ROWS: usize = 1 << 17;
@@ -88,8 +86,8 @@ fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
         unit: sides.unit,
         keys,
         left_sources: options.sources.0,
-        left: SideRows::new(sides.left.clone()),
-        right: SideRows::new(sides.right.clone()),
+        left: TimedRows::new(sides.left.clone()),
+        right: TimedRows::new(sides.right.clone()),
         gone: 0,
         due: None,
         settled: None,
@@ -107,9 +105,9 @@ struct PartnerTactic {
     keys: Vec<KeyColumn>,
     left_sources: usize,
     /// Left rows that are not final.
-    left: SideRows,
+    left: TimedRows,
     /// Right rows that a left row may need.
-    right: SideRows,
+    right: TimedRows,
     /// Left rows that were final.
     gone: u64,
     /// Up to where all rows have come that an epoch brought, until its left rows are looked at:

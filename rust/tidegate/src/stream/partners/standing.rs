@@ -4,16 +4,16 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::bits::BitSet;
 
-use super::rows::SideRows;
 use crate::Result;
 use crate::columns::keys::{KeyColumn, encode};
 use crate::columns::table::Table;
+use crate::stream::state::timed_rows::TimedRows;
 
 /// The rows from time `from` on, and of the rows before, the last of each key. A row without a key,
 /// and a row that is not in `counted`, is none of them.
 pub(super) fn with_standing(
-    rows: &SideRows,
-    left: &SideRows,
+    rows: &TimedRows,
+    left: &TimedRows,
     keys: &[KeyColumn],
     counted: Option<&BitSet>,
     from: i64,

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 
 use super::PartnerTactic;
-use super::rows::SideRows;
 use crate::Result;
 use crate::columns::table::Table;
 use crate::columns::time;
 use crate::stream::intake::RestoredIntake;
 use crate::stream::intake::source::batch_bytes;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
+use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::tactic::{Admit, Common};
 
 impl PartnerTactic {
@@ -55,7 +55,7 @@ impl PartnerTactic {
         let bytes = [bytes(&left), bytes(&right)];
         // 2. It is taken.
         let mut charge = admit(reader, bytes[0] + bytes[1])?;
-        let mut push = |side: &mut SideRows, ts, rows, bytes| {
+        let mut push = |side: &mut TimedRows, ts, rows, bytes| {
             side.push(ts, rows, vec![(bytes, Arc::new(charge.split(bytes)))])
         };
         push(&mut self.left, of_left, left, bytes[0])?;

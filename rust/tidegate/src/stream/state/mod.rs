@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `store.rs` | the kept rows, columns of 8 bytes also row by row |
+//! | `timed_rows.rs` | the kept rows with their times |
 //! | `keys.rs`, `kept_keys.rs` | numbers of keys that come and go; numbers of the kept rows' keys |
 //! | `snapshot.rs` | state as bytes |
 //! | `stored_table.rs`, `plain.rs` | tables in it, read and checked before an operator takes any part |
@@ -13,3 +14,4 @@ mod plain;
 pub(crate) mod snapshot;
 pub(crate) mod store;
 mod stored_table;
+pub(crate) mod timed_rows;

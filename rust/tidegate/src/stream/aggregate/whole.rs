@@ -1,0 +1,365 @@
+//! Windows whose rows are kept until they are complete, for functions that need all values at once.
+//!
+//! The aggregation of tables makes the results of the windows that have become complete, of the rows
+//! that are kept. So all functions are those of tables, bit for bit.
+//!
+//! # Trade-offs
+//!
+//! A poll that completes a window costs as much as all rows that are kept, and a row is looked at
+//! again for each advance of its windows. An epoch is at least as large as the rows that are kept.
+//! Of sessions, rows of all keys are kept since the oldest session began that goes on.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+
+use super::super::explanation::Explanation;
+use super::super::intake::late::late_schema;
+use super::super::intake::latency::Latency;
+use super::super::intake::ready::{ReadyRun, ReadyRuns, Rest};
+use super::super::intake::source::{ROW_BYTES, Stream, batch_bytes};
+use super::super::intake::{Intake, RestoredIntake};
+use super::super::memory::Memory;
+use super::super::operator::{Figure, Operator, Step};
+use super::super::state::snapshot::{Reader, Writer, damaged};
+use super::super::state::timed_rows::TimedRows;
+use super::super::tactic::{Admit, Common, Tactic};
+use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS};
+use crate::background::lasting;
+use crate::batch::aggregate::Ends;
+use crate::columns::table::Table;
+use crate::columns::time::{self, Unit};
+use crate::query::aggregate::plan::{AggregatePlan, Span};
+use crate::query::aggregate::{Aggregation, stream_names};
+use crate::results::gather::concat_rows;
+use crate::{Error, Result};
+
+/// The operator of a query that keeps the columns `read` of a stream.
+pub(super) fn operator(
+    query: &Aggregation,
+    plan: AggregatePlan,
+    stream: Stream,
+    read: Vec<usize>,
+    options: &AggregateOptions,
+) -> Result<Operator> {
+    let streams: Vec<_> =
+        (0..options.sources).map(|at| (format!("source {at}"), stream.clone())).collect();
+    let memory = Memory::new(options.memory_limit, options.sources, false);
+    let common = Common {
+        name: "aggregation",
+        schema: plan.schema.clone(),
+        query: query.identity(&stream.schema).sources(options.sources, options.lateness),
+        explanation: explain(query, &plan, options),
+        intake: Intake::new(streams, memory, ROW_BYTES)?,
+        pending: Vec::new(),
+        rest: Rest::NotYet,
+        ready: Default::default(),
+        driver: lasting(query.threads, false)?,
+        latency: Latency::default(),
+    };
+    let schema: SchemaRef = Arc::new(stream.schema.project(&read)?);
+    let tactic = WholeTactic {
+        query: query.clone(),
+        span: plan.span,
+        unit: plan.unit,
+        on: plan.tables[0].time,
+        sources: (0..options.sources).map(|_| TimedRows::new(schema.clone())).collect(),
+        stream,
+        read,
+        due: None,
+        settled: None,
+    };
+    Ok(Operator::new(common, Box::new(tactic)))
+}
+
+fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
+    let order = match plan.span {
+        Span::Windows(_) => "by window, then key, once no row can fall in it",
+        Span::Sessions(_) => "by the session's end, then key, once no row can extend it",
+    };
+    let mut lines = plan.describe(query);
+    lines.extend([
+        format!("  sources    {}", options.sources),
+        "  algorithm  the aggregation of tables, of windows that are complete; their rows are kept"
+            .to_owned(),
+        "  cost       of a poll that completes a window: that of all rows that are kept".to_owned(),
+        format!("  threads    {}", query.threads),
+        format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
+    ]);
+    lines.extend(plan.functions.explain_all_values(false));
+    let columns = plan.schema.fields().len();
+    Explanation { lines, output: format!("  output     {columns} columns, {order}") }
+}
+
+/// Keeps rows, and lets the aggregation of tables make the windows that are complete.
+#[derive(Debug)]
+struct WholeTactic {
+    query: Aggregation,
+    span: Span,
+    unit: Unit,
+    /// The time column of the rows that are kept.
+    on: usize,
+    /// The rows of each source that windows may need.
+    sources: Vec<TimedRows>,
+    stream: Stream,
+    /// The columns of the stream that are kept.
+    read: Vec<usize>,
+    /// Up to where all rows have come that an epoch brought, until windows are made of them: no row
+    /// is below it, and none comes at all if there is none.
+    due: Option<Option<i64>>,
+    /// The same, as of the last time that windows were made.
+    settled: Option<Option<i64>>,
+}
+
+impl Tactic for WholeTactic {
+    fn step(&mut self, common: &mut Common) -> Result<Step> {
+        // 1. An epoch whose windows have not been made, since a rest was asked for.
+        if let Some(now) = self.due {
+            self.settle(common, now)?;
+            return Ok(Step::Went);
+        }
+        // 2. The next epoch is what is ready now.
+        let rows = common.look_ahead(self.epoch_rows());
+        let blocks = std::mem::take(&mut common.pending);
+        if !blocks.is_empty() {
+            let driver = common.driver.fit(rows);
+            let ready = driver.within(|| ReadyRuns::new(&blocks, &driver))?;
+            drop(blocks);
+            let last = ready.ts.last().copied();
+            self.take_in(common, ready)?;
+            let now = match common.rest {
+                // Rows that are ready may be below the watermark.
+                Rest::More => last,
+                Rest::NotYet => common.intake.watermark(),
+                Rest::End => None,
+            };
+            self.due = Some(now);
+            self.settle(common, now)?;
+            return Ok(Step::Went);
+        }
+        // 3. Promises alone may complete windows.
+        let now = if common.rest == Rest::End { None } else { common.intake.watermark() };
+        if self.settled != Some(now) {
+            self.due = Some(now);
+            self.settle(common, now)?;
+            if self.due.is_some() {
+                return Ok(Step::Went);
+            }
+        } else if common.intake.shared.memory.is_short() {
+            self.sources.iter_mut().try_for_each(TimedRows::shrink)?;
+        }
+        Ok(if common.rest == Rest::End { Step::End } else { Step::NotYet })
+    }
+
+    fn is_long(&self, common: &mut Common) -> bool {
+        let rows = common.look_ahead(self.epoch_rows());
+        let is_idle =
+            rows == 0 && self.due.is_none() && self.settled == Some(common.intake.watermark());
+        !is_idle && rows + self.rows() > MANY_ROWS
+    }
+
+    fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)> {
+        Ok((common.intake.shared.late.batches(&self.stream)?, late_schema(&self.stream)))
+    }
+
+    /// `state_rows`: rows that are kept. `state_bytes`: bytes that are kept beside the rows.
+    fn figures(&self) -> Vec<(&'static str, Figure)> {
+        let bytes: usize = self.sources.iter().map(TimedRows::memory).sum();
+        vec![
+            ("state_rows", Figure::Number(self.rows() as u64)),
+            ("state_bytes", Figure::Number(bytes as u64)),
+        ]
+    }
+
+    fn is_working(&self) -> bool {
+        self.due.is_some()
+    }
+
+    fn has_rows(&self) -> bool {
+        self.rows() > 0 || self.settled.is_some_and(|now| now != Some(i64::MIN))
+    }
+
+    fn write(&mut self, _: &Common, writer: &mut Writer) -> Result<()> {
+        let settled = self.settled.flatten();
+        writer.flag(self.settled == Some(None));
+        writer.time(settled.unwrap_or(i64::MIN));
+        self.sources.iter().try_for_each(|rows| writer.table(&rows.batch()?))
+    }
+
+    fn restore(
+        &mut self,
+        intake: &RestoredIntake,
+        reader: &mut Reader<'_>,
+        row_bytes: usize,
+        admit: &mut Admit<'_>,
+    ) -> Result<()> {
+        // 1. All is read and checked before any of it is taken.
+        let has_ended = reader.flag()?;
+        let settled = reader.time()?;
+        let mut kept = Vec::with_capacity(self.sources.len());
+        for rows in &self.sources {
+            let batch = reader.table(rows.schema())?;
+            let ts = self.times(&batch)?;
+            let is_early = |last: &i64| intake.next().is_some_and(|next| next < *last);
+            if ts.last().is_some_and(is_early) {
+                return Err(damaged("rows that were taken in come after rows that were not"));
+            }
+            kept.push((ts, batch));
+        }
+        let rows = kept.iter().map(|(ts, _)| ts.len() as u64).fold(0, u64::saturating_add);
+        if rows > intake.rows() || (has_ended && rows > 0) {
+            return Err(damaged("it keeps more rows than it may"));
+        }
+        let bytes = |batch: &RecordBatch| batch_bytes(batch) + batch.num_rows() * row_bytes;
+        // 2. It is taken.
+        let mut charge = admit(reader, kept.iter().map(|(_, batch)| bytes(batch)).sum())?;
+        for (rows, (ts, batch)) in self.sources.iter_mut().zip(kept) {
+            let bytes = bytes(&batch);
+            rows.push(ts, batch, vec![(bytes, Arc::new(charge.split(bytes)))])?;
+        }
+        self.settled = Some(if has_ended { None } else { Some(settled) });
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.sources.iter_mut().for_each(TimedRows::clear);
+    }
+}
+
+impl WholeTactic {
+    fn rows(&self) -> usize {
+        self.sources.iter().map(TimedRows::len).sum()
+    }
+
+    /// The rows of the next epoch, about.
+    fn epoch_rows(&self) -> usize {
+        EPOCH_ROWS.max(self.rows())
+    }
+
+    /// The times of rows from a snapshot.
+    fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
+        let table = Table::trusted("the snapshot", batch.clone());
+        let ts = time::times(&table, self.on, self.unit);
+        let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
+        match ts.is_sorted() {
+            true => Ok(ts),
+            false => Err(damaged("rows that were taken in are out of order")),
+        }
+    }
+
+    /// Keeps ready rows, after a look at their times.
+    fn take_in(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
+        common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
+        let ReadyRuns { ts, sources, runs } = ready;
+        if let Some(ts) = ts.iter().find(|ts| !self.span.fits(**ts)) {
+            return Err(Error::data(format!(
+                "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave out \
+                 such rows or choose smaller windows",
+                self.unit.name()
+            )));
+        }
+        let mut times = vec![Vec::new(); self.sources.len()];
+        ts.iter().zip(&sources).for_each(|(&ts, &source)| times[usize::from(source)].push(ts));
+        for runs in runs.chunk_by(|a, b| a.source == b.source) {
+            let source = usize::from(runs[0].source);
+            let batches = runs.iter().map(|run| run.rows().project(&self.read));
+            let batches = batches.collect::<Result<Vec<_>, _>>()?;
+            let kept = &mut self.sources[source];
+            let rows = concat_rows(kept.schema(), &batches)?;
+            let charges = runs.iter().map(ReadyRun::charge).collect();
+            kept.push(std::mem::take(&mut times[source]), rows, charges)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the windows that are complete where no row is below `now`, and lets go of all rows
+    /// that no other window needs. When a rest is asked for meanwhile, nothing is done.
+    fn settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
+        match self.try_settle(common, now) {
+            // The windows are made again from the beginning.
+            Err(error) if error.is_stopped() && common.driver.is_paused() => Ok(()),
+            settled => settled,
+        }
+    }
+
+    fn try_settle(&mut self, common: &mut Common, now: Option<i64>) -> Result<()> {
+        let open_from = match self.completes(now) {
+            false => None,
+            true => self.make(common, now)?,
+        };
+        match (now, &self.span) {
+            (None, _) => self.sources.iter_mut().for_each(TimedRows::clear),
+            (Some(now), Span::Windows(windows)) => {
+                // A window that ends after now begins later than this.
+                let (size, ..) = windows.lengths();
+                let needed = now.saturating_sub(size).saturating_add(1);
+                self.drop_before(needed);
+            }
+            (Some(_), Span::Sessions(_)) => {
+                if let Some(first) = open_from {
+                    self.drop_before(first);
+                }
+            }
+        }
+        (self.due, self.settled) = (None, Some(now));
+        common.latency.settle();
+        Ok(())
+    }
+
+    /// Whether a window may have become complete.
+    fn completes(&self, now: Option<i64>) -> bool {
+        let first = self.sources.iter().filter_map(TimedRows::first_ts).min();
+        match (first, now, &self.span) {
+            (None, ..) => false,
+            (_, None, _) => true,
+            (Some(first), Some(now), Span::Sessions(gap)) => first.saturating_add(*gap) <= now,
+            (Some(first), Some(now), Span::Windows(windows)) => {
+                // The next end of a window: those up to the last look have been made.
+                let (size, advance, offset) = windows.lengths();
+                let after = self.settled.flatten().map_or(first, |settled| settled.max(first));
+                let [size, advance, offset, after, now] =
+                    [size, advance, offset, after, now].map(i128::from);
+                after + 1 + (offset + size - after - 1).rem_euclid(advance) <= now
+            }
+        }
+    }
+
+    /// Makes the windows that have become complete. Returns when the first of those begins that
+    /// are not, or the end of time if all are.
+    fn make(&mut self, common: &mut Common, now: Option<i64>) -> Result<Option<i64>> {
+        let names = stream_names(self.sources.len());
+        let tables =
+            names.iter().zip(&self.sources).map(|(name, rows)| rows.table(name, rows.len()));
+        let tables = tables.collect::<Result<Vec<_>>>()?;
+        let driver = common.driver.fit(self.rows()).resting();
+        let ends = Ends { after: self.settled.flatten(), upto: now };
+        let parts = self.query.run_on(&driver, tables, ends)?;
+        let open_from = parts.iter().filter_map(|part| part.open_from).min();
+        let is_session = matches!(self.span, Span::Sessions(_));
+        let batches = parts.iter().map(|part| &part.batch).filter(|batch| batch.num_rows() > 0);
+        if !is_session {
+            common.keep(batches.cloned().map(Ok).collect::<Vec<_>>())?;
+            return Ok(open_from);
+        }
+        // Sessions come by their ends, then their keys.
+        let all = concat_batches(&common.schema, batches)?;
+        if all.num_rows() > 0 {
+            let order: Vec<(i64, u32)> =
+                parts.iter().flat_map(|part| part.order.iter().copied()).collect();
+            let mut rows: Vec<u32> = (0..all.num_rows() as u32).collect();
+            rows.sort_by_key(|&row| order[row as usize]);
+            common.keep([Ok(take_record_batch(&all, &UInt32Array::from(rows))?)])?;
+        }
+        Ok(Some(open_from.unwrap_or(i64::MAX)))
+    }
+
+    /// Drops rows below a time.
+    fn drop_before(&mut self, ts: i64) {
+        for rows in &mut self.sources {
+            rows.drop_first(rows.before(ts));
+        }
+    }
+}
