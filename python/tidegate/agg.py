@@ -339,7 +339,7 @@ def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggrega
 def median(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Find the value in the middle, or the mean of both, as float64; NaN is above all others.
 
-    It is exact, and needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+    It is exact. `tidegate.Aggregate` keeps the rows for it until their windows are complete.
 
     Args:
         column: A column of numbers.
@@ -363,7 +363,7 @@ def quantile(
 ) -> Aggregate:
     """Find the value that a share of the values do not exceed, as float64; NaN is above all others.
 
-    It is exact, and needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+    It is exact. `tidegate.Aggregate` keeps the rows for it until their windows are complete.
 
     Args:
         column: A column of numbers.
@@ -386,7 +386,7 @@ def quantile(
 def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Count how many values differ, as int64; nulls are left out, NaN and both zeros are one value.
 
-    It needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+    `tidegate.Aggregate` keeps the rows for it until their windows are complete.
 
     Args:
         column: A column of numbers, times, booleans, text or binary.
@@ -398,7 +398,7 @@ def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate
 def collect(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """List the values in the order of the rows, nulls among them; null if there is no row.
 
-    It needs all values of a window at once, which `tidegate.Aggregate` does not keep.
+    `tidegate.Aggregate` keeps the rows for it until their windows are complete.
 
     Args:
         column: A column of any type.
@@ -426,8 +426,8 @@ def udf(
     among the values. It returns a value for each list: an Arrow array of the type `returns`, or
     anything that `pyarrow.array` makes one of. A window without rows has no list; its result is
     null. The function must be a function of the values alone: it may be called from any thread, in
-    any order, with the windows cut anywhere. It needs all values of a window at once, which
-    `tidegate.Aggregate` does not keep.
+    any order, with the windows cut anywhere. `tidegate.Aggregate` keeps the rows for it until their
+    windows are complete.
 
     Args:
         function: The function. Spark pickles it.

@@ -374,11 +374,29 @@ def test_refusals_say_what_to_write(function, error, words):
         interval_join(rows, rows, on="ts", lower=0, upper=0, aggs={"a": function})
 
 
-@pytest.mark.parametrize(
-    "function",
-    [agg.median("v"), agg.quantile("v", 0.5), agg.count_distinct("v"), agg.collect("v")],
-)
-def test_streams_of_windows_refuse_functions_of_all_values(function):
-    schema = pa.schema({"ts": pa.int64(), "v": pa.float64()})
-    with pytest.raises(TidegateError, match=r"needs all values of a window.* call aggregate with"):
-        Aggregate(schema, on="ts", size=1, aggs={"a": function})
+def test_streams_keep_rows_until_their_windows_are_complete():
+    rows = table(11, 4_000, 3)
+    aggs = {
+        "m": agg.median("v"),
+        "all": agg.collect("w"),
+        "own": agg.udf(spread, "v", pa.float64()),
+    }
+    for windows in ({"size": 500, "advance": 90}, {"size": 30, "advance": 70}, {"session": 12}):
+        query = {"on": "ts", "by": "k", "aggs": aggs, **windows}
+        whole = aggregate(rows, **query).to_pylist()
+        if "session" in windows:
+            whole.sort(key=lambda row: (row["window_end"], row["k"]))
+        streaming = Aggregate(rows.schema, **query)
+        found, most = [], 0
+        for start in range(0, rows.num_rows, 97):
+            streaming.sources[0].push(rows.slice(start, 97))
+            snapshot = streaming.snapshot()
+            streaming = Aggregate(rows.schema, **query)
+            streaming.restore(snapshot)
+            found += [row for batch in iter(streaming.poll, None) for row in batch.to_pylist()]
+            most = max(most, streaming.stats()["state_rows"])
+        streaming.sources[0].close()
+        found += [row for batch in streaming for row in batch.to_pylist()]
+        assert found == whole
+        assert most < 400
+        assert "rows are kept" in streaming.explain()

@@ -216,8 +216,8 @@ or, with / at its end, a folder of Parquet files. FILE is removed when all input
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
 median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
 WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). It may have a
-condition on its rows: "count() where price > 3". With --follow or --state, median, quantile,
-count_distinct and collect are refused, for they need all rows of a window.
+condition on its rows: "count() where price > 3". With --follow or --state, rows are kept for
+median, quantile, count_distinct and collect until their windows are complete.
 
 \b
 Examples:
