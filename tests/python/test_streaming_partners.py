@@ -186,6 +186,17 @@ def test_a_left_row_comes_when_no_partner_can_come():
     assert next(join, None) is None
 
 
+def test_the_row_that_prevails_before_an_empty_interval_is_waited_for():
+    join = new(lower=2, upper=2, closed="neither", prevailing=True)
+    join.left_sources[0].push(LEFT[:1])
+    join.left_sources[0].advance(9)
+    join.right_sources[0].advance(3)
+    # A row at 3 would be the last before the interval, which has no time in it.
+    assert join.poll() is None
+    join.right_sources[0].push(pa.table({"ts": [3, 4], "k": ["a", "a"], "r": [5, 6]}))
+    assert join.poll()["r"].to_pylist() == [5]
+
+
 def test_the_state_is_bounded_by_the_interval():
     schema = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
     for prevailing, most in ((False, 120), (True, 3000)):

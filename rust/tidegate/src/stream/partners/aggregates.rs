@@ -120,10 +120,7 @@ impl Kind for OfPartners {
         now: Option<i64>,
         driver: &Driver,
     ) -> Result<Settled> {
-        // A time without a last matchable one is below all intervals.
-        let is_over =
-            |ts| self.interval.last(ts).is_none_or(|last| now.is_none_or(|now| last < now));
-        let rows = left.while_ts(is_over);
+        let rows = left.while_ts(|ts| now.is_none_or(|now| self.last(ts) < now));
         if rows == 0 {
             return Ok(Settled::NONE);
         }
@@ -159,6 +156,18 @@ impl Kind for OfPartners {
 }
 
 impl OfPartners {
+    /// The last time of a row that can be a partner of a left row at `ts`.
+    fn last(&self, ts: i64) -> i64 {
+        // Without a last matchable time, all times are behind the interval.
+        let last = self.interval.last(ts).unwrap_or(i64::MIN);
+        if !self.with_prevailing {
+            return last;
+        }
+        // An interval without any time has rows before it that are behind its end.
+        let before = self.interval.first(ts).map_or(i64::MAX, |first| first.saturating_sub(1));
+        last.max(before)
+    }
+
     /// The first time in the interval of a left row that is not final.
     fn first(&self, first_left: Option<i64>, now: i64) -> i64 {
         let ts = first_left.map_or(now, |first| first.min(now));
