@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import pyarrow as pa
-
 from tidegate._tidegate import TidegateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from tidegate.expressions import Expr
 
@@ -97,10 +97,21 @@ class Udf:
     @property
     def field(self) -> pa.Field:
         """The column of the results."""
+        import pyarrow as pa  # noqa: PLC0415 - tidegate loads without a data library
+
         return pa.field("", self.returns)
 
     def __call__(self, lists: pa.RecordBatch) -> pa.RecordBatch:
-        """Call the function with list columns, and make one column of what it returns."""
+        """Call the function with list columns, and make one column of the values that it returns.
+
+        Args:
+            lists: A list for each window in each column.
+
+        Raises:
+            TidegateError: The function raised, or its results are of another type.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
         try:
             found = self.function(*lists.columns)
             if isinstance(found, pa.ChunkedArray):
@@ -440,12 +451,15 @@ def udf(
 
     Example:
         >>> def spread(prices):
-        ...     return [max(list) - min(list) for list in prices.to_pylist()]
+        ...     ordered = map(sorted, prices.to_pylist())
+        ...     return [values[-1] - values[0] for values in ordered]
         >>> rows = pa.table({"ts": [1, 2, 7], "price": [3.0, 5.0, 4.0]})
         >>> aggs = {"spread": tidegate.agg.udf(spread, "price", pa.float64())}
         >>> tidegate.aggregate(rows, on="ts", size=5, aggs=aggs)["spread"].to_pylist()
         [2.0, 0.0]
     """
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
     if not callable(function):
         message = f"function: expected a function of list arrays, got {function!r}"
         raise TypeError(message)

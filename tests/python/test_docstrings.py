@@ -115,7 +115,7 @@ SEVERAL_TEXTS = {
         "where": (2, "a condition on pairs, and on rows"),
     },
     "agg.py": {
-        "column": (5, "each function takes the types that it can"),
+        "column": (6, "each function takes the types that it can"),
         "where": (2, "the first and the last row may be null"),
     },
     "spark/joins.py": {
