@@ -117,6 +117,7 @@ impl Partners {
     }
 
     /// The places of a left row's partners: one that prevails lies just before the others.
+    #[inline]
     pub(crate) fn run(&self, left: usize) -> Run {
         let run = self.runs()[left];
         match self.prevailing.as_ref().map_or(NO_ROW, |prevailing| prevailing[left]) {

@@ -19,7 +19,7 @@ pub(super) trait Sliding: Sync {
     fn remove(&self, window: &mut Self::Window, rank: usize);
 
     /// The result, or none where there are too few values.
-    fn result(&self, window: &Self::Window, sorted: &[i64]) -> Option<Self::Output>;
+    fn result(&self, window: &mut Self::Window, sorted: &[i64]) -> Option<Self::Output>;
 
     /// The result of values in any order.
     fn of(&self, values: &mut [i64]) -> Option<Self::Output>;
@@ -54,9 +54,10 @@ impl Quantile {
     /// the first to the second.
     fn ranks(self, len: usize) -> (usize, usize, f64) {
         let place = (len - 1) as f64 * self.share;
-        let (lower, higher) = (place.floor() as usize, place.ceil() as usize);
+        let lower = place as usize;
+        let higher = lower + usize::from(place > lower as f64);
         match self.interpolation {
-            Interpolation::Linear => (lower, higher, place - place.floor()),
+            Interpolation::Linear => (lower, higher, place - lower as f64),
             Interpolation::Midpoint if lower < higher => (lower, higher, 0.5),
             Interpolation::Midpoint | Interpolation::Lower => (lower, lower, 0.0),
             Interpolation::Higher => (higher, higher, 0.0),
@@ -98,12 +99,12 @@ impl Sliding for Quantile {
     }
 
     #[inline]
-    fn result(&self, window: &RankSet, sorted: &[i64]) -> Option<f64> {
+    fn result(&self, window: &mut RankSet, sorted: &[i64]) -> Option<f64> {
         if window.len() == 0 {
             return None;
         }
         let (lower, higher, part) = self.ranks(window.len());
-        let low = window.select(lower);
+        let low = window.find(lower);
         let high = if higher > lower { window.next(low) } else { low };
         Some(self.between(sorted[low], sorted[high], part))
     }
@@ -167,7 +168,7 @@ impl Sliding for Distinct {
     }
 
     #[inline]
-    fn result(&self, window: &Counts, _: &[i64]) -> Option<i64> {
+    fn result(&self, window: &mut Counts, _: &[i64]) -> Option<i64> {
         Some(window.present)
     }
 

@@ -32,7 +32,7 @@ use crate::matches::Run;
 use functions::{Distinct, Sliding};
 pub use functions::{Interpolation, Quantile, float_of, order_of};
 pub use partners::{PartnerValues, all_values_of_matches};
-use sliding::{Item, Placed, Scratch, slide};
+use sliding::{Item, Placed, Scratch, slide, sort_items};
 pub use windows::{WindowRows, WindowValues};
 
 /// A function of all values of some rows, and what it is of, for each source.
@@ -123,8 +123,9 @@ fn of_runs<F: Sliding>(
     let mut results = memory::filled(runs.len(), None);
     let mut items = memory::vec(runs.len());
     items.extend((0..).zip(runs).map(|(out, run)| Item { run, out }));
+    items.sort_unstable_by_key(|item: &Item| (item.run.start, item.run.end));
     let set = |out: u32, result| results[out as usize] = result;
-    slide(function, placed, &mut items, &mut Scratch::default(), driver, set)?;
+    slide(function, placed, &items, &mut Scratch::default(), driver, set)?;
     Ok(column(results.into_iter()))
 }
 

@@ -9,7 +9,9 @@ use super::super::OutputColumn;
 use super::super::functions::OutputValue;
 use super::super::merged::Place;
 use super::super::partners::Lists;
-use super::{AllValues, Distinct, Item, Placed, Scratch, Sliding, column, lists, slide};
+use super::{
+    AllValues, Distinct, Item, Placed, Scratch, Sliding, column, lists, slide, sort_items,
+};
 use crate::driver::{Driver, Stopped};
 use crate::interval::Partners;
 use crate::matches::{Matches, Run};
@@ -133,19 +135,22 @@ impl<T: OutputValue> Results<T> {
             rest = others;
             own
         });
-        let tasks = tasks.collect();
-        let found = driver.map_with(tasks, Scratch::default, |scratch, items: &mut [Item]| {
+        let tasks = tasks.enumerate().collect();
+        let scratch = || (Scratch::default(), Vec::new(), Vec::new());
+        let found = driver.map_with(tasks, scratch, |scratch, (bucket, items)| {
+            let (scratch, starts, dealt) = scratch;
+            let items: &mut [Item] = items;
+            let first = (bucket * BUCKET) as u32;
+            sort_items(items, first..first + BUCKET as u32, starts, dealt);
             let mut found = memory::vec(items.len());
-            slide(function, placed, items, scratch, driver, |out, result| {
-                found.push((out as usize, result));
-            })?;
+            slide(function, placed, items, scratch, driver, |_, result| found.push(result))?;
             Ok(found)
         })?;
-        for found in found {
-            for (left, result) in found? {
-                values[left] = result.unwrap_or_default();
-                is_present[left] = u8::from(result.is_some());
-            }
+        let found = found.into_iter().collect::<Result<Vec<_>, Stopped>>()?;
+        for (item, result) in items.iter().zip(found.into_iter().flatten()) {
+            let left = item.out as usize;
+            values[left] = result.unwrap_or_default();
+            is_present[left] = u8::from(result.is_some());
         }
         Ok(Results { values, is_present })
     }

@@ -47,6 +47,9 @@ pub(super) struct Scratch<F: Sliding> {
     window: F::Window,
     /// The values of a chunk with their places in it.
     pairs: Vec<(i64, u32)>,
+    dealt: Vec<(i64, u32)>,
+    /// Where each bucket of values starts.
+    starts: Vec<u32>,
     sorted: Vec<i64>,
     /// The rank of each place of a chunk; [`NOT_COUNTED`] for one that has none.
     ranks: Vec<u32>,
@@ -60,6 +63,8 @@ impl<F: Sliding> Default for Scratch<F> {
         Scratch {
             window: F::Window::default(),
             pairs: Vec::new(),
+            dealt: Vec::new(),
+            starts: Vec::new(),
             sorted: Vec::new(),
             ranks: Vec::new(),
             few: Vec::new(),
@@ -67,20 +72,17 @@ impl<F: Sliding> Default for Scratch<F> {
     }
 }
 
-/// Hands the result of each item to `set` with its number; the items may be put in another order.
+/// Hands the result of each item to `set` with its number. Items are in the order of where their
+/// runs begin, then end.
 pub(super) fn slide<F: Sliding>(
     function: &F,
     placed: &Placed,
-    items: &mut [Item],
+    items: &[Item],
     scratch: &mut Scratch<F>,
     driver: &Driver,
     mut set: impl FnMut(u32, Option<F::Output>),
 ) -> Result<(), Stopped> {
-    let order = |item: &Item| (item.run.start, item.run.end);
-    if !items.is_sorted_by_key(order) {
-        items.sort_unstable_by_key(order);
-    }
-    let mut rest = &items[..];
+    let mut rest = items;
     while let Some(first) = rest.first() {
         driver.check()?;
         let start = first.run.start;
@@ -107,13 +109,13 @@ pub(super) fn slide<F: Sliding>(
 impl<F: Sliding> Scratch<F> {
     /// Ranks the values at some places.
     fn sort(&mut self, placed: &Placed, places: std::ops::Range<u32>) {
-        let Scratch { pairs, sorted, ranks, .. } = self;
+        let Scratch { pairs, dealt, starts, sorted, ranks, .. } = self;
         let (start, len) = (places.start, places.len());
         pairs.clear();
         memory::reserve(pairs, len);
         let counted = places.filter(|&place| placed.counts(place));
         pairs.extend(counted.map(|place| (placed.codes[place as usize], place - start)));
-        pairs.sort_unstable();
+        sort_pairs(pairs, dealt, starts);
         sorted.clear();
         memory::reserve(sorted, len);
         ranks.clear();
@@ -149,6 +151,76 @@ impl<F: Sliding> Scratch<F> {
             (start, end) = (to.start, to.end);
             set(*out, function.result(window, sorted));
         }
+    }
+}
+
+/// Sorts pairs. They are dealt out to buckets by how far their values lie between the smallest and
+/// the largest, which leaves few in each unless values lie very unevenly.
+fn sort_pairs(pairs: &mut Vec<(i64, u32)>, dealt: &mut Vec<(i64, u32)>, starts: &mut Vec<u32>) {
+    let values = || pairs.iter().map(|pair| pair.0);
+    let (Some(low), Some(high)) = (values().min(), values().max()) else { return };
+    // As many buckets as pairs, about.
+    let bits = usize::BITS - pairs.len().leading_zeros();
+    let range = high.abs_diff(low);
+    let shift = (u64::BITS - range.leading_zeros()).saturating_sub(bits);
+    let bucket = |value: i64| (value.abs_diff(low) >> shift) as usize;
+    starts.clear();
+    memory::reserve(starts, bucket(high) + 2);
+    starts.resize(bucket(high) + 2, 0);
+    pairs.iter().for_each(|pair| starts[bucket(pair.0) + 1] += 1);
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    dealt.clear();
+    memory::reserve(dealt, pairs.len());
+    dealt.resize(pairs.len(), (0, 0));
+    for pair in &*pairs {
+        let place = &mut starts[bucket(pair.0)];
+        dealt[*place as usize] = *pair;
+        *place += 1;
+    }
+    // Each start has moved to the next one.
+    let mut start = 0;
+    for &end in &starts[..starts.len() - 1] {
+        let end = end as usize;
+        if end - start > 1 {
+            dealt[start..end].sort_unstable();
+        }
+        start = end;
+    }
+    std::mem::swap(pairs, dealt);
+}
+
+/// Puts items in the order of where their runs begin, then end. They begin between `places`, which
+/// are few.
+pub(super) fn sort_items(
+    items: &mut [Item],
+    places: std::ops::Range<u32>,
+    starts: &mut Vec<u32>,
+    dealt: &mut Vec<Item>,
+) {
+    let order = |item: &Item| (item.run.start, item.run.end);
+    if items.is_sorted_by_key(order) {
+        return;
+    }
+    starts.clear();
+    starts.resize(places.len() + 1, 0);
+    items.iter().for_each(|item| starts[(item.run.start - places.start) as usize + 1] += 1);
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    dealt.clear();
+    memory::reserve(dealt, items.len());
+    dealt.extend_from_slice(items);
+    for item in &*dealt {
+        let place = &mut starts[(item.run.start - places.start) as usize];
+        items[*place as usize] = *item;
+        *place += 1;
+    }
+    if !items.is_sorted_by_key(order) {
+        items.chunk_by_mut(|a, b| a.run.start == b.run.start).for_each(|equal| {
+            equal.sort_unstable_by_key(order);
+        });
     }
 }
 
