@@ -116,14 +116,16 @@ impl Partners {
         start..end.min(start + taken)
     }
 
-    /// The places of a left row's partners: one that prevails lies just before the others.
-    #[inline]
-    pub(crate) fn run(&self, left: usize) -> Run {
-        let run = self.runs()[left];
-        match self.prevailing.as_ref().map_or(NO_ROW, |prevailing| prevailing[left]) {
-            NO_ROW => run,
-            before if run.len() == 0 => Run { start: before, end: before + 1 },
-            before => Run { start: before, end: run.end },
+    /// The places of each left row's partners: one that prevails lies just before the others.
+    pub(crate) fn whole_runs(&self) -> impl Fn(usize) -> Run + '_ {
+        let (runs, prevailing) = (self.runs(), self.prevailing());
+        move |left| {
+            let run = runs[left];
+            match prevailing.map_or(NO_ROW, |prevailing| prevailing[left]) {
+                NO_ROW => run,
+                before if run.len() == 0 => Run { start: before, end: before + 1 },
+                before => Run { start: before, end: run.end },
+            }
         }
     }
 

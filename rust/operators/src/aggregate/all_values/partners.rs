@@ -95,7 +95,7 @@ impl<'a> PartnerValues<'a> {
             Found::Rows(partners, placed) => {
                 let rows = partners.rows();
                 let row = |place| rows.map_or(place, |rows| rows[place as usize]);
-                lists(placed, left.map(|left| partners.run(left)), row)
+                lists(placed, left.map(partners.whole_runs()), row)
             }
         }
     }
@@ -115,7 +115,8 @@ impl<T: OutputValue> Results<T> {
         let mut is_present = Pages::filled(rows, u8::from(none.is_some()));
         let buckets = placed.codes.len().div_ceil(BUCKET);
         let mut starts = memory::filled(buckets + 1, 0_usize);
-        let runs = || (0..rows).map(|left| partners.run(left)).enumerate();
+        let run = partners.whole_runs();
+        let runs = || (0..rows).map(&run).enumerate();
         let filled = || runs().filter(|(_, run)| run.len() > 0);
         let bucket = |run: &Run| run.start as usize / BUCKET;
         filled().for_each(|(_, run)| starts[bucket(&run) + 1] += 1);
@@ -147,10 +148,16 @@ impl<T: OutputValue> Results<T> {
             Ok(found)
         })?;
         let found = found.into_iter().collect::<Result<Vec<_>, Stopped>>()?;
-        for (item, result) in items.iter().zip(found.into_iter().flatten()) {
-            let left = item.out as usize;
-            values[left] = result.unwrap_or_default();
-            is_present[left] = u8::from(result.is_some());
+        let (to_values, to_present) = (&mut values[..], &mut is_present[..]);
+        let mut rest = &items[..];
+        for found in found {
+            let own;
+            (own, rest) = rest.split_at(found.len());
+            for (item, result) in own.iter().zip(found) {
+                let left = item.out as usize;
+                to_values[left] = result.unwrap_or_default();
+                to_present[left] = u8::from(result.is_some());
+            }
         }
         Ok(Results { values, is_present })
     }

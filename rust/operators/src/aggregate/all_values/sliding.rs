@@ -13,7 +13,7 @@ use tidegate_structures::memory::pages::Pages;
 use super::functions::Sliding;
 
 /// The fewest places whose values are sorted together, if there are more.
-const CHUNK: u32 = if cfg!(test) { 5 } else { 1 << 12 };
+const CHUNK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
 /// Runs with fewer values on average are done one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
@@ -45,7 +45,7 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: Sliding> {
     window: F::Window,
-    /// The values of a chunk with their places in it.
+    /// The values of a chunk with their places in it, and the same in order.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// Where each bucket of values starts.
@@ -92,10 +92,20 @@ pub(super) fn slide<F: Sliding>(
         let end = chunk.iter().map(|item| item.run.end).max().expect("the first one is there");
         let values: usize = chunk.iter().map(|item| item.run.len()).sum();
         if values / FEW < chunk.len() {
+            let codes = &placed.codes[..];
             for item in chunk {
                 scratch.few.clear();
-                let places = (item.run.start..item.run.end).filter(|&place| placed.counts(place));
-                scratch.few.extend(places.map(|place| placed.codes[place as usize]));
+                let places = item.run.start..item.run.end;
+                match &placed.counted {
+                    None => {
+                        let all = &codes[places.start as usize..places.end as usize];
+                        scratch.few.extend_from_slice(all);
+                    }
+                    Some(_) => {
+                        let counted = places.filter(|&place| placed.counts(place));
+                        scratch.few.extend(counted.map(|place| codes[place as usize]));
+                    }
+                }
                 set(item.out, function.of(&mut scratch.few));
             }
         } else {
@@ -113,15 +123,20 @@ impl<F: Sliding> Scratch<F> {
         let (start, len) = (places.start, places.len());
         pairs.clear();
         memory::reserve(pairs, len);
-        let counted = places.filter(|&place| placed.counts(place));
-        pairs.extend(counted.map(|place| (placed.codes[place as usize], place - start)));
-        sort_pairs(pairs, dealt, starts);
+        let codes = &placed.codes[places.start as usize..places.end as usize];
+        match &placed.counted {
+            None => pairs.extend(codes.iter().copied().zip(0..)),
+            Some(_) => {
+                let counted = places.zip(codes).filter(|&(place, _)| placed.counts(place));
+                pairs.extend(counted.map(|(place, &code)| (code, place - start)));
+            }
+        }
         sorted.clear();
         memory::reserve(sorted, len);
         ranks.clear();
         memory::reserve(ranks, len);
         ranks.resize(len, NOT_COUNTED);
-        for (rank, &(code, at)) in (0..).zip(&*pairs) {
+        for (rank, &(code, at)) in (0..).zip(in_order(pairs, dealt, starts)) {
             sorted.push(code);
             ranks[at as usize] = rank;
         }
@@ -154,11 +169,15 @@ impl<F: Sliding> Scratch<F> {
     }
 }
 
-/// Sorts pairs. They are dealt out to buckets by how far their values lie between the smallest and
-/// the largest, which leaves few in each unless values lie very unevenly.
-fn sort_pairs(pairs: &mut Vec<(i64, u32)>, dealt: &mut Vec<(i64, u32)>, starts: &mut Vec<u32>) {
+/// Pairs in order. They are dealt out to buckets by how far their values lie between the smallest
+/// and the largest, which leaves few in each unless values lie very unevenly.
+fn in_order<'a>(
+    pairs: &[(i64, u32)],
+    dealt: &'a mut Vec<(i64, u32)>,
+    starts: &mut Vec<u32>,
+) -> &'a [(i64, u32)] {
     let values = || pairs.iter().map(|pair| pair.0);
-    let (Some(low), Some(high)) = (values().min(), values().max()) else { return };
+    let (Some(low), Some(high)) = (values().min(), values().max()) else { return &[] };
     // As many buckets as pairs, about.
     let bits = usize::BITS - pairs.len().leading_zeros();
     let range = high.abs_diff(low);
@@ -171,10 +190,12 @@ fn sort_pairs(pairs: &mut Vec<(i64, u32)>, dealt: &mut Vec<(i64, u32)>, starts: 
     for at in 1..starts.len() {
         starts[at] += starts[at - 1];
     }
-    dealt.clear();
-    memory::reserve(dealt, pairs.len());
-    dealt.resize(pairs.len(), (0, 0));
-    for pair in &*pairs {
+    if dealt.len() < pairs.len() {
+        memory::reserve(dealt, pairs.len() - dealt.len());
+        dealt.resize(pairs.len(), (0, 0));
+    }
+    let dealt = &mut dealt[..pairs.len()];
+    for pair in pairs {
         let place = &mut starts[bucket(pair.0)];
         dealt[*place as usize] = *pair;
         *place += 1;
@@ -188,7 +209,7 @@ fn sort_pairs(pairs: &mut Vec<(i64, u32)>, dealt: &mut Vec<(i64, u32)>, starts: 
         }
         start = end;
     }
-    std::mem::swap(pairs, dealt);
+    dealt
 }
 
 /// Puts items in the order of where their runs begin, then end. They begin between `places`, which
