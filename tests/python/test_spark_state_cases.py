@@ -77,7 +77,11 @@ def test_a_row_at_the_watermark_is_in_time_and_one_before_it_is_late() -> None:
 def test_a_pair_of_a_row_at_the_watermark_comes_once(*, forgetful: bool) -> None:
     bucket = Bucket(INNER)
     bucket.batch(0, pack(RIGHT, one_row(9)))
-    for watermark, more, found in ((10, one_row(10), 0), (10, one_row(30), 0), (12, one_row(31), 1)):
+    for watermark, more, found in (
+        (10, one_row(10), 0),
+        (10, one_row(30), 0),
+        (12, one_row(31), 1),
+    ):
         if forgetful:
             store._warm.clear()
         bucket.batch(watermark * SECOND, pack(LEFT, more))

@@ -60,7 +60,12 @@ CASES: dict[str, tuple[str, dict[str, Any], int | None, int | None]] = {
         0,
         None,
     ),
-    "forward": ("asof_join", {"on": "ts", "by": "k", "strategy": "forward", "how": "inner"}, None, 0),
+    "forward": (
+        "asof_join",
+        {"on": "ts", "by": "k", "strategy": "forward", "how": "inner"},
+        None,
+        None,
+    ),
     "forward within": (
         "asof_join",
         {"on": "ts", "by": "k", "strategy": "forward", "tolerance": "3s"},

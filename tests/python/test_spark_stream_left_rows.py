@@ -19,8 +19,12 @@ pytest.importorskip("google.protobuf", reason="Spark's stateful operators need p
 import streaming
 import tidegate.spark
 from spark_session import settings, start
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import JoinQuery
+from tidegate.spark.stream import join as stream_join
 from tidegate.spark.stream.join import _told
 from tidegate.spark.worker.order import by_value
+from tidegate.spark.worker.task import Call, Output
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -79,7 +83,11 @@ def check(folder: Path, found: pa.Table, join: str, late: set, **arguments: Any)
     ("join", "arguments", "spread"),
     [
         ("interval_join", {**NEAR, "prevailing": True}, {}),
-        ("window_join", {"on": "ts", "by": "k", "window": "3s", "aggs": AGGS}, {"parallelism": "hybrid"}),
+        (
+            "window_join",
+            {"on": "ts", "by": "k", "window": "3s", "aggs": AGGS},
+            {"parallelism": "hybrid"},
+        ),
         ("band_join", {**BAND, "by": None, "how": "inner"}, {"partitions": 3}),
         ("asof_join", ASOF, {}),
         ("asof_join", {**ASOF, "strategy": "nearest", "tolerance": "2s"}, {"parallelism": "time"}),
@@ -162,6 +170,31 @@ def test_explain_tells_when_a_left_row_comes(spark, tmp_path):
     more = {"tolerance": "1s", "where": "left.v < right.v", "parallelism": "time"}
     text = tidegate.spark.explain(tidegate.spark.asof_join, *streams, **ASOF, **more)
     assert "by time: slices 8 times as wide as pairs reach" in text
+
+
+@pytest.mark.parametrize(
+    ("join", "arguments", "lasting", "condenses"),
+    [
+        ("interval_join", NEAR, (2, 6), False),
+        ("interval_join", {**NEAR, "prevailing": True}, (2, None), True),
+        ("asof_join", ASOF, (0, None), True),
+        ("asof_join", {**ASOF, "tolerance": "3s"}, (0, 3), True),
+        ("asof_join", {**ASOF, "tolerance": "3s", "strategy": "nearest"}, (3, 6), True),
+        ("asof_join", {**ASOF, "strategy": "forward"}, (None, None), True),
+    ],
+)
+def test_rows_are_kept_while_a_left_row_may_need_them(
+    spark, tmp_path, join, arguments, lasting, condenses
+):
+    streaming.write(tmp_path, 1, seed=7)
+    plan = Plan.of(*sides(spark, tmp_path), JoinQuery(join, {"how": "left", **arguments}))
+    call = Call(plan.query.function, plan.query.arguments, Output((), None, None))
+    work = stream_join._sides(plan, stream_join.layout(plan), call)
+    kept = [None if time is None else time / 1_000_000 for time in work.lasting]
+    assert (*kept,) == lasting
+    assert work.condenses == condenses
+    assert work.gives_left_rows
+    assert work.ties == "ts"
 
 
 def test_a_function_of_ones_own_is_known_again_by_its_name():
