@@ -88,6 +88,19 @@ def test_a_pair_of_a_row_at_the_watermark_comes_once(*, forgetful: bool) -> None
         assert len(read(bucket.output, None)) == found
 
 
+@pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
+def test_a_row_just_before_the_watermark_comes_once(*, forgetful: bool) -> None:
+    bucket = Bucket(sides("left", -5 * SECOND, 0))
+    row = pa.table([[1], [10 * SECOND - 1], [7]], schema=SCHEMA)
+    bucket.batch(0, pack(LEFT, row))
+    for watermark in (10, 11, 12):
+        if forgetful:
+            store._warm.clear()
+        bucket.batch(watermark * SECOND)
+    assert [row["v"] for row in read(bucket.output, None)] == [7]
+    assert bucket.entries == {}
+
+
 def test_late_rows_come_out_only_where_they_are_asked_for() -> None:
     bucket = Bucket(dataclasses.replace(INNER, keeps_late=False))
     bucket.batch(10 * SECOND, pack(LEFT, one_row(9)), pack(RIGHT, one_row(8)))

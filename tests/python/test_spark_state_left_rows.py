@@ -112,7 +112,8 @@ def rows(draw: random.Random, second: int, numbers: Iterator[int]) -> pa.Table:
     # Values are unlike numbers: their order is not that of the rows.
     values = [number * 7919 % 10_007 for number in numbered]
     keys = [draw.choice([1, 2, 3, None]) for _ in values]
-    times = [(second + draw.randrange(-12, 6)) * SECOND for _ in values]
+    # Watermarks are whole seconds.
+    times = [(second + draw.randrange(-12, 6)) * SECOND - draw.randrange(2) for _ in values]
     return pa.table([keys, times, values], schema=SCHEMA)
 
 

@@ -577,9 +577,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type, or
             `tolerance` has an unfit unit.
         tidegate.TidegateError: `tolerance` is negative, another argument is unfit, one side alone
-            is a stream, or a stream has no watermark or no RocksDB to keep its state. A time is null in a side that is sent whole. Elsewhere the task that meets a null
-            time finds it, so Spark raises when the DataFrame is used. The same holds where `where`
-            overflows or divides by zero.
+            is a stream, or a stream has no watermark or no RocksDB to keep its state. A time is
+            null in a side that is sent whole. Elsewhere the task that meets a null time finds it,
+            so Spark raises when the DataFrame is used. The same holds where `where` overflows or
+            divides by zero.
     """
     arguments = {
         "on": on,

@@ -115,8 +115,9 @@ class Sides:
         return _one_batch(rows)
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """As long as a partner may come, or have come."""
-        return _last(rows.column(self.times[side]), self.lasting[side])
+        """As long as a partner may come, or have come, and a step more (`_advance`)."""
+        lasting = self.lasting[side]
+        return _last(rows.column(self.times[side]), None if lasting is None else lasting + 1)
 
 
 @dataclass(frozen=True)
