@@ -115,7 +115,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
             no part: of rows that differ in these alone, the row that arrives first is the first.
             The same holds for streams, whatever the micro-batches: a left row comes once the
-            watermark has passed all partners that it could have, which needs an `upper`.
+            watermark has passed all partners that it could have. So an interval of streams needs an
+            upper end.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
@@ -252,7 +253,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
             no part: of rows that differ in these alone, the row that arrives first is the first.
             The same holds for streams, whatever the micro-batches: a left row comes once the
-            watermark has passed all partners that it could have.
+            watermark has passed all partners that it could have. So an interval of streams needs an
+            upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -392,7 +394,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
             no part: of rows that differ in these alone, the row that arrives first is the first.
             The same holds for streams, whatever the micro-batches: a left row comes once the
-            watermark has passed all partners that it could have.
+            watermark has passed all partners that it could have. So an interval of streams needs an
+            upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
