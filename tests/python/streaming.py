@@ -45,8 +45,11 @@ _STEP = 10_000_000
 END = -1
 
 
-def write(folder: Path, batches: int, seed: int, rows: int = 40) -> None:
-    """Two folders of files, one each a micro-batch; the last two move the watermark."""
+def write(folder: Path, batches: int, seed: int, rows: int = 40, grain: int = 1) -> None:
+    """Two folders of files, one each a micro-batch; the last two move the watermark.
+
+    Times are multiples of `grain` microseconds.
+    """
     draw = random.Random(seed)  # noqa: S311 - for tests
     for side in SIDES:
         (folder / side).mkdir(parents=True)
@@ -55,7 +58,7 @@ def write(folder: Path, batches: int, seed: int, rows: int = 40) -> None:
         for batch in range(batches + 2):
             if batch < batches:
                 count = draw.randrange(1, rows)
-                table = _rows(draw, batch, count, value)
+                table = _rows(draw, batch, count, value, grain)
                 value += count
             else:
                 last = _START + (1_000 + batch) * _STEP
@@ -66,9 +69,10 @@ def write(folder: Path, batches: int, seed: int, rows: int = 40) -> None:
             os.utime(path, (1_000_000 + batch, 1_000_000 + batch))
 
 
-def _rows(draw: random.Random, batch: int, count: int, first: int) -> pa.Table:
+def _rows(draw: random.Random, batch: int, count: int, first: int, grain: int) -> pa.Table:
     keys = [draw.choice(["a", "b", "c", "d", None]) for _ in range(count)]
     times = [_START + batch * _STEP + draw.randrange(-15_000_000, _STEP) for _ in keys]
+    times = [time // grain * grain for time in times]
     return pa.table([keys, times, range(first, first + count)], schema=SCHEMA)
 
 

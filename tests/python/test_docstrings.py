@@ -121,10 +121,8 @@ SEVERAL_TEXTS = {
     "spark/joins.py": {
         "columns": (2, "of pairs or beside functions, and of a row and its partner"),
         "how": (2, "an as-of join keeps left rows only"),
-        "on": (3, "the times of two inputs, of tables alone, and the values of a band"),
+        "on": (2, "the times of two inputs, and the values of a band"),
         "parallelism": (3, "slices are of time or of values, or get the nearest rows only"),
-        "partitions": (2, "streams have buckets, and an as-of join takes none"),
-        "right_df": (2, "an as-of join takes no streams"),
     },
 }
 # Only `tidegate.explain` calls these.

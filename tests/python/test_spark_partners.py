@@ -533,19 +533,6 @@ def test_refusals_say_what_to_write(sides, changed, error, words):
         tidegate.spark.interval_join(*sides, **(NEAR | changed))
 
 
-def test_streams_are_refused_before_the_query_starts(spark):
-    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "1 minute")
-    functions = {"n": agg.count()}
-    calls = {
-        "interval_join": {"on": "timestamp", "lower": "-1s", "upper": "0s"},
-        "window_join": {"on": "timestamp", "window": "1s"},
-        "band_join": {"on": "value", "within": 1, "time": "timestamp", "window": "1s"},
-    }
-    for name, arguments in calls.items():
-        with pytest.raises(TidegateError, match=r"aggs: .*of streams.*inside `foreachBatch`"):
-            getattr(tidegate.spark, name)(stream, stream, **arguments, aggs=functions)
-
-
 def test_joins_of_pairs_have_the_arguments_that_they_had():
     """A restarted stream is known by them."""
     arguments = {"on": "ts", "lower": -1, "upper": 0, "how": None, "closed": "both"}

@@ -45,6 +45,8 @@ def sides(how: str, lower: int, upper: int, band: int | None = None) -> operator
 
 def rows(draw: random.Random, first: int, count: int, numbers: Iterator[int]) -> pa.Table:
     ts = [first + draw.randrange(-12 * SECOND, 6 * SECOND) for _ in range(count)]
+    # Half of them at a watermark, which is a whole second, or just before it.
+    ts = [draw.choice([time, time // SECOND * SECOND - draw.randrange(2)]) for time in ts]
     key = [draw.choice([1, 2, 3, None]) for _ in range(count)]
     return pa.table([key, ts, [next(numbers) for _ in range(count)]], schema=SCHEMA)
 
@@ -57,8 +59,8 @@ def test_rows_are_those_of_the_join_of_tables(
     how: str, forgetful: float, band: int | None, seed: int
 ) -> None:
     draw = random.Random(f"{how} {seed}")  # noqa: S311 - for tests
-    lower = draw.randrange(-6 * SECOND, 4 * SECOND)
-    upper = lower + draw.randrange(8 * SECOND)
+    lower = draw.choice([draw.randrange(-6, 4) * SECOND, draw.randrange(-6 * SECOND, 4 * SECOND)])
+    upper = lower + draw.choice([draw.randrange(8) * SECOND, draw.randrange(8 * SECOND)])
     if band is not None:
         # Windows are no negative lengths.
         lower, upper = min(lower, 0), max(upper, 0)

@@ -73,6 +73,34 @@ def test_a_row_at_the_watermark_is_in_time_and_one_before_it_is_late() -> None:
     assert len(read(bucket.output, None)) == 1
 
 
+@pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
+def test_a_pair_of_a_row_at_the_watermark_comes_once(*, forgetful: bool) -> None:
+    bucket = Bucket(INNER)
+    bucket.batch(0, pack(RIGHT, one_row(9)))
+    for watermark, more, found in (
+        (10, one_row(10), 0),
+        (10, one_row(30), 0),
+        (12, one_row(31), 1),
+    ):
+        if forgetful:
+            store._warm.clear()
+        bucket.batch(watermark * SECOND, pack(LEFT, more))
+        assert len(read(bucket.output, None)) == found
+
+
+@pytest.mark.parametrize("forgetful", [False, True], ids=["warm", "moved"])
+def test_a_row_just_before_the_watermark_comes_once(*, forgetful: bool) -> None:
+    bucket = Bucket(sides("left", -5 * SECOND, 0))
+    row = pa.table([[1], [10 * SECOND - 1], [7]], schema=SCHEMA)
+    bucket.batch(0, pack(LEFT, row))
+    for watermark in (10, 11, 12):
+        if forgetful:
+            store._warm.clear()
+        bucket.batch(watermark * SECOND)
+    assert [row["v"] for row in read(bucket.output, None)] == [7]
+    assert bucket.entries == {}
+
+
 def test_late_rows_come_out_only_where_they_are_asked_for() -> None:
     bucket = Bucket(dataclasses.replace(INNER, keeps_late=False))
     bucket.batch(10 * SECOND, pack(LEFT, one_row(9)), pack(RIGHT, one_row(8)))

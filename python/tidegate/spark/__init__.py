@@ -11,10 +11,10 @@ chosen.
   none. The tasks that read the inputs pack rows of a partition into Arrow streams, Spark shuffles
   these packs, and each task after that joins its rows in one native call.
 
-With `aggs`, a join of tables gives one row a left row, with aggregates of its partners, in place of
-pairs. A left row goes to one task, which has all of its right rows. Only the right side is ever
-sent whole. The same holds for `asof_join`, where a slice of time gets copies of the nearest right
-rows of each key outside it, and no others.
+With `aggs`, a join gives one row a left row, with aggregates of its partners, in place of pairs. A
+left row goes to one task, which has all of its right rows. Only the right side is ever sent whole.
+The same holds for `asof_join`, where a slice of time gets copies of the nearest right rows of each
+key outside it, and no others.
 
 An aggregation sends rows in the same way, or, where results do not depend on the order of rows,
 aggregates by slice of time, made by the tasks that read the inputs.
@@ -29,16 +29,18 @@ not promised, as in any Spark join.
 Streaming DataFrames go through one stateful operator. Each needs a watermark on its time column
 (`withWatermark`) and the session Spark's RocksDB state store; the output mode is `append`. A pair
 comes out in the micro-batch whose watermark has passed its later row, a row without a partner in
-the one whose watermark has passed all that it could have had, and the aggregates of a window in the
-one whose watermark has passed its end. The mode `update` gives the same rows at the same time: none
-is ever updated, and no window comes before its end. Spark refuses `complete`. Every row, or what it
-adds to a slice of time, is written to the state store once, and removed once it cannot matter any
-more; native operators stay in the Python workers' memory from batch to batch, and are made anew
-from the store where a worker was lost. Rows are late if they are older than the watermark;
-`late_as` lets them out, too. Which rows are late depends on the micro-batches and on Spark's
-watermark, which may be lower for a while after a restart, and nothing else. A query's watermark is
-that of its slowest stream, so a silent one holds results back, unless
-`spark.sql.streaming.multipleWatermarkPolicy` is `max`: then rows of slower streams may be late.
+the one whose watermark has passed all that it could have had, as does a left row of a join with
+`aggs` or of an as-of join, and the aggregates of a window in the one whose watermark has passed its
+end. The mode `update` gives the same rows at the same time: none is ever updated, and no window
+comes before its end. Spark refuses `complete`. Every row, or what it adds to a slice of time, is
+written to the state store once, and removed once it cannot matter any more. The last right row of
+each key, which as-of joins and `prevailing` look back to, is written about twice. Native operators
+stay in the Python workers' memory from batch to batch, and are made anew from the store where a
+worker was lost. Rows are late if they are older than the watermark; `late_as` lets them out, too.
+Which rows are late depends on the micro-batches and on Spark's watermark, which may be lower for a
+while after a restart, and nothing else. A query's watermark is that of its slowest stream, so a
+silent one holds results back, unless `spark.sql.streaming.multipleWatermarkPolicy` is `max`: then
+rows of slower streams may be late.
 
 What comes out of a stream is older than its watermark. So no operation that waits for a watermark
 can follow in the same query: those of this package are refused there, and Spark's own, after

@@ -114,12 +114,14 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             the first column of `on`, then by the other columns that the join reads, in the order of
             the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
             no part: of rows that differ in these alone, the row that arrives first is the first.
-            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
-            tables.
+            The same holds for streams, whatever the micro-batches: a left row comes once the
+            watermark has passed all partners that it could have. So an interval of streams needs an
+            upper end.
         closed: Which ends of the interval belong to it: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row of the key before the interval is a partner, too, if
             `where` holds for it. It needs `aggs` and a `lower`. The row may be any time before, so
-            that a slice of time needs copies of all earlier right rows.
+            that a slice of time needs copies of all earlier right rows. So streams are divided by
+            key alone, and keep the last right row of each key for ever.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -250,8 +252,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             the first column of `on`, then by the other columns that the join reads, in the order of
             the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
             no part: of rows that differ in these alone, the row that arrives first is the first.
-            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
-            tables.
+            The same holds for streams, whatever the micro-batches: a left row comes once the
+            watermark has passed all partners that it could have. So an interval of streams needs an
+            upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -390,8 +393,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             the first column of `on`, then by the other columns that the join reads, in the order of
             the DataFrame, and nulls last. Columns that do not compare (arrays, maps, structs) take
             no part: of rows that differ in these alone, the row that arrives first is the first.
-            Not for streams: join each micro-batch inside `foreachBatch`, where both sides are
-            tables.
+            The same holds for streams, whatever the micro-batches: a left row comes once the
+            watermark has passed all partners that it could have. So an interval of streams needs an
+            upper end.
         suffix: The text that is added to the name of a right column if the left side has the name,
             too.
         columns: The columns of the result, in this order; with `aggs`, of the left columns. Other
@@ -472,6 +476,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
     parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -480,8 +485,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     `r` is a candidate for `l` when their keys are equal, `r.on` is on the side of `l.on` that
     `strategy` says and no further away than `tolerance`, and `where` holds. The partner of `l` is
     the candidate that is nearest in time. The result has the rows of `tidegate.asof_join`, in no
-    particular order. Both sides are tables. A streaming DataFrame is refused: call this function
-    inside `foreachBatch`, where a micro-batch is a table.
+    particular order.
+
+    Of streams, a left row comes once no row can come that is its partner. With `backward`, it comes
+    once the watermark has passed its time. With `forward` and `nearest`, the watermark must have
+    passed its partner, or be as far away as its partner. A left row without a partner comes once
+    the watermark has passed its time and `tolerance`. Without `tolerance`, it waits for ever, and
+    is kept for ever, unless `strategy` is `backward`. Of the right rows, `backward` and `nearest`
+    keep the last of each key for ever, or as long as `tolerance` says.
 
     Spark keeps no order of rows. So right rows of equal time are put in the order of their values:
     by the columns that the join reads, in the order of the DataFrame, and nulls last. Of candidates
@@ -514,9 +525,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side.
+        right_df: The right side. It is a stream if and only if the left side is one.
         on: The time column, or a pair of names if the two sides name it differently. Its type is
-            timestamp, timestamp_ntz, date or integer.
+            timestamp, timestamp_ntz, date or integer. For streams, it is the column that has the
+            watermark.
         by: The key columns, which must all be equal: a name, a list of names or of pairs of
             names, or a mapping from left to right names. A null key matches nothing. Without keys,
             any two rows may pair.
@@ -536,7 +548,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns of the result, in this order. Other columns do not travel at all, and
             do not decide among right rows of equal time. None takes all.
         partitions: The number of partitions. None takes enough for the cores and the rows. A side
-            that is not moved keeps its own partitions, unless they are more.
+            that is not moved keeps its own partitions, unless they are more. For streams, it is the
+            number of buckets that keys are divided into, 64 by default. A restarted query must have
+            the same number.
         parallelism: How the rows are divided. `broadcast`: the right side is read at once and sent
             whole to every task, however large. This is useful if Spark cannot tell that the side is
             small, as after a filter. `key`: buckets of keys; nothing is sampled, and one heavy key
@@ -544,7 +558,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             the nearest of each key: from each task that reads right rows, at most one row before
             the slice and one after it. `hybrid`: buckets of keys, of which the heavy ones are cut
             by time. `auto`: `broadcast` if the right side is small, otherwise the division whose
-            fullest partition is smallest in a sample; without `by`, slices of time.
+            fullest partition is smallest in a sample; without `by`, slices of time. Streams: `key`
+            divides them by key alone. `time` deals slices of time to the buckets in turn, and
+            copies all right rows within `tolerance` of a slice. `hybrid` begins each key's turn at
+            another bucket. Both need a tolerance. `auto` is `key` with `by`, else `time`. With
+            neither `by` nor `tolerance`, the join is one bucket, which is one task.
+        late_as: For streams: the name of a further column of the result. In a result it is null. In
+            a late row it is `left` or `right`, the side of the row, and the columns of the other
+            side are null. Without it, late rows are dropped.
         then: A function that takes every `pyarrow.RecordBatch` of the result inside the same call,
             and returns another, or a `pyarrow.Table`. It sees some of the rows at a time, so an
             aggregate must be finished by a `groupBy` of its partial results.
@@ -558,10 +579,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Raises:
         tidegate.SchemaError: A column is missing, is there twice, or has an unfit type, or
             `tolerance` has an unfit unit.
-        tidegate.TidegateError: A side is a stream, `tolerance` is negative, or another argument is
-            unfit. A time is null in a side that is sent whole. Elsewhere the task that meets a null
-            time finds it, so Spark raises when the DataFrame is used. The same holds where `where`
-            overflows or divides by zero.
+        tidegate.TidegateError: `tolerance` is negative, another argument is unfit, one side alone
+            is a stream, or a stream has no watermark or no RocksDB to keep its state. A time is
+            null in a side that is sent whole. Elsewhere the task that meets a null time finds it,
+            so Spark raises when the DataFrame is used. The same holds where `where` overflows or
+            divides by zero.
     """
     arguments = {
         "on": on,
@@ -580,5 +602,6 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns=columns,
         partitions=partitions,
         parallelism=parallelism,
+        late_as=late_as,
     )
     return joined(plan, then, then_schema)

@@ -54,16 +54,27 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
     return [
         f"  divided    {_division(layout, plan.query.divided)}",
         f"  kept       {_STORES}",
-        "  comes      once the watermark of the batch has passed the later row of a pair",
+        f"  comes      {_comes(plan)}",
         f"  late rows  {_late(plan.late_as)}",
     ]
+
+
+def _comes(plan: Plan) -> str:
+    """When a result of a stream comes."""
+    if plan.query.is_asof:
+        return "a left row, once the watermark of the batch rules out that another row is nearer"
+    if plan.query.comes_once:
+        return "a left row, once the watermark of the batch has passed all partners it could have"
+    return "once the watermark of the batch has passed the later row of a pair"
 
 
 def _ties(plan: Plan) -> str:
     """Which right rows the functions see first."""
     if plan.order is None:
         return "the order of right rows shows in no function"
-    of = "right rows" if plan.order.by_number else "right rows of equal time"
+    # A band join with windows compares times, too.
+    by_number = plan.order.by_number and plan.native.time is None
+    of = "right rows" if by_number else "right rows of equal time"
     return f"{of} come in the order of their values, by {plan.order.on} first"
 
 

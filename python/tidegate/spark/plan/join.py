@@ -94,30 +94,16 @@ def _check_kind(left: DataFrame, right: DataFrame, late_as: str | None) -> None:
     check_late_as(late_as, "a join", streams=left.isStreaming)
 
 
-def _check_tables(left: DataFrame, right: DataFrame) -> None:
-    """Refuse an as-of join of streams."""
-    if left.isStreaming or right.isStreaming:
-        name = NAMES[LEFT if left.isStreaming else RIGHT]
-        message = f"asof_join takes tables, but {name} is a streaming DataFrame: "
-        message += "call it inside `foreachBatch` of the left stream, where the micro-batch is a "
-        message += "table, and read the right side as a table there"
-        raise tidegate.TidegateError(message)
-
-
-def _check_aggs(left: DataFrame, query: JoinQuery) -> None:
-    """Refuse aggregates of the partners of a stream's rows."""
-    if left.isStreaming and query.arguments.get("aggs") is not None:
-        message = f"aggs: {query.function} of streams gives pairs only: leave aggs out, or join "
-        message += "each micro-batch inside `foreachBatch`, where both sides are tables"
-        raise tidegate.TidegateError(message)
-
-
 def _check_streams(plan: Plan) -> None:
     """Refuse what a join of streams cannot do, before the query starts."""
     time = plan.native.time
     if time is None:
         message = "time: a band join of streams needs the time columns, and with them a window, "
         message += "without which no row could be forgotten: give time='ts' and window='10 minutes'"
+        raise tidegate.TidegateError(message)
+    if plan.query.aggs and time[1][1] is None:
+        message = "upper: without an upper bound, a later right row may always be a partner, so no "
+        message += "left row of a stream is ever final: give one, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
@@ -128,6 +114,8 @@ def _check_streams(plan: Plan) -> None:
         raise tidegate.TidegateError(message)
     if plan.parallelism in (plan.query.divided, "hybrid") and not plan.is_sliced:
         why = "its pairs may be any distance apart"
+        if plan.query.has_prevailing:
+            why = "the row that prevails may be any time before an interval"
         if plan.query.how == "full":
             why = "in a full join no side can be copied alone to where slices meet"
         message = f"parallelism {plan.parallelism!r} cuts streams into slices, but {why}: leave it "
@@ -212,10 +200,7 @@ class Plan:
         if isinstance(columns, str):
             message = f"columns: expected a list of column names, got {columns!r}"
             raise TypeError(message)
-        if query.is_asof:
-            _check_tables(left, right)
         _check_kind(left, right, late_as)
-        _check_aggs(left, query)
         tables = empty(left, "left"), empty(right, "right")
         native = query.plan(*tables, None if columns is None else list(columns))
         for side, frame in enumerate((left, right)):
@@ -293,7 +278,9 @@ class Plan:
             # The last row before an interval may be any time before it.
             ends = None, ends[1]
         axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
-        return axis, replace(reach, nearest=self.query.is_asof and not all(self._where_reads))
+        # Slices of streams are far from each other, so that no row is the nearest of all.
+        nearest = self.query.is_asof and not self.streams and not all(self._where_reads)
+        return axis, replace(reach, nearest=nearest)
 
     @cached_property
     def _where_reads(self) -> tuple[bool, bool]:

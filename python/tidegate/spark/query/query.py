@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 Function = Literal["interval_join", "window_join", "band_join", "asof_join"]
 
-_OF_STREAMS: dict[Function, str] = {"interval_join": "IntervalJoin", "band_join": "BandJoin"}
+_OF_STREAMS: dict[Function, str] = {
+    "interval_join": "IntervalJoin",
+    "band_join": "BandJoin",
+    "asof_join": "AsofJoin",
+}
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class JoinQuery:
         if self.aggs:
             arguments |= {"how": self.arguments.get("how") or "left", "aggs": self.aggs}
         else:
-            # Joins of streams know pairs only.
+            # A restarted stream is known by its arguments, and one of pairs never had these.
             arguments.pop("aggs", None)
             arguments.pop("prevailing", None)
         time = None if plan.time is None else plan.time[0]

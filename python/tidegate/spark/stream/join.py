@@ -7,7 +7,7 @@ partitions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
@@ -23,6 +23,7 @@ from tidegate.spark.worker.task import on_worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Copied, Layout
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.schema import Origin
@@ -59,6 +60,8 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
     """The join as the workers need it."""
     (left, right), reach = plan.time
     lower, upper, width = reach.lower, reach.upper, reach.width
+    # The row that prevails before an interval may have come any time before.
+    before = None if lower is None or plan.query.has_prevailing else -lower
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
     function = plan.query.of_streams
@@ -71,13 +74,34 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         # it matters whether a row has had a partner, as long as any partner it may have had does.
         lasting=(
             _longest(upper, width if reports[RIGHT] else 0),
-            _longest(None if lower is None else -lower, width if reports[LEFT] else 0),
+            _longest(before, width if reports[LEFT] else 0),
         ),
         query=digest(
-            function, _division(layout), [*map(str, schemas)], sorted(call.arguments.items())
+            function, _division(layout), [*map(str, schemas)], sorted(_told(call.arguments).items())
         ),
         keeps_late=plan.late_as is not None,
+        gives_left_rows=plan.query.comes_once,
+        ties=None if plan.order is None else plan.order.on,
+        # One right row of a key may be all that matters of those within reach.
+        condenses=plan.query.is_asof or plan.query.has_prevailing,
     )
+
+
+def _told(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments in words that are the same in the process that restarts a query."""
+    told = dict(arguments)
+    if told.get("aggs"):
+        told["aggs"] = [(name, _one_told(one)) for name, one in told["aggs"].items()]
+    return told
+
+
+def _one_told(one: Aggregate) -> str:
+    """A function of partners; a function of one's own goes by its name."""
+    if one.udf is None:
+        return repr(one)
+    function = one.udf.function
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return repr((name, one.inputs, one.where, str(one.udf.returns)))
 
 
 def _division(layout: Layout) -> int | tuple[int, int, int]:
@@ -100,9 +124,12 @@ class _Finish(Finish):
     origins: tuple[Origin, ...]
     by: tuple[tuple[str, str], ...]
 
-    def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:  # noqa: ARG002 - cast to it later
+    def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
         """The columns of late rows."""
         columns = [self._column(rows, side, origin) for origin in self.origins]
+        # Functions of partners have no value.
+        of_partners = schema.types[len(columns) : -1]
+        columns += [pa.nulls(rows.num_rows, kind) for kind in of_partners]
         return [*columns, pa.array([NAMES[side]] * rows.num_rows)]
 
     def _column(self, rows: pa.RecordBatch, side: int, origin: Origin) -> pa.Array:

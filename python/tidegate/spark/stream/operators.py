@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
 from tidegate.spark.worker.aggregate import in_order
-from tidegate.spark.worker.pack import NAMES
+from tidegate.spark.worker.order import by_value
+from tidegate.spark.worker.pack import NAMES, RIGHT
 from tidegate.spark.worker.task import threads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidegate.spark.worker.aggregate import Aggregation
+
+    _OfLeftRows = tidegate.IntervalJoin | tidegate.BandJoin | tidegate.AsofJoin
 
 # Later than every time.
 _FOREVER = 2**63 - 1
@@ -75,7 +80,9 @@ class Sides:
     """A join of two streams by a native operator of a class of `tidegate`.
 
     `lasting` says by side for how many microseconds after its time a row can matter, None being
-    for ever.
+    for ever. With `gives_left_rows`, each left row comes at most once. If the order of right rows
+    of one time shows in the result, they are in the order of their values, by column `ties` first.
+    With `condenses`, the operator may need fewer rows than their times say.
     """
 
     function: str
@@ -85,6 +92,9 @@ class Sides:
     lasting: tuple[int | None, int | None]
     query: str
     keeps_late: bool
+    gives_left_rows: bool = False
+    ties: str | None = None
+    condenses: bool = False
 
     names: ClassVar[tuple[str, str]] = NAMES
 
@@ -98,15 +108,16 @@ class Sides:
         join = getattr(tidegate, self.function)(
             *self.schemas, **self.arguments, lateness=_FOREVER, threads=threads(), pin=False
         )
-        return _Join(join)
+        return LeftRows(self, join) if self.gives_left_rows else _Join(join)
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - those of any side
         """The rows."""
         return _one_batch(rows)
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """As long as a partner may come, or have come."""
-        return _last(rows.column(self.times[side]), self.lasting[side])
+        """As long as a partner may come, or have come, and a step more (`_advance`)."""
+        lasting = self.lasting[side]
+        return _last(rows.column(self.times[side]), None if lasting is None else lasting + 1)
 
 
 @dataclass(frozen=True)
@@ -117,11 +128,67 @@ class _Join:
         self.native.sources[side].push(rows)
 
     def advance(self, watermark: int) -> None:
-        for source in self.native.sources:
-            source.advance(watermark)
+        _advance(self.native.sources, watermark)
 
     def poll(self) -> pa.RecordBatch | None:
         return self.native.poll()
+
+
+class Snapshot(NamedTuple):
+    """The state of a bucket: the native operator's, and by side the rows that it has not got."""
+
+    native: bytes
+    waiting: tuple[pa.RecordBatch | None, ...]
+
+
+class LeftRows:
+    """A native join that gives each left row one row.
+
+    If the order of right rows shows, it gets them once the watermark has passed them. Then all rows
+    of a time are there, and their order depends on them alone.
+    """
+
+    def __init__(self, work: Sides, native: _OfLeftRows) -> None:
+        """A join without rows."""
+        self._work = work
+        self._native = native
+        self._waiting = work.schemas[RIGHT].empty_table()
+
+    def push(self, side: int, rows: pa.RecordBatch) -> None:
+        """Take rows of a side that are not late."""
+        if side == RIGHT and self._work.ties is not None:
+            self._waiting = pa.concat_tables([self._waiting, pa.Table.from_batches([rows])])
+        else:
+            self._native.sources[side].push(rows)
+
+    def advance(self, watermark: int) -> None:
+        """No earlier row will come."""
+        if self._waiting.num_rows and self._work.ties is not None:
+            times = self._waiting.column(self._work.times[RIGHT]).cast(pa.int64())
+            is_ready = pc.less(times, watermark)
+            ready, times = self._waiting.filter(is_ready), times.filter(is_ready)
+            rows = by_value(ready, self._work.ties, times.to_numpy())
+            self._native.sources[RIGHT].push(rows)
+            self._waiting = self._waiting.filter(pc.invert(is_ready)).combine_chunks()
+        _advance(self._native.sources, watermark)
+
+    def poll(self) -> pa.RecordBatch | None:
+        """The next results that are final, if there are any."""
+        return self._native.poll()
+
+    @property
+    def condenses(self) -> bool:
+        """Whether a snapshot may be smaller than the rows that may matter by their times."""
+        return self._work.condenses
+
+    def snapshot(self) -> Snapshot:
+        """The state, once all results that are final have been polled."""
+        waiting = _one_batch(self._waiting) if self._waiting.num_rows else None
+        return Snapshot(self._native.snapshot(), (None, waiting))
+
+    def restore(self, native: bytes) -> None:
+        """Go on from a native snapshot, before there are any rows."""
+        self._native.restore(native)
 
 
 @dataclass(frozen=True)
@@ -220,6 +287,17 @@ class _Aggregate:
 
     def poll(self) -> pa.RecordBatch | None:
         return self._native.poll()
+
+
+def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
+    """Let out what rows before the watermark decide.
+
+    In merged order, a left row of exactly the watermark could come out, too. Then it would depend
+    on the micro-batch that brings the row whether it comes at this watermark or at the next, and an
+    operator that is made anew could not tell. So sources are a step behind.
+    """
+    for source in sources:
+        source.advance(watermark - 1)
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

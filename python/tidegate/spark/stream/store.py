@@ -9,6 +9,12 @@ was not committed, or another worker has had the bucket since. An operator that 
 anew, fed with the bucket's entries and advanced to the header's watermark; what it finds up to
 there has come out before.
 
+A row may matter for ever by its time, as the last right row of a key that a left row may look back
+to. The operator drops it once a later row takes its place. Where that happens (`condenses`), the
+entries would grow for ever. So once they have as many bytes as the last *snapshot* of the operator,
+and some to spare, they are removed. A new snapshot is written as the first entry of what follows.
+So no row is written more than about twice, and the store has about twice what the operator keeps.
+
 Which operator it is, and what it stores of its rows, is told in `operators.py`.
 """
 
@@ -16,6 +22,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +33,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import tidegate
+from tidegate.spark.stream.operators import LeftRows
 from tidegate.spark.worker.task import loader
 
 if TYPE_CHECKING:
@@ -53,6 +61,9 @@ _ENTRY = "until bigint, rows array<binary>"
 _CODEC = pa.Codec("zstd", compression_level=1)
 _SIZE = 8
 
+# Bytes of entries beyond those of the last snapshot, before the next is taken.
+_SPARE = 1 << 16
+
 # An operator that is not used for this number of seconds is dropped.
 _IDLE = 600.0
 
@@ -73,11 +84,20 @@ class Header(NamedTuple):
     version: str
 
 
+@dataclass
+class Size:
+    """The bytes of the last snapshot of a bucket, and of the entries that were written since."""
+
+    snapshot: int = 0
+    since: int = 0
+
+
 class Warm(NamedTuple):
-    """A bucket in memory, when its entries end to matter, and when it was used last."""
+    """A bucket in memory, when its entries end to matter, their size, and when it was used last."""
 
     bucket: Bucket
     until: list[int]
+    size: Size
     used: float
 
 
@@ -184,21 +204,28 @@ class Processor(StatefulProcessor):
     def _restored(self, header: Header) -> Warm:
         bucket = self._work.bucket()
         until = []
+        size = Size()
         for entry in range(header.first, header.next):
             stored = self._entries.getValue((entry,))
             if stored is None:
                 message = f"the state store lacks entry {entry} of a bucket that has entries "
                 message += f"{header.first} to {header.next}: the checkpoint is damaged"
                 raise tidegate.StateError(message)
-            end, sides = stored
+            end, parts = stored
             until.append(end)
+            sides, snapshots = parts[: len(self._work.stored)], parts[len(self._work.stored) :]
+            if snapshots and isinstance(bucket, LeftRows):
+                bucket.restore(_decompressed(snapshots[0]).to_pybytes())
+                size = Size(_bytes(parts))
+            else:
+                size.since += _bytes(parts)
             for side, rows in enumerate(sides):
                 if rows is not None:
                     schema = self._work.stored[side]
                     bucket.push(side, _unpacked(rows, schema))
         for _ in _results(bucket, header.watermark):
             pass
-        return Warm(bucket, until, 0.0)
+        return Warm(bucket, until, size, 0.0)
 
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
@@ -238,8 +265,17 @@ class Processor(StatefulProcessor):
                     rows = self._work.kept(side, table)
                     warm.bucket.push(side, rows)
                     stored[side] = _packed(rows)
-            self._entries.updateValue((end,), (until, stored))
             warm.until.append(until)
+            warm.size.since += _bytes(stored)
+            is_large = warm.size.since > warm.size.snapshot + _SPARE
+            if is_large and isinstance(warm.bucket, LeftRows) and warm.bucket.condenses:
+                for entry in range(first, end):
+                    self._entries.removeKey((entry,))
+                first = end
+                warm.until[:] = [until]
+                stored = _condensed(warm.bucket)
+                warm.size.snapshot, warm.size.since = _bytes(stored), 0
+            self._entries.updateValue((end,), (until, stored))
             end += 1
         return first, end
 
@@ -255,18 +291,37 @@ def _maker() -> Callable[[bytes], Processor]:
     return make
 
 
+def _condensed(bucket: LeftRows) -> list[bytes | None]:
+    """An entry that stands for all before: by side the rows that wait, then the snapshot."""
+    snapshot = bucket.snapshot()
+    waiting = [None if rows is None else _packed(rows) for rows in snapshot.waiting]
+    return [*waiting, _compressed(pa.py_buffer(snapshot.native))]
+
+
+def _bytes(parts: Iterable[bytes | None]) -> int:
+    """The bytes of an entry."""
+    return sum(len(part) for part in parts if part is not None)
+
+
 def _packed(rows: pa.RecordBatch) -> bytes:
     """Rows as the store has them."""
-    plain = rows.serialize()
+    return _compressed(rows.serialize())
+
+
+def _unpacked(stored: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """What `_packed` was given."""
+    return pa.ipc.read_record_batch(_decompressed(stored), schema)
+
+
+def _compressed(plain: pa.Buffer) -> bytes:
     size: int = plain.size
     compressed: bytes = _CODEC.compress(plain, asbytes=True)
     return size.to_bytes(_SIZE, "little") + compressed
 
 
-def _unpacked(stored: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """What `_packed` was given."""
+def _decompressed(stored: bytes) -> pa.Buffer:
     size = int.from_bytes(stored[:_SIZE], "little")
-    return pa.ipc.read_record_batch(_CODEC.decompress(stored[_SIZE:], size), schema)
+    return _CODEC.decompress(stored[_SIZE:], size)
 
 
 def _next_timer(watermark: int) -> int:
