@@ -200,8 +200,9 @@ def test_every_cut_of_a_history_goes_on_alike(given, windows, functions, threads
     assert text(results[0]) == text(aggregate(used, **query).to_pylist())
     assert text(whole.late().to_pylist()) == text(cut.late().to_pylist())
     of_both = [one.stats() for one in (whole, cut)]
-    for name in ("rows_in", "rows_used", "rows_late", "rows_out", "watermark", "state_cells"):
-        assert of_both[0][name] == of_both[1][name], name
+    names = ("rows_in", "rows_used", "rows_late", "rows_out", "watermark")
+    for name in (*names, "state_cells", "state_rows"):
+        assert of_both[0].get(name) == of_both[1].get(name), name
 
 
 def test_a_snapshot_between_windows_changes_nothing():

@@ -46,15 +46,15 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
 /// The function of an aggregate, with its parameters.
 fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let name: String = given.getattr("function")?.extract()?;
-    let other: [(&str, fn(&Bound<'_, PyAny>) -> PyResult<Function>); 2] =
-        [("quantile", quantile), ("udf", udf)];
-    if let Some((_, read)) = other.iter().find(|(known, _)| *known == name) {
-        return read(given);
+    match &*name {
+        "quantile" => return quantile(given),
+        "udf" => return udf(given),
+        _ => {}
     }
     let names = Function::ALL.map(|function| function.name());
     let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
     // They are known, too: a message names all.
-    known.extend(other.map(|(name, _)| (name, 0)));
+    known.extend([("quantile", 0), ("udf", 0)]);
     Ok(Function::ALL[word("aggs", &name, &known)?].clone())
 }
 

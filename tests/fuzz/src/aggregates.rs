@@ -79,7 +79,7 @@ impl Query {
             let function = match draw.pick(&Function::ALL) {
                 // The tables have no booleans.
                 Function::Any | Function::All => Function::Count,
-                function => function,
+                function => function.clone(),
             };
             let column = match function {
                 Function::Count => draw.pick(&[None, Some("x"), Some("s")]),
@@ -88,6 +88,9 @@ impl Query {
                 | Function::Var
                 | Function::Std
                 | Function::Product
+                | Function::Covar
+                | Function::Corr
+                | Function::Median
                 | Function::WeightedMean => Some("x"),
                 _ => Some(draw.pick(&["x", "s"])),
             };
@@ -128,9 +131,8 @@ impl Query {
             &(Function, Option<&str>, Option<&str>),
         )| Aggregate {
             name: format!("a{nth}"),
-            function: *function,
-            column: column.map(str::to_owned),
-            weights: matches!(function, Function::WeightedMean).then(|| "x".to_owned()),
+            function: function.clone(),
+            columns: column.iter().copied().chain(second(function)).map(str::to_owned).collect(),
             predicate: condition.map(parse),
         };
         Aggregation {
@@ -290,7 +292,7 @@ fn against_oracle(query: &Query, found: &RecordBatch, all: &Side) {
             group.2.iter().copied().filter(|&row| holds(*condition, all, row)).collect()
         };
         if let Some(wanted) =
-            exact(*function, *column, &groups.iter().map(values).collect::<Vec<_>>(), all)
+            exact(function, *column, &groups.iter().map(values).collect::<Vec<_>>(), all)
         {
             columns.push(wanted);
             places.push(2 + query.keys + nth);
@@ -345,9 +347,15 @@ fn groups(query: &Query, all: &Side) -> Vec<Group> {
     groups.into_values().collect()
 }
 
+/// The second column of a function of two.
+fn second(function: &Function) -> Option<&'static str> {
+    use Function::{ArgMax, ArgMin, Corr, Covar, WeightedMean};
+    matches!(function, WeightedMean | ArgMin | ArgMax | Covar | Corr).then_some("x")
+}
+
 /// An aggregate of the rows of each window, unless the order of additions shows in it.
 fn exact(
-    function: Function,
+    function: &Function,
     column: Option<&str>,
     windows: &[Vec<usize>],
     all: &Side,
@@ -361,7 +369,16 @@ fn exact(
     };
     let is_less =
         |a: &usize, b: &usize| compare(own.expect("only a count has no column"), all, *a, *b);
+    let known = |rows: &[usize]| -> Vec<usize> {
+        rows.iter().copied().filter(|&row| all.rows.values[row].is_some()).collect()
+    };
+    let by_x = |a: &usize, b: &usize| {
+        compare(all.rows.batch.column_by_name("x").expect("a column"), all, *a, *b)
+    };
     match function {
+        Function::ArgMin => of_each(&|rows| known(rows).into_iter().min_by(by_x)),
+        // Of equal values the first.
+        Function::ArgMax => of_each(&|rows| known(rows).into_iter().rev().max_by(by_x)),
         Function::Count => Some(Arc::new(
             windows.iter().map(|rows| Some(valid(rows).len() as i64)).collect::<Int64Array>(),
         )),
@@ -403,6 +420,13 @@ fn exact(
         | Function::WeightedMean
         | Function::Any
         | Function::All
+        | Function::Covar
+        | Function::Corr
+        | Function::Median
+        | Function::Quantile(_)
+        | Function::CountDistinct
+        | Function::Collect
+        | Function::Udf(_)
         | Function::User(_) => None,
     }
 }
