@@ -114,13 +114,20 @@ class Udf:
 
         try:
             found = self.function(*lists.columns)
-            if isinstance(found, pa.ChunkedArray):
-                found = found.combine_chunks()
-            if not isinstance(found, pa.Array):
-                found = pa.array(found, type=self.returns)
         except Exception as error:
             message = f"the function raised {type(error).__name__}: {error}"
             raise TidegateError(message) from error
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        if not isinstance(found, pa.Array):
+            try:
+                found = pa.array(found, type=self.returns)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                message = (
+                    f"the function returned {type(found).__name__}, of which pyarrow makes no "
+                    f"{self.returns} array ({error}); return one value for each list"
+                )
+                raise TidegateError(message) from error
         if found.type != self.returns:
             message = (
                 f"the function returned {found.type}, but returns= says {self.returns}; "
@@ -395,7 +402,9 @@ def quantile(
 
 
 def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Count how many values differ, as int64; nulls are left out, NaN and both zeros are one value.
+    """Count how many values differ, as int64; nulls are left out.
+
+    All NaN are one value, and so are 0.0 and -0.0.
 
     `tidegate.Aggregate` keeps the rows for it until their windows are complete.
 

@@ -72,7 +72,7 @@ FUNCTIONS: dict[str, tuple[agg.Aggregate, pa.DataType, Callable[[Rows], object]]
     "median_v": (
         agg.median("v"),
         pa.float64(),
-        lambda rows: window_oracle.quantile(known(rows, "v"), 0.5, "linear"),
+        lambda rows: window_oracle.quantile(known(rows, "v"), 0.5, "midpoint"),
     ),
     "p30_r": (
         agg.quantile("r", 0.3, interpolation="higher"),

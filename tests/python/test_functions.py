@@ -12,6 +12,7 @@ import pytest
 
 from tidegate import (
     Aggregate,
+    IntervalJoin,
     SchemaError,
     TidegateError,
     agg,
@@ -319,8 +320,16 @@ def failing(_: pa.ListArray) -> None:
             "the function returned int32, but returns=",
         ),
         (lambda _: [1], pa.int64(), "the function returned 1 values for 3 windows"),
-        (lambda _: 7, pa.int64(), "the function raised TypeError"),
-        (lambda lists: ["x"] * len(lists), pa.int64(), "the function raised ArrowInvalid"),
+        (
+            lambda _: 7,
+            pa.int64(),
+            "the function returned int, of which pyarrow makes no int64 array",
+        ),
+        (
+            lambda lists: ["x"] * len(lists),
+            pa.int64(),
+            "the function returned list, of which pyarrow makes no int64 array",
+        ),
     ],
 )
 def test_a_function_that_fails_says_how(function, returns, words):
@@ -400,3 +409,60 @@ def test_streams_keep_rows_until_their_windows_are_complete():
         assert found == whole
         assert most < 400
         assert "rows are kept" in streaming.explain()
+
+
+def test_a_stream_goes_on_after_a_function_has_failed():
+    fails = [True]
+
+    def moody(lists: pa.ListArray) -> pa.Array:
+        if fails.pop() if fails else False:
+            message = "not now"
+            raise RuntimeError(message)
+        return lists.value_lengths()
+
+    own = agg.udf(moody, "v", pa.int32())
+    rows = pa.table({"ts": [1, 2, 7, 20], "v": [1.0, 2.0, 3.0, 4.0]})
+    windows = Aggregate(rows.schema, on="ts", size=5, aggs={"n": own})
+    join = IntervalJoin(rows.schema, rows.schema, on="ts", lower=-5, upper=0, aggs={"n": own})
+    for operator, wanted in ((windows, [2, 1, 1]), (join, [1, 2, 2, 1])):
+        fails.append(True)
+        for source in operator.sources:
+            source.push(rows)
+            source.close()
+        with pytest.raises(TidegateError, match="the function raised RuntimeError: not now"):
+            operator.poll()
+        found = [row["n"] for batch in operator for row in batch.to_pylist()]
+        assert found == wanted
+
+
+@pytest.mark.parametrize("windows", [{"session": 10}, {"size": 20, "advance": 7}])
+def test_what_a_stream_keeps_depends_on_its_rows_alone(windows):
+    rows = table(12, 600, 2)
+    query = {"on": "ts", "by": "k", "aggs": {"m": agg.median("v")}, "where": "w < 0.4", **windows}
+    first, second = (Aggregate(rows.schema, **query, threads=threads) for threads in (1, 2))
+    found: tuple[list, list] = ([], [])
+    for start in range(0, rows.num_rows, 20):
+        for operator, into in zip((first, second), found, strict=True):
+            operator.sources[0].push(rows.slice(start, 20))
+            if operator is second or start % 60 == 0:
+                into += [row for batch in iter(operator.poll, None) for row in batch.to_pylist()]
+        if start % 60 == 0:
+            assert first.snapshot() == second.snapshot()
+    for operator, into in zip((first, second), found, strict=True):
+        operator.sources[0].close()
+        into += [row for batch in operator for row in batch.to_pylist()]
+    assert found[0] == found[1]
+    assert len(found[0]) > 20
+
+
+def test_a_row_that_a_condition_leaves_out_may_be_at_the_end_of_time():
+    rows = pa.table({"ts": [1, 2**63 - 1], "v": [1.0, 2.0]})
+    for where, wanted in (("ts < 1000", [1.0]), (None, None)):
+        windows = Aggregate(rows.schema, on="ts", size=5, aggs={"m": agg.median("v")}, where=where)
+        windows.sources[0].push(rows)
+        windows.sources[0].close()
+        if wanted is None:
+            with pytest.raises(TidegateError, match="begins or ends beyond 64 bits"):
+                windows.poll()
+        else:
+            assert [row["m"] for batch in windows for row in batch.to_pylist()] == wanted

@@ -125,7 +125,7 @@ def _of_values(
     """A function of one column of rows that are there, and have values."""
     values = [place.row[column] for place in rows]
     if function == "median":
-        return quantile(values, 0.5, "linear")
+        return quantile(values, 0.5, "midpoint")
     if function in ("min", "max"):
         return (min if function == "min" else max)(values, key=_float_order)
     if function in ("sum", "mean"):

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyMapping, PyType};
@@ -90,6 +90,9 @@ fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
                 )
             };
             let (_, batches) = returned().map_err(|error| {
+                if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+                    return Error::stopped("the function was interrupted");
+                }
                 let text = error.value(py).to_string();
                 // The function's own exception, where that is told.
                 Error::data(text).caused_by(error.cause(py).unwrap_or(error))

@@ -258,7 +258,7 @@ impl Values {
                 Of::Floats(aggregate) => aggregate(self.floats()),
             },
             Function::Median => {
-                return quantile(Quantile { share: 0.5, interpolation: Interpolation::Linear });
+                return quantile(Quantile { share: 0.5, interpolation: Interpolation::Midpoint });
             }
             Function::Quantile(which) => return quantile(*which),
             Function::CountDistinct => {

@@ -1,5 +1,7 @@
 //! Quantiles, and the number of distinct values.
 
+use tidegate_structures::memory;
+
 use super::super::functions::{OutputValue, one_nan};
 use super::ranks::RankSet;
 
@@ -74,7 +76,7 @@ impl Quantile {
         one_nan(match self.interpolation {
             // Equal values may be infinite.
             _ if lower == higher => low,
-            Interpolation::Midpoint => (low + high) / 2.0,
+            Interpolation::Midpoint => f64::midpoint(low, high),
             _ => part * (high - low) + low,
         })
     }
@@ -143,12 +145,14 @@ impl Sliding for Distinct {
 
     fn open(&self, window: &mut Counts, sorted: &[i64]) {
         window.values.clear();
+        memory::reserve(&mut window.values, sorted.len());
         let mut value = 0;
         window.values.extend((0..sorted.len()).map(|rank| {
             value += u32::from(rank > 0 && sorted[rank - 1] < sorted[rank]);
             value
         }));
         window.rows.clear();
+        memory::reserve(&mut window.rows, value as usize + 1);
         window.rows.resize(value as usize + 1, 0);
         window.present = 0;
     }

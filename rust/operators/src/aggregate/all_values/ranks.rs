@@ -1,11 +1,12 @@
 //! A set of ranks that finds its members by their place.
 
+use tidegate_structures::memory;
+
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// A set of numbers below a bound. It finds the member that has so many smaller ones, and remembers
-/// where: from there it goes on, so that a search costs about as much as the members that have come
-/// and gone since the last one.
+/// A set of numbers below a bound. It finds the member that has a number of smaller ones, and
+/// remembers where. From there it goes on, so that a search costs as much as the words between.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// A bit for each number.
@@ -21,6 +22,7 @@ impl RankSet {
     /// Makes it the empty set of numbers below `bound`.
     pub(super) fn clear(&mut self, bound: usize) {
         self.words.clear();
+        memory::reserve(&mut self.words, bound.div_ceil(WORD));
         self.words.resize(bound.div_ceil(WORD), 0);
         (self.len, self.at, self.below) = (0, 0, 0);
     }

@@ -91,10 +91,11 @@ pub(super) fn slide<F: Sliding>(
         rest = others;
         let end = chunk.iter().map(|item| item.run.end).max().expect("the first one is there");
         let values: usize = chunk.iter().map(|item| item.run.len()).sum();
-        if values / FEW < chunk.len() {
+        if values / FEW < chunk.len() || chunk.len() == 1 {
             let codes = &placed.codes[..];
             for item in chunk {
                 scratch.few.clear();
+                memory::reserve(&mut scratch.few, item.run.len());
                 let places = item.run.start..item.run.end;
                 match &placed.counted {
                     None => {

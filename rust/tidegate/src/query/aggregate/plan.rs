@@ -426,8 +426,8 @@ impl FunctionsPlan {
         let how = match is_alone {
             true => "each row's values are looked at one by one",
             false => {
-                "values are put by key and time, 16 bytes a row; a window of ranks slides from \
-                 result to result, in O(log) steps a row"
+                "rows are put by key and time, 16 bytes each; a window slides over their values \
+                 from result to result"
             }
         };
         (!names.is_empty()).then(|| format!("  all values {}: {how}", names.join(", ")))
@@ -456,7 +456,7 @@ impl FunctionsPlan {
         };
         match (function, columns.len()) {
             (Function::Quantile(Quantile { share, .. }), 1) if !(0.0..=1.0).contains(share) => {
-                wrong(&format!("of a share from 0 to 1, such as 0.99, was expected; got {share}"))
+                wrong(&format!("needs a share from 0 to 1, such as 0.99; got {share}"))
             }
             (Function::Udf(_), 0) => wrong("needs a column; name one in inputs"),
             (Function::Count, 0) | (Function::Udf(_), _) => Ok(()),

@@ -5,21 +5,24 @@
 //!
 //! # Trade-offs
 //!
-//! A poll that completes a window costs as much as all rows that are kept, and a row is looked at
-//! again for each advance of its windows. An epoch is at least as large as the rows that are kept.
-//! Of sessions, rows of all keys are kept since the oldest session began that goes on.
+//! A poll that completes a window costs as much as all windows of the rows that are kept, also those
+//! that have come before or are not complete. An epoch is at least as large as the rows that are
+//! kept. Of sessions, rows of all keys are kept since the oldest session began that goes on, and each
+//! rise of the watermark costs as much as all of them once that session is longer than its gap.
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
+use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_record_batch;
+use tidegate_operators::driver::Driver;
 
 use super::super::explanation::Explanation;
 use super::super::intake::late::late_schema;
 use super::super::intake::latency::Latency;
-use super::super::intake::ready::{ReadyRun, ReadyRuns, Rest};
+use super::super::intake::ready::{ReadyRuns, Rest};
 use super::super::intake::source::{ROW_BYTES, Stream, batch_bytes};
 use super::super::intake::{Intake, RestoredIntake};
 use super::super::memory::Memory;
@@ -28,8 +31,10 @@ use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
 use super::super::tactic::{Admit, Common, Tactic};
 use super::{AggregateOptions, EPOCH_ROWS, MANY_ROWS};
+use crate::aggregate::streams::mask;
 use crate::background::lasting;
 use crate::batch::aggregate::Ends;
+use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::aggregate::plan::{AggregatePlan, Span};
@@ -60,12 +65,16 @@ pub(super) fn operator(
         driver: lasting(query.threads, false)?,
         latency: Latency::default(),
     };
+    let on = plan.tables[0].time;
     let schema: SchemaRef = Arc::new(stream.schema.project(&read)?);
+    let predicate = plan.tables.into_iter().next().and_then(|table| table.rows);
     let tactic = WholeTactic {
-        query: query.clone(),
+        // Rows are left out before they are kept.
+        query: Aggregation { predicate: None, ..query.clone() },
+        predicate,
         span: plan.span,
         unit: plan.unit,
-        on: plan.tables[0].time,
+        on,
         sources: (0..options.sources).map(|_| TimedRows::new(schema.clone())).collect(),
         stream,
         read,
@@ -85,7 +94,8 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
         format!("  sources    {}", options.sources),
         "  algorithm  the aggregation of tables, of windows that are complete; their rows are kept"
             .to_owned(),
-        "  cost       of a poll that completes a window: that of all rows that are kept".to_owned(),
+        "  cost       of a poll that completes a window: that of all windows of the rows that are kept"
+            .to_owned(),
         format!("  threads    {}", query.threads),
         format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
     ]);
@@ -97,7 +107,9 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
 /// Keeps rows, and lets the aggregation of tables make the windows that are complete.
 #[derive(Debug)]
 struct WholeTactic {
+    /// Without its condition on rows.
     query: Aggregation,
+    predicate: Option<Predicate>,
     span: Span,
     unit: Unit,
     /// The time column of the rows that are kept.
@@ -178,6 +190,12 @@ impl Tactic for WholeTactic {
         self.due.is_some()
     }
 
+    /// Rows are kept until their windows have been made, which can be tried again: a function of
+    /// one's own may have failed.
+    fn survives(&self, _: &Error) -> bool {
+        self.due.is_some()
+    }
+
     fn has_rows(&self) -> bool {
         self.rows() > 0 || self.settled.is_some_and(|now| now != Some(i64::MIN))
     }
@@ -199,6 +217,9 @@ impl Tactic for WholeTactic {
         // 1. All is read and checked before any of it is taken.
         let has_ended = reader.flag()?;
         let settled = reader.time()?;
+        if intake.next().is_some_and(|next| has_ended || settled > next) {
+            return Err(damaged("windows were made of rows that have not come"));
+        }
         let mut kept = Vec::with_capacity(self.sources.len());
         for rows in &self.sources {
             let batch = reader.table(rows.schema())?;
@@ -206,6 +227,9 @@ impl Tactic for WholeTactic {
             let is_early = |last: &i64| intake.next().is_some_and(|next| next < *last);
             if ts.last().is_some_and(is_early) {
                 return Err(damaged("rows that were taken in come after rows that were not"));
+            }
+            if ts.iter().any(|ts| !self.span.fits(*ts)) {
+                return Err(damaged("a row's windows begin or end beyond 64 bits"));
             }
             kept.push((ts, batch));
         }
@@ -241,9 +265,7 @@ impl WholeTactic {
 
     /// The times of rows from a snapshot.
     fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
-        let table = Table::trusted("the snapshot", batch.clone());
-        let ts = time::times(&table, self.on, self.unit);
-        let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
+        let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
             true => Ok(ts),
             false => Err(damaged("rows that were taken in are out of order")),
@@ -253,26 +275,47 @@ impl WholeTactic {
     /// Keeps ready rows, after a look at their times.
     fn take_in(&mut self, common: &mut Common, ready: ReadyRuns) -> Result<()> {
         common.latency.begin(ready.runs.iter().map(|run| (run.pushed(), run.len() as u64)));
-        let ReadyRuns { ts, sources, runs } = ready;
-        if let Some(ts) = ts.iter().find(|ts| !self.span.fits(**ts)) {
-            return Err(Error::data(format!(
-                "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave out \
-                 such rows or choose smaller windows",
-                self.unit.name()
-            )));
-        }
-        let mut times = vec![Vec::new(); self.sources.len()];
-        ts.iter().zip(&sources).for_each(|(&ts, &source)| times[usize::from(source)].push(ts));
-        for runs in runs.chunk_by(|a, b| a.source == b.source) {
-            let source = usize::from(runs[0].source);
-            let batches = runs.iter().map(|run| run.rows().project(&self.read));
-            let batches = batches.collect::<Result<Vec<_>, _>>()?;
-            let kept = &mut self.sources[source];
+        for runs in ready.runs.chunk_by(|a, b| a.source == b.source) {
+            let (mut batches, mut times, mut charges) = (Vec::new(), Vec::new(), Vec::new());
+            for run in runs {
+                let batch = self.counted(run.rows().project(&self.read)?, &common.driver)?;
+                if batch.num_rows() == 0 {
+                    continue;
+                }
+                times.extend(self.times_of(&batch)?);
+                let (bytes, charge) = run.charge();
+                charges.push((bytes / run.len().max(1) * batch.num_rows(), charge));
+                batches.push(batch);
+            }
+            if let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts)) {
+                return Err(Error::data(format!(
+                    "the time {ts} ({}) falls in a window that begins or ends beyond 64 bits; leave \
+                     out such rows or choose smaller windows",
+                    self.unit.name()
+                )));
+            }
+            let kept = &mut self.sources[usize::from(runs[0].source)];
             let rows = concat_rows(kept.schema(), &batches)?;
-            let charges = runs.iter().map(ReadyRun::charge).collect();
-            kept.push(std::mem::take(&mut times[source]), rows, charges)?;
+            kept.push(times, rows, charges)?;
         }
         Ok(())
+    }
+
+    /// The rows that the query's condition lets through.
+    fn counted(&self, rows: RecordBatch, driver: &Driver) -> Result<RecordBatch> {
+        let Some(predicate) = &self.predicate else { return Ok(rows) };
+        let every: Vec<usize> = (0..rows.num_columns()).collect();
+        let table = Table::trusted("rows", rows.clone());
+        let counted = mask(&table, &every, predicate, Origin::Left, driver)?;
+        let counted: BooleanArray =
+            (0..rows.num_rows()).map(|row| Some(counted.contains(row))).collect();
+        Ok(filter_record_batch(&rows, &counted)?)
+    }
+
+    /// The times of rows.
+    fn times_of(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
+        let table = Table::trusted("rows", batch.clone());
+        Ok(time::times(&table, self.on, self.unit)?.to_vec())
     }
 
     /// Makes the windows that are complete where no row is below `now`, and lets go of all rows
@@ -295,7 +338,7 @@ impl WholeTactic {
             (Some(now), Span::Windows(windows)) => {
                 // A window that ends after now begins later than this.
                 let (size, ..) = windows.lengths();
-                let needed = now.saturating_sub(size).saturating_add(1);
+                let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
                 self.drop_before(needed);
             }
             (Some(_), Span::Sessions(_)) => {

@@ -56,7 +56,7 @@ use crate::stream::state::timed_rows::TimedRows;
 ///     options,
 /// };
 /// let (name, function) = ("quotes".to_owned(), Function::Count);
-/// let count = Aggregate { name, function, column: None, weights: None, predicate: None };
+/// let count = Aggregate { name, function, columns: Vec::new(), predicate: None };
 /// let join = PartnerJoin::Interval { join, with_prevailing: false };
 /// let query = PartnerAggregation::new(join, vec![count], How::Left)?;
 /// // The options `streams` ask for one source a side.

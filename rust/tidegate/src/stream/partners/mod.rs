@@ -46,9 +46,9 @@ use super::operator::{Figure, Operator, Step};
 use super::state::snapshot::{Reader, Writer};
 use super::state::timed_rows::TimedRows;
 use super::tactic::{Admit, Common, Tactic};
-use crate::Result;
 use crate::columns::keys::KeyColumn;
 use crate::columns::time::Unit;
+use crate::{Error, Result};
 pub use aggregates::partner_aggregates;
 pub use asof::asof_join;
 use kind::{Kind, Leaving};
@@ -92,6 +92,7 @@ fn operator(query: Query<'_>, options: &StreamOptions) -> Result<Operator> {
         due: None,
         settled: None,
         needed: 0,
+        is_half_done: false,
     };
     Ok(Operator::new(common, Box::new(tactic)))
 }
@@ -117,6 +118,8 @@ struct PartnerTactic {
     settled: Option<Option<i64>>,
     /// The right rows that were needed when they were looked through last.
     needed: usize,
+    /// Whether results have been handed on of left rows that have not left.
+    is_half_done: bool,
 }
 
 impl Tactic for PartnerTactic {
@@ -193,6 +196,12 @@ impl Tactic for PartnerTactic {
         self.due.is_some()
     }
 
+    /// Left rows stay until they have results, which can be made again: a function of one's own may
+    /// have failed.
+    fn survives(&self, _: &Error) -> bool {
+        self.due.is_some() && !self.is_half_done
+    }
+
     fn has_rows(&self) -> bool {
         self.gone > 0 || self.left.len() + self.right.len() > 0
     }
@@ -259,6 +268,7 @@ impl PartnerTactic {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let settled =
             self.kind.settle(&self.left, &self.right, self.gone, now, &driver.resting())?;
+        self.is_half_done = true;
         common.ready.extend(settled.batches);
         let before = self.left.len();
         match settled.leaving {
@@ -270,6 +280,7 @@ impl PartnerTactic {
         }
         self.gone += (before - self.left.len()) as u64;
         self.release(common, now)?;
+        self.is_half_done = false;
         (self.due, self.settled) = (None, Some(now));
         common.latency.settle();
         Ok(())
