@@ -40,7 +40,7 @@ pub(super) const PAGE_ROWS: usize = 1 << 18;
 /// About how many result rows a task should have at least.
 const TASK_ROWS: u128 = 1 << 16;
 
-/// The windows that begin in a range of slices of one block.
+/// The windows that begin in a range of slices of one block, one at least.
 #[derive(Clone, Debug)]
 pub(super) struct Stretch {
     windows: Range<Slice>,
@@ -89,6 +89,7 @@ impl<'a> Slices<'a> {
     /// the threads.
     pub(super) fn tasks(&self, windows: &Windows, key_count: usize) -> Vec<Task> {
         let (length, stride) = (windows.length(), windows.stride());
+        let made = windows.starting_slices();
         let mut blocks: Vec<i64> = Vec::new();
         for (_, cells) in &self.all {
             let block = cells.slice.div_euclid(length);
@@ -120,7 +121,12 @@ impl<'a> Slices<'a> {
                                 as i64
                     }
                 };
-                let stretch = Stretch { windows: cut(piece)..cut(piece + 1), end };
+                let begin = cut(piece).max(made.start)..cut(piece + 1).min(made.end);
+                let first = (begin.start + stride - 1).div_euclid(stride) * stride;
+                if first >= begin.end {
+                    continue;
+                }
+                let stretch = Stretch { windows: begin, end };
                 task.rows += stretch.most_windows(stride) * cells.min(key_count) as u128;
                 task.stretches.push(stretch);
                 if task.rows >= TASK_ROWS {

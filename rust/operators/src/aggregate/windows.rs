@@ -26,6 +26,8 @@ pub struct Windows {
     offset: i64,
     /// The part of the size beyond a whole number of advances.
     rest: i64,
+    /// The first start and the last one of the windows that are made.
+    starts: (i64, i64),
 }
 
 /// The number of a slice; slices are numbered in time order.
@@ -37,7 +39,25 @@ impl Windows {
     /// When size or advance is not positive.
     pub fn new(size: i64, advance: i64, offset: i64) -> Self {
         assert!(size > 0 && advance > 0, "windows have a length and move on");
-        Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance }
+        let starts = (i64::MIN, i64::MAX);
+        Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance, starts }
+    }
+
+    /// The same windows, of which tables have those alone that end after a time and at another one
+    /// or before. There may be a few more.
+    #[must_use]
+    pub fn that_end(self, after: Option<i64>, upto: Option<i64>) -> Self {
+        let first = after.and_then(|after| after.checked_sub(self.size - 1)).unwrap_or(i64::MIN);
+        let last = upto.map_or(i64::MAX, |upto| upto.saturating_sub(self.size));
+        Windows { starts: (first, last), ..self }
+    }
+
+    /// The slices, the last one not among them, with which the windows begin that are made.
+    pub(super) fn starting_slices(&self) -> std::ops::Range<Slice> {
+        let (first, last) = self.starts;
+        let first = if first == i64::MIN { Slice::MIN } else { self.slice_of(first) };
+        let last = if last == i64::MAX { Slice::MAX } else { self.slice_of(last) + 1 };
+        first..last
     }
 
     /// Whether all windows that hold times from `low` to `high` begin and end within 64 bits.

@@ -119,6 +119,7 @@ impl Aggregation {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
             (Span::Windows(windows), None) => {
+                let windows = &windows.that_end(ends.after, ends.upto);
                 aggregate(&sources, key_count, windows, &aggregates, driver, announce, take)
             }
             (Span::Windows(windows), Some(design)) => aggregate_by(

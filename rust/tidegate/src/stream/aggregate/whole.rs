@@ -5,10 +5,10 @@
 //!
 //! # Trade-offs
 //!
-//! A poll that completes a window costs as much as all windows of the rows that are kept, also those
-//! that have come before or are not complete. An epoch is at least as large as the rows that are
-//! kept. Of sessions, rows of all keys are kept since the oldest session began that goes on, and each
-//! rise of the watermark costs as much as all of them once that session is longer than its gap.
+//! A poll that completes a window costs as much as all rows that are kept, beside the windows. An
+//! epoch is at least as large as the rows that are kept. Of sessions, rows of all keys are kept
+//! since the oldest session began that goes on, and each rise of the watermark costs as much as all
+//! of them once that session is longer than its gap.
 
 use std::sync::Arc;
 
@@ -94,8 +94,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
         format!("  sources    {}", options.sources),
         "  algorithm  the aggregation of tables, of windows that are complete; their rows are kept"
             .to_owned(),
-        "  cost       of a poll that completes a window: that of all windows of the rows that are kept"
-            .to_owned(),
+        "  cost       of a poll that completes a window: that of all rows that are kept".to_owned(),
         format!("  threads    {}", query.threads),
         format!("  memory     rows until their windows are complete, and {ROW_BYTES} bytes each"),
     ]);
