@@ -412,12 +412,11 @@ def test_streams_keep_rows_until_their_windows_are_complete():
 
 
 def test_a_stream_goes_on_after_a_function_has_failed():
-    fails = [True]
+    fails: list[RuntimeError] = []
 
     def moody(lists: pa.ListArray) -> pa.Array:
-        if fails.pop() if fails else False:
-            message = "not now"
-            raise RuntimeError(message)
+        if fails:
+            raise fails.pop()
         return lists.value_lengths()
 
     own = agg.udf(moody, "v", pa.int32())
@@ -425,7 +424,7 @@ def test_a_stream_goes_on_after_a_function_has_failed():
     windows = Aggregate(rows.schema, on="ts", size=5, aggs={"n": own})
     join = IntervalJoin(rows.schema, rows.schema, on="ts", lower=-5, upper=0, aggs={"n": own})
     for operator, wanted in ((windows, [2, 1, 1]), (join, [1, 2, 2, 1])):
-        fails.append(True)
+        fails.append(RuntimeError("not now"))
         for source in operator.sources:
             source.push(rows)
             source.close()
