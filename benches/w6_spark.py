@@ -42,7 +42,7 @@ NATIVE = "spark.sql.join.asofJoin.enabled"
 
 @dataclass(frozen=True)
 class Case:
-    """Rows a side and keys, of which one may have half of the rows."""
+    """Rows a side and keys; one key may have half of the rows."""
 
     rows: int
     keys: int

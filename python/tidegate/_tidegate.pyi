@@ -186,8 +186,9 @@ class _OperatorStats(TypedDict):
     sources: list[_SourceStats]
 
 class _AggregateStats(_OperatorStats):
-    state_keys: int
-    state_cells: int
+    state_keys: NotRequired[int]
+    state_cells: NotRequired[int]
+    state_rows: NotRequired[int]
     state_bytes: int
 
 class _StreamJoinStats(_OperatorStats):
@@ -590,7 +591,9 @@ class Operator(Generic[_StatsT_co]):
             have merged new rows with the others.
 
             An aggregation has `state_keys`, the keys that are known, `state_cells`, the states of
-            each function, and `state_bytes`, the bytes of the state.
+            each function, and `state_bytes`, the bytes of the state. If a function needs all values
+            of a window, it has `state_rows`, the rows kept, and `state_bytes`, the bytes held
+            beside them.
 
         Raises:
             ClosedError: The operator was made before this process was forked.
@@ -1081,13 +1084,13 @@ class IntervalJoin(StreamJoin):
         If `lower` or `upper` is None, the rows of one side are kept for ever.
 
         With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are those of
-        `interval_join`, bit for bit, for the rows in merged order. With `prevailing`, the last
-        right row of each key is kept, too. An error of a function stays, too. A row takes 40 bytes
-        beside itself.
+        row at the last time at which a partner could have come. The rows are equal, bit for bit, to
+        the rows that `interval_join` gives for the rows in merged order. With `prevailing`, the
+        last right row of each key is kept, too. If a function fails, the next poll calls it again.
+        A row takes 40 bytes beside itself.
 
         A poll that gives such rows costs as much as `interval_join` of these left rows and of all
-        right rows that are kept. So many small polls over many right rows cost much.
+        right rows that are kept. Small polls over many right rows are slow.
 
         Memory: a row takes 40 bytes beside itself.
     """
@@ -1225,8 +1228,14 @@ class Aggregate(Operator[_AggregateStats]):
         more. Keys without rows there are forgotten, and so are values of text, binary and decimal
         columns that are no smallest or largest ones.
 
+        If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
+        `collect`, `udf`), rows are kept until their windows are complete, and no states. A poll
+        that completes a window then costs as much as all rows that are kept. Of sessions, these are
+        the rows since the oldest session began that goes on.
+
         An error such as a sum that does not fit 64 bits stays, and all later polls raise it again:
-        rows would be missing in later results.
+        rows would be missing in later results. If a function of one's own fails, no row is lost:
+        the next poll calls it again.
     """
 
     def __new__(
@@ -1354,12 +1363,12 @@ class WindowJoin(StreamJoin):
         are of time, `IntervalJoin` compares far less. Pairs come in order for any `ordered`.
 
         With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are those of
-        `window_join`, bit for bit, for the rows in merged order. Windows of rows are refused. An
-        error of a function stays, too. A row takes 40 bytes beside itself.
+        row at the last time at which a partner could have come. The rows are equal, bit for bit, to
+        the rows that `window_join` gives for the rows in merged order. Windows of rows are refused.
+        If a function fails, the next poll calls it again. A row takes 40 bytes beside itself.
 
         A poll that gives such rows costs as much as `window_join` of these left rows and of all
-        right rows that are kept. So many small polls over many right rows cost much.
+        right rows that are kept. Small polls over many right rows are slow.
 
         Memory: a row takes 90 to 260 bytes beside itself, for what is compared.
     """
@@ -1485,12 +1494,12 @@ class BandJoin(StreamJoin):
         choose another one.
 
         With `aggs`, a left row comes once no row can come that is its partner: at the place of a
-        row at the last time at which a partner could have come. The rows are those of `band_join`,
-        bit for bit, for the rows in merged order. Windows of rows are refused. An error of a
-        function stays, too. A row takes 40 bytes beside itself.
+        row at the last time at which a partner could have come. The rows are equal, bit for bit, to
+        the rows that `band_join` gives for the rows in merged order. Windows of rows are refused.
+        If a function fails, the next poll calls it again. A row takes 40 bytes beside itself.
 
         A poll that gives such rows costs as much as `band_join` of these left rows and of all right
-        rows that are kept. So many small polls over many right rows cost much.
+        rows that are kept. Small polls over many right rows are slow.
 
         Memory: a row takes 40 bytes beside itself. If the result has several columns of 8-byte
         values, a row takes some 16 bytes more for each of them, since these are kept row by row,

@@ -323,12 +323,12 @@ def failing(_: pa.ListArray) -> None:
         (
             lambda _: 7,
             pa.int64(),
-            "the function returned int, of which pyarrow makes no int64 array",
+            "the function returned int, and pyarrow cannot make an array of int64",
         ),
         (
             lambda lists: ["x"] * len(lists),
             pa.int64(),
-            "the function returned list, of which pyarrow makes no int64 array",
+            "the function returned list, and pyarrow cannot make an array of int64",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from tidegate.agg import Aggregate, Function, Interpolation, quantile
 from tidegate.cli.tables import Input, Output
 from tidegate.io.files import batch_writer
 
-# The functions of the command line: all but those that Python code brings.
+# The command line has every function but `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]
 OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
 
