@@ -124,8 +124,8 @@ class Udf:
                 found = pa.array(found, type=self.returns)
             except (pa.ArrowException, TypeError, ValueError) as error:
                 message = (
-                    f"the function returned {type(found).__name__}, and pyarrow cannot make an array "
-                    f"of {self.returns} of it ({error}); return one value for each list"
+                    f"the function returned {type(found).__name__}, and pyarrow cannot make an "
+                    f"array of {self.returns} from it ({error}); return one value for each list"
                 )
                 raise TidegateError(message) from error
         if found.type != self.returns:
