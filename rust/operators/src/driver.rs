@@ -22,8 +22,9 @@ const FEW: usize = 1 << 11;
 /// Runs the independent parts of one call on its threads.
 ///
 /// Threads live as long as the call that needs them, so that nothing is left to join at exit or to
-/// go missing in a forked child. Starting one costs some 20 us: callers cut small work into one
-/// part, which runs on the caller's thread.
+/// go missing in a forked child. Starting one costs some 20 us, and until it works some 100:
+/// callers cut small work into one part, which runs on the caller's thread. A call of many parts
+/// shares its threads among them, see [`with_threads`].
 ///
 /// An operator that is called for every few thousand rows keeps its threads instead, see
 /// [`Driver::lasting`].
@@ -264,14 +265,22 @@ impl Driver {
             }
             done
         };
-        if let Some(pool) = &self.pool {
+        let shares_threads = self.pool.is_none()
+            && rayon::current_thread_index().is_some()
+            && rayon::current_num_threads() >= workers;
+        if self.pool.is_some() || shares_threads {
             let done = Mutex::new(Vec::new());
             let work = || {
                 // Before the lock is taken, or threads would wait for each other's work.
                 let mine = worker();
                 done.lock().unwrap_or_else(PoisonError::into_inner).push(mine);
             };
-            pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())));
+            match &self.pool {
+                Some(pool) => {
+                    pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work())))
+                }
+                None => rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
+            }
             let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
             done.into_iter().flatten().for_each(|(ticket, result)| results[ticket] = Some(result));
             return results.into_iter().collect::<Option<Vec<R>>>().ok_or(Stopped);
@@ -366,6 +375,17 @@ impl Driver {
     }
 }
 
+/// Calls `work`, which reads a number of rows, with this number of threads at hand. They last until
+/// it is done: all drivers of no more threads that [map](Driver::map) within share them. Where the
+/// system refuses threads, or the rows are too few to be worth them, each map asks for its own.
+pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
+    let threads = if rows < 2 * PART_ROWS { 1 } else { threads };
+    match Driver::lasting(threads, Stop::default(), false) {
+        Ok(driver) => driver.within(work),
+        Err(_) => work(),
+    }
+}
+
 /// Starts a thread for each piece of work, as long as the system has threads to give.
 fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
@@ -441,6 +461,27 @@ mod tests {
             // Neither gets past the barrier before the other has come to it.
             driver.map(vec![1, 2], |_| both.wait().is_leader()).unwrap();
         }
+    }
+
+    #[test]
+    fn maps_of_a_call_share_its_threads() {
+        let thread = || {
+            let driver = Driver::new(2, Stop::default());
+            driver.map((0..50).collect(), |_: usize| std::thread::current().id()).unwrap()
+        };
+        let threads = |rows| -> std::collections::HashSet<_> {
+            with_threads(2, rows, || (0..20).flat_map(|_| thread()).collect())
+        };
+        let shared = threads(2 * PART_ROWS);
+        assert!(shared.len() <= 2, "{shared:?}");
+        assert!(!shared.contains(&std::thread::current().id()));
+        // One thread of its own a map, and the caller's.
+        assert!(threads(1).contains(&std::thread::current().id()));
+        // A map of more threads than there are at hand has its own.
+        let both = std::sync::Barrier::new(3);
+        let driver = Driver::new(3, Stop::default());
+        with_threads(2, 2 * PART_ROWS, || driver.map(vec![1, 2, 3], |_| both.wait().is_leader()))
+            .unwrap();
     }
 
     #[test]

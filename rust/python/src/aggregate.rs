@@ -8,12 +8,12 @@ use pyo3::types::{PyMapping, PyString};
 use pyo3_arrow::PyTable;
 use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
 use tidegate::stream::{self, AggregateOptions};
-use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table};
+use tidegate::{Bound as Duration, Driver, Error, MAX_THREADS, Stop, Table, with_threads};
 
 use crate::error::raise;
 use crate::expression::extract_row;
 use crate::functions::aggregates;
-use crate::input::{bound, count, names, read, schema, word};
+use crate::input::{bound, count, names, read, rows_of, schema, word};
 use crate::interrupt;
 use crate::merge::check_distinct;
 use crate::operator::Operator;
@@ -126,7 +126,8 @@ fn to_table<'py>(
         .map(|(name, stream)| read(name, stream, &stop))
         .collect::<PyResult<Vec<_>>>()?;
     let running = stop.clone();
-    let (batches, schema) = interrupt::run(py, &stop, move || {
+    let (threads, rows) = (query.threads, read.iter().map(|(_, read)| rows_of(read)).sum());
+    let work = move || {
         let schemas: Vec<SchemaRef> = read.iter().map(|(schema, _)| schema.clone()).collect();
         let schema = query.schema(&schemas)?;
         let driver = Driver::new(query.threads, running.clone());
@@ -135,7 +136,8 @@ fn to_table<'py>(
         };
         let tables = names.iter().zip(read).map(valid).collect::<tidegate::Result<_>>()?;
         Ok((query.run(tables, running)?, schema))
-    })?;
+    };
+    let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
     PyTable::try_new(batches, schema)?.into_pyarrow(py)
 }
 

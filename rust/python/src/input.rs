@@ -396,3 +396,8 @@ pub(crate) fn word<T: Copy>(argument: &str, given: &str, words: &[(&str, T)]) ->
         )))
     })
 }
+
+/// The number of rows of batches.
+pub(crate) fn rows_of(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}

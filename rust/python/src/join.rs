@@ -11,12 +11,12 @@ use tidegate::query::aggregate::Aggregate;
 use tidegate::stream::StreamOptions;
 use tidegate::{
     Batches, Driver, How, Join, JoinOptions, MAX_THREADS, Next, PartnerAggregation, PartnerJoin,
-    QueryPlan, Stop, Table,
+    QueryPlan, Stop, Table, with_threads,
 };
 
 use crate::error::raise;
 use crate::functions::aggregates;
-use crate::input::{check_distinct, count, name_pairs, names, read, schema, word};
+use crate::input::{check_distinct, count, name_pairs, names, read, rows_of, schema, word};
 use crate::plan::JoinPlan;
 use crate::reader::{BatchReader, BatchStream, Held, Numbers};
 use crate::stream_join::options;
@@ -461,12 +461,14 @@ fn run<'py, T: Send + 'static>(
     let stop = Stop::default();
     let (left, right) = (read("left", left, &stop)?, read("right", right, &stop)?);
     let running = stop.clone();
-    interrupt::run(py, &stop, move || {
+    let rows = rows_of(&left.1) + rows_of(&right.1);
+    let work = move || {
         let driver = Driver::new(threads, running.clone());
         let left = Table::new("left", left.0, left.1, &driver)?;
         let right = Table::new("right", right.0, right.1, &driver)?;
         work(&left, &right, running)
-    })
+    };
+    interrupt::run(py, &stop, move || with_threads(threads, rows, work))
 }
 
 impl BatchStream for Batches {

@@ -76,7 +76,7 @@ pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::asof::Strategy;
 pub use tidegate_operators::band::index::IndexKind;
-pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads};
+pub use tidegate_operators::driver::{Driver, MAX_THREADS, default_threads, with_threads};
 pub use tidegate_operators::rows::{Closed, How};
 pub use tidegate_structures::memory::Allocator;
 pub use tidegate_sync::Stop;

@@ -14,6 +14,10 @@ use super::functions::{ByValue, Count, Edge, Function, NO_ROW, Pick};
 use super::merged::Place;
 use super::{Column, Mask, Stream};
 
+/// Where the values of a single source lie, and the mask of the rows that count: by address. What
+/// lies in the same memory is the same.
+pub(super) type Memory = [usize; 3];
+
 /// The input of a function, row by row.
 pub(super) trait Given<F: Function>: Send + Sync {
     /// The function that combines the cells of tables to windows: the same, unless cells need to
@@ -32,6 +36,11 @@ pub(super) trait Given<F: Function>: Send + Sync {
     /// Whether a row counts.
     fn counts(&self, place: Place) -> bool {
         self.mask(place.source).is_none_or(|mask| mask.contains(place.row))
+    }
+
+    /// Where the values of a single source lie, if they lie somewhere.
+    fn memory(&self) -> Option<Memory> {
+        None
     }
 
     /// Asks for the values of some rows of a source to be in a cache soon.
@@ -61,6 +70,11 @@ impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
         self[source].mask
     }
 
+    fn memory(&self) -> Option<Memory> {
+        let [Column { values, mask }] = self else { return None };
+        Some([values.as_ptr().addr(), 0, address_of(*mask)])
+    }
+
     fn announce(&self, source: usize, rows: &Range<usize>) {
         prefetch_range(self[source].values, rows);
     }
@@ -68,6 +82,10 @@ impl<F: Function> Given<F> for &[Column<'_, F::Input>] {
     fn cells(&self, streams: &[Stream<'_>], part: &Part, belongs: &Belongs<'_>) -> Vec<F::State> {
         cells::<F, _>(self, streams, part, belongs)
     }
+}
+
+fn address_of(mask: Mask<'_>) -> usize {
+    mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
 }
 
 /// Values, each with another of the same row.
@@ -90,6 +108,11 @@ impl<F: Function<Input = (f64, f64)>> Given<F> for Pairs<'_> {
 
     fn mask(&self, source: usize) -> Mask<'_> {
         self.values[source].mask
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let ([one], [other]) = (self.values, self.others) else { return None };
+        Some([one.values.as_ptr().addr(), other.values.as_ptr().addr(), address_of(one.mask)])
     }
 
     fn announce(&self, source: usize, rows: &Range<usize>) {

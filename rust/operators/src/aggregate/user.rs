@@ -144,7 +144,9 @@ impl<F: UserFunction> Function for User<F> {
     }
 }
 
-impl<F: UserFunction> InPanes for User<F> {}
+impl<F: UserFunction> InPanes for User<F> {
+    type Family = F;
+}
 
 impl<F: UserFunction> Stored for User<F> {
     fn to_words(state: F::State) -> StateWords {

@@ -49,7 +49,8 @@ use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
-pub use partners::{PartnerTimes, Partners, interval_partners};
+pub(crate) use partners::Panes;
+pub use partners::{PartnerColumns, Partners, interval_partners};
 pub(crate) use sweep::sweep;
 
 /// Finds the matches of every left row.
@@ -92,17 +93,26 @@ pub(crate) fn find(
     reach: &impl LeftReach,
     driver: &Driver,
 ) -> Result<Matches, Stopped> {
-    Ok(find_in_groups(left, right, key_count, reach, driver)?.0)
+    Ok(find_in_groups(left, right, key_count, reach, driver)?.matches)
 }
 
-/// As [`find`], with the place where each key's right rows start, and the place where all end.
+/// Matches, and what was noticed on the way.
+struct Found {
+    matches: Matches,
+    /// The place where each key's right rows start, and the place where all end.
+    starts: Vec<u32>,
+    /// Whether the right rows are in time order.
+    is_sorted: bool,
+}
+
+/// As [`find`], with what was noticed on the way.
 fn find_in_groups(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
     key_count: usize,
     reach: &impl LeftReach,
     driver: &Driver,
-) -> Result<(Matches, Vec<u32>), Stopped> {
+) -> Result<Found, Stopped> {
     assert!(left.ts.len() < MAX_ROWS && right.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert_eq!(left.keys.is_some(), right.keys.is_some(), "both sides have keys or none has");
     let sorted = are_sorted(&[left.ts, right.ts], driver)?;
@@ -110,10 +120,13 @@ fn find_in_groups(
         && left.keys.is_some()
         && let Some(distances) = merge::distances(left, right, key_count, reach, driver)
     {
-        return merge::merge(left, right, key_count, distances, driver);
+        let (matches, starts) = merge::merge(left, right, key_count, distances, driver)?;
+        return Ok(Found { matches, starts, is_sorted: true });
     }
     let mut groups = Groups::new(right, key_count, driver)?;
     let runs = sweep(left, &groups, key_count, reach, driver)?;
-    let (ascending, starts) = (groups.ascending(), std::mem::take(&mut groups.starts));
-    Ok((Matches::new(runs, groups.into_numbers(), ascending, right.ts.len()), starts))
+    let (ascending, is_sorted) = (groups.ascending(), groups.is_sorted());
+    let starts = std::mem::take(&mut groups.starts);
+    let matches = Matches::new(runs, groups.into_numbers(), ascending, right.ts.len());
+    Ok(Found { matches, starts, is_sorted })
 }

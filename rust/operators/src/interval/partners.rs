@@ -17,23 +17,26 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use super::find_in_groups;
+use super::{Found, find_in_groups};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{BitSet, Matches, Run};
 use crate::order::JoinColumns;
 use crate::rows::{Interval, NO_KEY, NO_ROW};
 
-/// The times by which partners were found.
+/// The columns that decide which right rows are partners of which left rows.
 #[derive(Clone, Copy, Debug)]
-pub struct PartnerTimes<'a> {
-    /// The time of each left row.
-    pub left: &'a [i64],
-    /// The time of each right row.
-    pub right: &'a [i64],
-    /// The interval.
+pub struct PartnerColumns<'a> {
+    /// The times and keys of left rows.
+    pub left: JoinColumns<'a>,
+    /// The times and keys of right rows.
+    pub right: JoinColumns<'a>,
+    /// A bound of the keys of both sides.
+    pub key_count: usize,
+    /// How far the times of partners are from a left row's.
     pub interval: &'a Interval,
 }
 
@@ -43,8 +46,7 @@ pub struct PartnerTimes<'a> {
 pub struct Partners {
     /// The right rows in the interval of each left row.
     matches: Matches,
-    /// For each place of a right row, the first place of its key and pane.
-    pane_starts: Pages<u32>,
+    panes: Panes,
     /// The place of the last right row before each left row's interval, or
     /// [`NO_ROW`](crate::rows::NO_ROW); `None` if no such row counts.
     prevailing: Option<Pages<u32>>,
@@ -52,12 +54,23 @@ pub struct Partners {
     length: Option<u64>,
 }
 
+/// The order in which right rows are folded, and where panes begin in it.
+#[derive(Debug)]
+pub(crate) enum Panes {
+    /// Rows are folded key by key, at their places. For each place, the first place of its key and
+    /// pane.
+    OfPlaces(Pages<u32>),
+    /// Rows are in time order and are folded in it, as they lie. The first row of each pane that has
+    /// rows, then the number of rows.
+    OfRows(Vec<u32>),
+}
+
 /// Finds the partners of every left row: its matches and, if it is asked for, the last right row of
 /// its key before the interval, which prevails when the interval begins.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
-/// use tidegate_operators::interval::interval_partners;
+/// use tidegate_operators::interval::{PartnerColumns, interval_partners};
 /// use tidegate_operators::order::JoinColumns;
 /// use tidegate_operators::rows::{Closed, Interval};
 /// use tidegate_sync::Stop;
@@ -65,8 +78,8 @@ pub struct Partners {
 /// let left = JoinColumns { ts: &[10, 20], keys: None };
 /// let right = JoinColumns { ts: &[8, 9, 30], keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// let driver = Driver::new(1, Stop::default());
-/// let partners = interval_partners(left, right, 1, &before, true, &driver)?;
+/// let columns = PartnerColumns { left, right, key_count: 1, interval: &before };
+/// let partners = interval_partners(columns, true, &Driver::new(1, Stop::default()))?;
 /// assert_eq!((partners.count(0), partners.count(1)), (2, 1)); // 20 with 9, before its interval
 /// # Ok::<(), Stopped>(())
 /// ```
@@ -75,21 +88,24 @@ pub struct Partners {
 ///
 /// As [`interval_join`](super::interval_join).
 pub fn interval_partners(
-    left: JoinColumns<'_>,
-    right: JoinColumns<'_>,
-    key_count: usize,
-    interval: &Interval,
+    columns: PartnerColumns<'_>,
     with_prevailing: bool,
     driver: &Driver,
 ) -> Result<Partners, Stopped> {
-    let (matches, starts) = find_in_groups(left, right, key_count, interval, driver)?;
+    let PartnerColumns { left, right, key_count, interval } = columns;
+    let Found { matches, starts, is_sorted } =
+        find_in_groups(left, right, key_count, interval, driver)?;
     let groups =
         Grouped { runs: matches.runs(), rows: matches.rows(), ts: right.ts, starts: &starts };
     let length = interval.length();
-    let pane_starts = groups.pane_starts(length, driver)?;
+    // Rows that lie as they are folded need not be gathered. Rows of one key do so anyway.
+    let panes = match is_sorted && right.keys.is_some() {
+        true => Panes::OfRows(pane_borders(right.ts, length, driver)?),
+        false => Panes::OfPlaces(groups.pane_starts(length, driver)?),
+    };
     let prevailing =
         with_prevailing.then(|| groups.prevailing(left, interval, driver)).transpose()?;
-    Ok(Partners { matches, pane_starts, prevailing, length })
+    Ok(Partners { matches, panes, prevailing, length })
 }
 
 impl Partners {
@@ -163,14 +179,18 @@ impl Partners {
         self.prevailing.as_deref()
     }
 
-    pub(crate) fn pane_starts(&self) -> &[u32] {
-        &self.pane_starts
+    pub(crate) fn panes(&self) -> &Panes {
+        &self.panes
     }
 
     /// Says of left rows whether their intervals cover the beginning of a pane.
-    pub(crate) fn pane_cursor<'a>(&'a self, times: PartnerTimes<'a>) -> PaneCursor<'a> {
-        let rows = self.rows();
-        PaneCursor { length: self.length, rows, times, begin: i64::MAX, end: i64::MIN }
+    pub(crate) fn pane_cursor<'a>(&self, columns: PartnerColumns<'a>) -> PaneCursor<'a> {
+        PaneCursor { length: self.length, columns, begin: i64::MAX, end: i64::MIN }
+    }
+
+    /// The number of places.
+    pub(crate) fn places(&self) -> usize {
+        self.rows().map_or(self.right_rows(), <[u32]>::len)
     }
 
     /// The right rows by place; `None` where a row's place is its number.
@@ -183,26 +203,25 @@ impl Partners {
 /// in the same.
 pub(crate) struct PaneCursor<'a> {
     length: Option<u64>,
-    rows: Option<&'a [u32]>,
-    times: PartnerTimes<'a>,
+    columns: PartnerColumns<'a>,
     begin: i64,
     end: i64,
 }
 
 impl PaneCursor<'_> {
     /// Whether the interval of a left row begins where the pane of its first partner does, or
-    /// before. It does not matter which rows the pane has.
+    /// before. It does not matter which rows the pane has. Both rows are given by number.
     #[inline]
     pub(crate) fn covers_start(&mut self, left: usize, first_partner: u32) -> bool {
-        let Some(first) = self.times.interval.first(self.times.left[left]) else { return false };
+        let PartnerColumns { left: of_left, right, interval, .. } = self.columns;
+        let Some(first) = interval.first(of_left.ts[left]) else { return false };
         if first < self.begin || first > self.end {
             (self.begin, self.end) = match self.length {
                 Some(length) => (pane_begin(first, length), pane_end(first, length)),
                 None => (i64::MIN, i64::MAX),
             };
         }
-        let row = self.rows.map_or(first_partner, |rows| rows[first_partner as usize]);
-        first == self.begin || self.times.right[row as usize] > self.end
+        first == self.begin || right.ts[first_partner as usize] > self.end
     }
 }
 
@@ -237,6 +256,28 @@ fn pane_begin(ts: i64, length: u64) -> i64 {
         Err(_) if ts < 0 => i64::MIN,
         Err(_) => 0,
     }
+}
+
+/// The first row of each pane that has rows, then the number of rows, which are in time order.
+fn pane_borders(ts: &[i64], length: Option<u64>, driver: &Driver) -> Result<Vec<u32>, Stopped> {
+    let Some(length) = length else { return Ok(vec![0, ts.len() as u32]) };
+    let of_part = |part: Range<usize>| {
+        let mut end = part.start.checked_sub(1).map(|before| pane_end(ts[before], length));
+        let mut borders = Vec::new();
+        for (row, &ts) in part.clone().zip(&ts[part]) {
+            if end.is_none_or(|end| ts > end) {
+                end = Some(pane_end(ts, length));
+                memory::reserve(&mut borders, 1);
+                borders.push(row as u32);
+            }
+        }
+        borders
+    };
+    let parts = driver.map(ranges(ts.len(), driver.parts(ts.len(), PART_ROWS)), of_part)?;
+    let mut borders = memory::vec(parts.iter().map(Vec::len).sum::<usize>() + 1);
+    parts.iter().for_each(|part| borders.extend_from_slice(part));
+    borders.push(ts.len() as u32);
+    Ok(borders)
 }
 
 /// Right rows by key and time.

@@ -21,6 +21,7 @@ pub(crate) struct Groups<'a> {
     /// The row numbers; `None` where a row's place is its number.
     numbers: Option<Pages<u32>>,
     ascending: bool,
+    is_sorted: bool,
 }
 
 #[derive(Debug)]
@@ -47,9 +48,9 @@ impl<'a> Groups<'a> {
         key_count: usize,
         driver: &Driver,
     ) -> Result<Self, Stopped> {
-        let sorted = are_sorted(&[side.ts], driver)?;
+        let is_sorted = are_sorted(&[side.ts], driver)?;
         let Some(keys) = side.keys else {
-            return Self::of_one_key(side.ts, sorted, driver);
+            return Self::of_one_key(side.ts, is_sorted, driver);
         };
         assert_eq!(keys.len(), side.ts.len(), "a time a key");
         let mut ts = Pages::unwritten(keys.len());
@@ -58,17 +59,19 @@ impl<'a> Groups<'a> {
         // Rows without a key have no place.
         let with_key = starts.last().map_or(0, |&end| end as usize);
         let (mut ts, mut numbers) = (ts.written_upto(with_key), numbers.written_upto(with_key));
-        let ascending = sorted || sort_groups(&starts, &mut ts, &mut numbers, driver)?;
-        Ok(Groups { starts, ts: Times::Owned(ts), numbers: Some(numbers), ascending })
+        let ascending = is_sorted || sort_groups(&starts, &mut ts, &mut numbers, driver)?;
+        Ok(Groups { starts, ts: Times::Owned(ts), numbers: Some(numbers), ascending, is_sorted })
     }
 
-    fn of_one_key(ts: &'a [i64], sorted: bool, driver: &Driver) -> Result<Self, Stopped> {
+    fn of_one_key(ts: &'a [i64], is_sorted: bool, driver: &Driver) -> Result<Self, Stopped> {
         let starts = vec![0, ts.len() as u32];
-        if sorted {
-            return Ok(Groups { starts, ts: Times::Borrowed(ts), numbers: None, ascending: true });
+        if is_sorted {
+            let ts = Times::Borrowed(ts);
+            return Ok(Groups { starts, ts, numbers: None, ascending: true, is_sorted });
         }
         let (sorted_ts, numbers) = sort_rows(ts, driver)?;
-        Ok(Groups { starts, ts: Times::Owned(sorted_ts), numbers: Some(numbers), ascending: false })
+        let (ts, numbers) = (Times::Owned(sorted_ts), Some(numbers));
+        Ok(Groups { starts, ts, numbers, ascending: false, is_sorted })
     }
 
     /// The times, group by group.
@@ -84,6 +87,11 @@ impl<'a> Groups<'a> {
     /// Whether the row numbers of each key ascend.
     pub(crate) fn ascending(&self) -> bool {
         self.ascending
+    }
+
+    /// Whether the rows of the side are in time order, whatever their keys.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.is_sorted
     }
 
     pub(crate) fn into_numbers(self) -> Option<Pages<u32>> {

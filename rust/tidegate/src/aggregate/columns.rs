@@ -25,6 +25,9 @@ use crate::query::aggregate::user::Of;
 use crate::query::aggregate::{Function, Takes};
 use crate::{Error, Result};
 
+/// Values that one thread reads at a time.
+const BLOCK: usize = 1 << 16;
+
 /// The inputs of the functions, in the order of the aggregates.
 #[derive(Debug)]
 pub(crate) struct Columns(Vec<Values>);
@@ -358,25 +361,29 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     same: impl Fn(&ScalarBuffer<T::Native>) -> Option<ScalarBuffer<N>> + Sync,
 ) -> Result<Vec<Array64<N>>> {
     let source = |chunks: &[ArrayRef]| -> Result<Array64<N>> {
-        if let [chunk] = chunks
-            && let Some(values) = same(cast(chunk, to)?.as_primitive::<T>().values())
+        let chunks = driver.map(chunks.to_vec(), |chunk| cast(&chunk, to))?;
+        let chunks: Vec<ArrayRef> = chunks.into_iter().collect::<Result<_, _>>()?;
+        let values: Vec<_> =
+            chunks.iter().map(|chunk| chunk.as_primitive::<T>().values()).collect();
+        if let [values] = values[..]
+            && let Some(values) = same(values)
         {
             return Ok(Array64::Arrow(values));
         }
-        let mut all = Pages::unwritten(chunks.iter().map(|chunk| chunk.len()).sum());
-        let mut filled = 0;
-        for chunk in chunks {
-            let values = cast(chunk, to)?;
-            let values = values.as_primitive::<T>().values();
-            all[filled..filled + values.len()]
-                .iter_mut()
-                .zip(values)
-                .for_each(|(out, value)| out.set(new(*value)));
-            filled += values.len();
+        let mut all = Pages::unwritten(values.iter().map(|values| values.len()).sum());
+        let mut rest = &mut all[..];
+        let mut blocks = Vec::new();
+        for block in values.iter().flat_map(|values| values.chunks(BLOCK)) {
+            let (out, others) = std::mem::take(&mut rest).split_at_mut(block.len());
+            rest = others;
+            blocks.push((block, out));
         }
+        driver.map(blocks, |(values, out)| {
+            out.iter_mut().zip(values).for_each(|(out, value)| out.set(new(*value)));
+        })?;
         Ok(Array64::Own(all.written()))
     };
-    driver.map(sources.to_vec(), source)?.into_iter().collect()
+    sources.iter().map(|chunks| source(chunks)).collect()
 }
 
 /// The most rows of a stream that a window may have: as many would take years to come.
@@ -456,7 +463,6 @@ fn largest<T: ArrowNativeType + AnyBitPattern + NoUninit + Sync, M: Ord + Defaul
     driver: &Driver,
     magnitude: impl Fn(T) -> M + Sync,
 ) -> Result<M> {
-    const BLOCK: usize = 1 << 16;
     let blocks: Vec<&[T]> = sources.iter().flat_map(|values| values.chunks(BLOCK)).collect();
     let found = driver.map(blocks, |block| {
         block.iter().fold(M::default(), |largest, value| largest.max(magnitude(*value)))

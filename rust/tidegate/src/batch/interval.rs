@@ -1,7 +1,7 @@
 //! The interval join of two tables.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::{interval_join, interval_partners};
+use tidegate_operators::interval::interval_join;
 use tidegate_sync::Stop;
 
 use super::join::{Found, Join};
@@ -35,18 +35,8 @@ impl IntervalJoin {
     ) -> Result<FoundPartners> {
         let plan = self.plan(left.schema(), right.schema())?;
         let rows = sides(&plan, left, right, driver)?;
-        let (left_side, right_side) = rows.columns();
-        let partners = interval_partners(
-            left_side,
-            right_side,
-            rows.key_count(),
-            &plan.interval,
-            with_prevailing,
-            driver,
-        )?;
         let key_method = rows.key_method();
-        let Sides { left, right, .. } = rows;
-        let timed = TimedPartners { partners, left, right, interval: plan.interval };
+        let timed = TimedPartners::new(rows, plan.interval, with_prevailing, driver)?;
         Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(timed) })
     }
 }

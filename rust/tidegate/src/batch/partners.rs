@@ -11,12 +11,13 @@ use tidegate_operators::aggregate::{
     all_values_of_matches,
 };
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::interval::{PartnerTimes, Partners};
+use tidegate_operators::interval::{PartnerColumns, Partners, interval_partners};
 use tidegate_operators::matches::{BitSet, Matches};
 use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
 use super::join::{Found, Join};
+use super::sides::Sides;
 use crate::Result;
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::streams::{Streams, mask};
@@ -42,13 +43,30 @@ pub(super) enum Source {
     Pairs(Found, Option<Int64s>),
 }
 
-/// Partners, and the times by which they were found.
+/// Partners, and the columns by which they were found.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
-    pub(super) partners: Partners,
-    pub(super) left: Int64s,
-    pub(super) right: Int64s,
-    pub(super) interval: Interval,
+    partners: Partners,
+    sides: Sides,
+    interval: Interval,
+}
+
+impl TimedPartners {
+    /// Finds the right rows of each left row's key in its interval.
+    pub(super) fn new(
+        sides: Sides,
+        interval: Interval,
+        with_prevailing: bool,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let partners = interval_partners(columns(&sides, &interval), with_prevailing, driver)?;
+        Ok(TimedPartners { partners, sides, interval })
+    }
+}
+
+fn columns<'a>(sides: &'a Sides, interval: &'a Interval) -> PartnerColumns<'a> {
+    let (left, right) = sides.columns();
+    PartnerColumns { left, right, key_count: sides.key_count(), interval }
 }
 
 /// The aggregates of a join that has been started.
@@ -129,7 +147,7 @@ impl PartnerAggregation {
                 let checks = Vec::new();
                 match by_side {
                     None => {
-                        order = Some(timed.right);
+                        order = Some(timed.sides.right);
                         let matches = timed.partners.into_matches();
                         (None, Found { key_method, matches, checks })
                     }
@@ -207,15 +225,15 @@ impl Aggregation {
     /// When pairs are to be looked at.
     pub(super) fn fold(&self, driver: &Driver) -> Result<Folded<'_>, Stopped> {
         let timed = self.partners.as_ref().expect("partners that are runs");
-        let TimedPartners { partners, left, right, interval } = timed;
-        let times = PartnerTimes { left, right, interval };
+        let TimedPartners { partners, sides, interval } = timed;
+        let columns = columns(sides, interval);
         let all_values = self.columns.all_values();
         let of_all_values =
             all_values.iter().map(|function| PartnerValues::new(partners, function, driver));
         Ok(Folded {
             columns: &self.columns,
             of_all_values: of_all_values.collect::<Result<_, _>>()?,
-            of_states: PartnerAggregates::new(partners, times, &self.aggregates(), driver)?,
+            of_states: PartnerAggregates::new(partners, columns, &self.aggregates(), driver)?,
         })
     }
 

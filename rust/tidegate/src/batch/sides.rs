@@ -6,6 +6,7 @@ use crate::columns::keys::Keys;
 use crate::columns::time::Int64s;
 
 /// The columns of two tables that decide who matches whom.
+#[derive(Debug)]
 pub(super) struct Sides {
     pub(super) left: Int64s,
     pub(super) right: Int64s,

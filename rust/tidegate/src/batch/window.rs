@@ -1,7 +1,7 @@
 //! The window join of two tables.
 
 use tidegate_operators::driver::{Driver, Stopped};
-use tidegate_operators::interval::{interval_join, interval_partners};
+use tidegate_operators::interval::interval_join;
 use tidegate_operators::matches::Matches;
 use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
@@ -53,15 +53,10 @@ impl WindowJoin {
         let plan = self.plan(left.schema(), right.schema())?;
         let rows = sides(&plan, left, right, driver)?;
         let key_method = rows.key_method();
-        let (left_side, right_side) = rows.columns();
         let partners = match plan.windows.retention {
             Retention::Time { left, right } => {
                 let interval = Interval::of_windows(left, right);
-                let count = rows.key_count();
-                let partners =
-                    interval_partners(left_side, right_side, count, &interval, false, driver)?;
-                let Sides { left, right, .. } = rows;
-                Source::Runs(TimedPartners { partners, left, right, interval })
+                Source::Runs(TimedPartners::new(rows, interval, false, driver)?)
             }
             Retention::Rows { left, right } => {
                 let matches = in_counts(&rows, left, right, driver)?;

@@ -74,7 +74,7 @@ impl<'a> PartnerValues<'a> {
     ) -> Result<Self, Stopped> {
         let rows = partners.rows();
         let row = |place| Place { source: 0, row: rows.map_or(place, |rows| rows[place] as usize) };
-        let places = partners.pane_starts().len();
+        let places = partners.places();
         let placed = function.placed(places, row, driver)?;
         Ok(PartnerValues(match function {
             AllValues::Quantile { quantile, .. } => {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate_sync::Stop;
 
 use super::*;
-use crate::interval::interval_partners;
+use crate::interval::{PartnerColumns, interval_partners};
 use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
 
@@ -71,11 +71,14 @@ proptest! {
         let (ts, keys): (Vec<i64>, Vec<u32>) = left.iter().copied().unzip();
         let right_ts: Vec<i64> = right.iter().map(|row| row.0).collect();
         let right_keys: Vec<u32> = right.iter().map(|row| row.1).collect();
-        let of_left = JoinColumns { ts: &ts, keys: is_keyed.then_some(&keys) };
-        let of_right = JoinColumns { ts: &right_ts, keys: is_keyed.then_some(&right_keys) };
         let interval = Interval { lower, upper, closed: Closed::Both };
-        let partners =
-            interval_partners(of_left, of_right, 3, &interval, prevails, &driver).unwrap();
+        let columns = PartnerColumns {
+            left: JoinColumns { ts: &ts, keys: is_keyed.then_some(&keys) },
+            right: JoinColumns { ts: &right_ts, keys: is_keyed.then_some(&right_keys) },
+            key_count: 3,
+            interval: &interval,
+        };
+        let partners = interval_partners(columns, prevails, &driver).unwrap();
 
         let floats: Vec<f64> = right.iter().map(|row| f64::from(row.2)).collect();
         let integers: Vec<i64> = right.iter().map(|row| i64::from(row.2)).collect();

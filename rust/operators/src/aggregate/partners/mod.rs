@@ -42,11 +42,16 @@ use tidegate_structures::memory;
 use super::kinds::kind;
 use super::{Aggregate, OutputColumn, Stream};
 use crate::driver::{Driver, Stopped};
-use crate::interval::{PartnerTimes, Partners};
+use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
 pub(super) use listed::Lists;
+pub(super) use panes::Folding;
 use panes::{OfRuns, Runs};
 pub(super) use states::{InPanes, OfPartners};
+
+/// Left rows that all functions are computed of before the next ones: where their partners are
+/// stays in a cache.
+const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
 /// The suffixes and prefixes of several functions. They give the results of any left rows.
 ///
@@ -57,7 +62,7 @@ pub(super) use states::{InPanes, OfPartners};
 ///     Aggregate, Column, NumberColumns, OutputValues, PartnerAggregates,
 /// };
 /// use tidegate_operators::driver::{Driver, Stopped};
-/// use tidegate_operators::interval::{PartnerTimes, interval_partners};
+/// use tidegate_operators::interval::{PartnerColumns, interval_partners};
 /// use tidegate_operators::order::JoinColumns;
 /// use tidegate_operators::rows::{Closed, Interval};
 /// use tidegate_sync::Stop;
@@ -66,12 +71,12 @@ pub(super) use states::{InPanes, OfPartners};
 /// let left = JoinColumns { ts: &[10, 30], keys: None };
 /// let right = JoinColumns { ts: &[7, 8, 9], keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// let partners = interval_partners(left, right, 1, &before, false, &driver)?;
+/// let columns = PartnerColumns { left, right, key_count: 1, interval: &before };
+/// let partners = interval_partners(columns, false, &driver)?;
 ///
 /// let values = Column { values: &[1, 20, 300], mask: None };
 /// let sum = Aggregate::Sum(NumberColumns::Integers(vec![values]));
-/// let times = PartnerTimes { left: left.ts, right: right.ts, interval: &before };
-/// let sums = PartnerAggregates::new(&partners, times, &[sum], &driver)?;
+/// let sums = PartnerAggregates::new(&partners, columns, &[sum], &driver)?;
 /// let found = &sums.of(0..2)[0];
 /// let OutputValues::Integers(sums) = &found.values else { unreachable!() };
 /// assert_eq!((sums[0], &found.missing), (320, &vec![1])); // 30 has no partner
@@ -79,7 +84,7 @@ pub(super) use states::{InPanes, OfPartners};
 /// ```
 pub struct PartnerAggregates<'a> {
     partners: &'a Partners,
-    times: PartnerTimes<'a>,
+    columns: PartnerColumns<'a>,
     functions: Vec<Box<dyn OfRuns>>,
 }
 
@@ -90,24 +95,31 @@ impl std::fmt::Debug for PartnerAggregates<'_> {
 }
 
 impl<'a> PartnerAggregates<'a> {
-    /// Folds the values of the right rows.
+    /// Folds the values of the right rows. `columns` are those by which the partners were found.
     pub fn new(
         partners: &'a Partners,
-        times: PartnerTimes<'a>,
+        columns: PartnerColumns<'a>,
         aggregates: &[Aggregate<'_>],
         driver: &Driver,
     ) -> Result<Self, Stopped> {
         let one_time = OneTime::new(partners.right_rows(), aggregates);
         let streams = [one_time.rows()];
-        let fold = |aggregate| kind(aggregate, &streams, &[0]).panes(partners, driver);
+        let mut folding = Folding::new(partners, columns, driver);
+        let fold = |aggregate| kind(aggregate, &streams, &[0]).panes(&mut folding);
         let functions = aggregates.iter().map(fold).collect::<Result<_, _>>()?;
-        Ok(PartnerAggregates { partners, times, functions })
+        Ok(PartnerAggregates { partners, columns, functions })
     }
 
     /// The values of each aggregate for some neighbouring left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
-        let runs = Runs::new(self.partners, self.times, left);
-        self.functions.iter().map(|function| function.of_runs(&runs)).collect()
+        let mut results: Vec<_> =
+            self.functions.iter().map(|function| function.results(left.len())).collect();
+        for start in left.clone().step_by(BLOCK) {
+            let block = start..left.end.min(start + BLOCK);
+            let runs = Runs::new(self.partners, self.columns, block);
+            results.iter_mut().for_each(|results| results.add(&runs));
+        }
+        results.into_iter().map(|results| results.finish()).collect()
     }
 }
 

@@ -1,19 +1,25 @@
 //! The suffixes and prefixes of panes, as one function has them.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
-use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::{Pages, Slot, Unwritten};
 
 use super::super::OutputColumn;
 use super::super::functions::OutputValue;
+use super::super::given::Memory;
 use crate::driver::{Driver, Stopped};
-use crate::interval::{PartnerTimes, Partners};
+use crate::interval::{self, PartnerColumns, Partners};
 use crate::rows::NO_ROW;
 
-/// The fewest places that are folded together: their values and states fit a second-level cache.
+/// The fewest right rows that are folded together: their values and states fit a second-level
+/// cache.
 const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
 /// How many left rows ahead states are asked for: the states of neighbours lie far apart.
@@ -37,7 +43,7 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
 }
 
-/// The partners of a left row as places of states. A place behind all places stands for no rows.
+/// The partners of a left row as indices of states. An index behind all states stands for no rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     /// The row that prevails before the interval.
@@ -58,116 +64,359 @@ pub(in super::super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn new(partners: &'a Partners, times: PartnerTimes<'_>, left: Range<usize>) -> Self {
-        let (pane_starts, prevailing) = (partners.pane_starts(), partners.prevailing());
-        let none = pane_starts.len() as u32;
+    pub(super) fn new(
+        partners: &'a Partners,
+        columns: PartnerColumns<'_>,
+        left: Range<usize>,
+    ) -> Self {
         let runs = &partners.runs()[left.clone()];
-        let mut panes = partners.pane_cursor(times);
-        let mut ends = memory::vec(runs.len());
-        ends.extend(left.clone().zip(runs).map(|(row, run)| {
-            let before = prevailing.map_or(NO_ROW, |places| places[row]);
-            let (mut suffix, mut prefix) = (none, none);
-            if run.len() > 0 {
-                let last = run.end - 1;
-                let pane_start = pane_starts[last as usize];
-                // A run in one pane has all rows from its start, or all to its end, or both.
-                let is_prefix = pane_start == run.start
-                    && (run.len() == 1 || panes.covers_start(row, run.start));
-                (suffix, prefix) = match pane_start > run.start {
-                    true => (run.start, last),
-                    false if is_prefix => (none, last),
-                    false => (run.start, none),
-                };
+        let none = states(partners) as u32;
+        let mut cursor = partners.pane_cursor(columns);
+        let (rows, prevailing) = (partners.rows(), partners.prevailing());
+        let row_at = |place: u32| rows.map_or(place, |rows| rows[place as usize]);
+        let before = |row: usize| prevailing.map_or(NO_ROW, |places| places[row]);
+        let of_left = runs.iter().zip(left.clone()).enumerate().map(|(at, of_left)| {
+            if let (Some(rows), Some(next)) = (rows, runs.get(at + AHEAD)) {
+                prefetch(rows, next.start as usize);
+                prefetch(rows, (next.end as usize).wrapping_sub(1));
             }
-            let partners = run.len() as u32 + u32::from(before != NO_ROW);
-            Ends { before: if before == NO_ROW { none } else { before }, suffix, prefix, partners }
-        }));
+            of_left
+        });
+        let mut ends = memory::vec(left.len());
+        match partners.panes() {
+            interval::Panes::OfPlaces(starts) => ends.extend(of_left.map(|(run, row)| {
+                let before = before(row);
+                let (mut suffix, mut prefix) = (none, none);
+                if run.len() > 0 {
+                    let last = run.end - 1;
+                    let start = starts[last as usize];
+                    // A run in one pane has all rows from its start, or all to its end, or both.
+                    (suffix, prefix) = match start > run.start {
+                        true => (run.start, last),
+                        false if cursor.covers_start(row, row_at(run.start)) => (none, last),
+                        false => (run.start, none),
+                    };
+                }
+                let partners = run.len() as u32 + u32::from(before != NO_ROW);
+                let before = if before == NO_ROW { none } else { before };
+                Ends { before, suffix, prefix, partners }
+            })),
+            interval::Panes::OfRows(borders) => {
+                let mut pane = Pane { borders, rows: 0..0 };
+                ends.extend(of_left.map(|(run, row)| {
+                    let before = before(row);
+                    let (mut suffix, mut prefix) = (none, none);
+                    if run.len() > 0 {
+                        let (first, last) = (row_at(run.start), row_at(run.end - 1));
+                        pane.go_to(first);
+                        (suffix, prefix) = match last >= pane.rows.end {
+                            true => (first, last),
+                            false if cursor.covers_start(row, first) => (none, last),
+                            false => (first, none),
+                        };
+                    }
+                    let partners = run.len() as u32 + u32::from(before != NO_ROW);
+                    let before = if before == NO_ROW { none } else { row_at(before) };
+                    Ends { before, suffix, prefix, partners }
+                }));
+            }
+        }
         Runs { ends, partners, left }
     }
 
-    /// The first and the last partner's place of each left row, if it has partners.
-    pub(super) fn edges(&self) -> impl Iterator<Item = Option<(u32, u32)>> {
-        let none = self.partners.pane_starts().len() as u32;
-        let runs = &self.partners.runs()[self.left.clone()];
-        self.ends.iter().zip(runs).map(move |(ends, run)| {
-            let first = if ends.before == none { run.start } else { ends.before };
-            let last = if run.len() == 0 { ends.before } else { run.end - 1 };
-            (ends.partners > 0).then_some((first, last))
+    /// The first and the last partner of each left row, if it has partners.
+    pub(super) fn edges(&self) -> impl ExactSizeIterator<Item = Option<(u32, u32)>> {
+        let run = self.partners.whole_runs();
+        let rows = self.partners.rows();
+        let row_at = move |place: u32| rows.map_or(place, |rows| rows[place as usize]);
+        self.left.clone().map(move |row| {
+            let run = run(row);
+            (run.len() > 0).then(|| (row_at(run.start), row_at(run.end - 1)))
         })
+    }
+}
+
+/// The pane of the latest row: rows of neighbours are often in the same.
+struct Pane<'a> {
+    borders: &'a [u32],
+    rows: Range<u32>,
+}
+
+impl Pane<'_> {
+    #[inline]
+    fn go_to(&mut self, row: u32) {
+        if !self.rows.contains(&row) {
+            let next = self.borders.partition_point(|&border| border <= row);
+            self.rows = self.borders[next - 1]..self.borders[next];
+        }
+    }
+}
+
+/// How many right rows have states.
+fn states(partners: &Partners) -> usize {
+    match partners.panes() {
+        interval::Panes::OfPlaces(starts) => starts.len(),
+        interval::Panes::OfRows(_) => partners.right_rows(),
     }
 }
 
 /// One function, whichever it is, of runs.
 pub(in super::super) trait OfRuns: Send + Sync {
-    fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn;
+    /// The results of a number of left rows, none of which is there yet.
+    fn results(&self, rows: usize) -> Box<dyn Results + '_>;
 }
 
-/// A column of results.
-pub(super) fn column<T: OutputValue>(
-    rows: usize,
-    results: impl Iterator<Item = Option<T>>,
-) -> OutputColumn {
-    let mut values = Pages::unwritten(rows);
-    let mut missing = Vec::new();
-    for ((at, out), value) in values.iter_mut().enumerate().zip(results) {
-        if value.is_none() {
-            missing.push(at);
-        }
-        out.set(value.unwrap_or_default());
+/// The results of a function, which grow by those of some runs.
+pub(in super::super) trait Results {
+    fn add(&mut self, runs: &Runs<'_>);
+    fn finish(self: Box<Self>) -> OutputColumn;
+}
+
+/// A column of results that grows.
+pub(super) struct Growing<'a, F, T> {
+    pub(super) function: &'a F,
+    values: Unwritten<T>,
+    filled: usize,
+    missing: Vec<usize>,
+}
+
+impl<'a, F, T: OutputValue> Growing<'a, F, T> {
+    pub(super) fn new(function: &'a F, rows: usize) -> Self {
+        Growing { function, values: Pages::unwritten(rows), filled: 0, missing: Vec::new() }
     }
-    OutputColumn { values: T::column(values.written()), missing }
+
+    pub(super) fn extend(&mut self, results: impl ExactSizeIterator<Item = Option<T>>) {
+        let end = self.filled + results.len();
+        let values = &mut self.values[self.filled..end];
+        for ((out, value), at) in values.iter_mut().zip(results).zip(self.filled..) {
+            if value.is_none() {
+                self.missing.push(at);
+            }
+            out.set(value.unwrap_or_default());
+        }
+        self.filled = end;
+    }
+
+    pub(super) fn finish(self) -> OutputColumn {
+        OutputColumn { values: T::column(self.values.written()), missing: self.missing }
+    }
 }
 
 /// The states of a function, each column with one more place, for no rows.
-struct Panes<P: PaneFunction> {
-    /// From the first place of a pane to each place.
-    prefixes: Pages<P::State>,
-    /// From each place to the last place of its pane.
-    suffixes: Pages<P::State>,
-    /// Of each place by itself, where rows prevail.
-    alone: Option<Pages<P::State>>,
+struct Panes<S> {
+    /// From the first row of a pane to each row.
+    prefixes: Pages<S>,
+    /// From each row to the last row of its pane.
+    suffixes: Pages<S>,
+    /// Of each row by itself, where rows prevail.
+    alone: Option<Pages<S>>,
 }
 
-/// Folds the right rows at all places; `value` gives what the row at a place adds, if it counts.
-pub(super) fn fold<P: PaneFunction>(
-    partners: &Partners,
-    value: impl Fn(usize) -> Option<P::Input> + Sync,
-    driver: &Driver,
-) -> Result<Box<dyn OfRuns>, Stopped> {
-    let (pane_starts, rows) = (partners.pane_starts(), partners.rows());
-    let count = pane_starts.len();
-    let own = |place: usize| {
-        let mut own = P::EMPTY;
-        if let Some(value) = value(rows.map_or(place, |rows| rows[place] as usize)) {
-            P::add(&mut own, value);
+/// A function and its states.
+struct Folded<P: PaneFunction> {
+    panes: Arc<Panes<P::State>>,
+    function: PhantomData<P>,
+}
+
+/// The right rows that functions fold, and the states that there are.
+pub(in super::super) struct Folding<'a> {
+    partners: &'a Partners,
+    columns: PartnerColumns<'a>,
+    driver: &'a Driver,
+    /// By the functions that have the same states, the states, and the rows' values.
+    states: HashMap<(TypeId, TypeId, Memory), Arc<dyn Any + Send + Sync>>,
+}
+
+impl<'a> Folding<'a> {
+    pub(super) fn new(
+        partners: &'a Partners,
+        columns: PartnerColumns<'a>,
+        driver: &'a Driver,
+    ) -> Self {
+        Folding { partners, columns, driver, states: HashMap::new() }
+    }
+
+    /// Folds the right rows; `value` gives what a row adds, if it counts. Functions of one family
+    /// have the same states of the same `memory`, so that these are folded once.
+    pub(super) fn fold<P: PaneFunction, Family: 'static>(
+        &mut self,
+        memory: Option<Memory>,
+        value: impl Fn(usize) -> Option<P::Input> + Sync,
+    ) -> Result<Box<dyn OfRuns>, Stopped> {
+        let id = memory.map(|memory| (TypeId::of::<Family>(), TypeId::of::<P::State>(), memory));
+        let known = id.and_then(|id| self.states.get(&id)).cloned();
+        let panes = match known.and_then(|states| states.downcast::<Panes<P::State>>().ok()) {
+            Some(panes) => panes,
+            None => {
+                let panes = Arc::new(self.panes::<P>(value)?);
+                if let Some(id) = id {
+                    self.states.insert(id, panes.clone());
+                }
+                panes
+            }
+        };
+        Ok(Box::new(Folded::<P> { panes, function: PhantomData }))
+    }
+
+    fn panes<P: PaneFunction>(
+        &self,
+        value: impl Fn(usize) -> Option<P::Input> + Sync,
+    ) -> Result<Panes<P::State>, Stopped> {
+        let own = |row: usize| {
+            let mut own = P::EMPTY;
+            if let Some(value) = value(row) {
+                P::add(&mut own, value);
+            }
+            own
+        };
+        let count = states(self.partners);
+        let mut prefixes = Pages::unwritten(count + 1);
+        let mut suffixes = Pages::unwritten(count + 1);
+        let (of_prefixes, none) = prefixes.split_at_mut(count);
+        none[0].set(P::EMPTY);
+        let (of_suffixes, none) = suffixes.split_at_mut(count);
+        none[0].set(P::EMPTY);
+        match self.partners.panes() {
+            interval::Panes::OfPlaces(starts) => {
+                let rows = self.partners.rows();
+                let own = |place| own(rows.map_or(place, |rows| rows[place] as usize));
+                fold_places::<P>(starts, own, of_prefixes, of_suffixes, self.driver)?;
+            }
+            interval::Panes::OfRows(borders) => {
+                let keys = self.columns.right.keys.expect("keys of rows that are folded by key");
+                let rows = RowsOfPanes { borders, keys, key_count: self.columns.key_count };
+                rows.fold::<P>(own, of_prefixes, of_suffixes, self.driver)?;
+            }
         }
-        own
-    };
-    let (mut prefixes, mut suffixes) = (Pages::unwritten(count + 1), Pages::unwritten(count + 1));
-    let (of_prefixes, none) = prefixes.split_at_mut(count);
-    none[0].set(P::EMPTY);
-    let (of_suffixes, none) = suffixes.split_at_mut(count);
-    none[0].set(P::EMPTY);
-    let mut rest = (of_prefixes, of_suffixes);
+        let rows = match self.partners.panes() {
+            interval::Panes::OfPlaces(_) => self.partners.rows(),
+            interval::Panes::OfRows(_) => None,
+        };
+        let alone = self.partners.prevailing().is_some().then(|| {
+            let row_at = |at: usize| rows.map_or(at, |rows| rows[at] as usize);
+            let state = |at| if at < count { own(row_at(at)) } else { P::EMPTY };
+            Pages::collect((0..count + 1).map(state))
+        });
+        Ok(Panes { prefixes: prefixes.written(), suffixes: suffixes.written(), alone })
+    }
+}
+
+/// Folds rows key by key; `own` gives the state of the row at a place.
+fn fold_places<P: PaneFunction>(
+    pane_starts: &[u32],
+    own: impl Fn(usize) -> P::State + Sync,
+    mut prefixes: &mut [Slot<P::State>],
+    mut suffixes: &mut [Slot<P::State>],
+    driver: &Driver,
+) -> Result<(), Stopped> {
     let mut parts = Vec::new();
     for part in cut(pane_starts) {
-        let prefixes = std::mem::take(&mut rest.0).split_at_mut(part.len());
-        let suffixes = std::mem::take(&mut rest.1).split_at_mut(part.len());
-        rest = (prefixes.1, suffixes.1);
-        parts.push((part, prefixes.0, suffixes.0));
+        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("a state a place");
+        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("a state a place");
+        parts.push((part, of_prefixes, of_suffixes));
     }
     driver.map_with(parts, Vec::new, |alone: &mut Vec<P::State>, (part, prefixes, suffixes)| {
         alone.clear();
         memory::reserve(alone, part.len());
-        alone.extend(part.clone().map(own));
+        alone.extend(part.clone().map(&own));
         fold_part::<P>(part.start, &pane_starts[part], alone, prefixes, suffixes);
     })?;
-    let alone = partners.prevailing().is_some().then(|| {
-        let behind = |place: usize| if place < count { own(place) } else { P::EMPTY };
-        Pages::collect((0..count + 1).map(behind))
-    });
-    let (prefixes, suffixes) = (prefixes.written(), suffixes.written());
-    Ok(Box::new(Panes::<P> { prefixes, suffixes, alone }))
+    Ok(())
+}
+
+/// Right rows in time order, with the pane that each is in.
+struct RowsOfPanes<'a> {
+    /// The first row of each pane, then the number of rows.
+    borders: &'a [u32],
+    keys: &'a [u32],
+    key_count: usize,
+}
+
+impl RowsOfPanes<'_> {
+    /// Folds rows as they lie, into a state a key; `own` gives the state of a row. Both directions
+    /// of each stretch of panes are tasks of their own.
+    fn fold<P: PaneFunction>(
+        &self,
+        own: impl Fn(usize) -> P::State + Sync,
+        mut prefixes: &mut [Slot<P::State>],
+        mut suffixes: &mut [Slot<P::State>],
+        driver: &Driver,
+    ) -> Result<(), Stopped> {
+        let mut tasks = Vec::new();
+        let mut first = 0;
+        while first + 1 < self.borders.len() {
+            let enough = self.borders[first] as usize + CHUNK;
+            let rest = &self.borders[first + 1..self.borders.len() - 1];
+            let panes =
+                first..first + 1 + rest.partition_point(|&border| (border as usize) < enough);
+            let rows = (self.borders[panes.end] - self.borders[panes.start]) as usize;
+            let of_prefixes = prefixes.split_off_mut(..rows).expect("a state a row");
+            let of_suffixes = suffixes.split_off_mut(..rows).expect("a state a row");
+            tasks.push((true, panes.clone(), of_prefixes));
+            first = panes.end;
+            tasks.push((false, panes, of_suffixes));
+        }
+        let states = || memory::filled(self.key_count + 1, P::EMPTY);
+        driver.map_with(tasks, states, |states, (is_forward, panes, slots)| {
+            let from = self.borders[panes.start] as usize;
+            for pane in self.borders[panes.start..=panes.end].windows(2) {
+                let rows = pane[0] as usize..pane[1] as usize;
+                let slots = &mut slots[rows.start - from..rows.end - from];
+                self.reset::<P>(&rows, states);
+                match is_forward {
+                    true => self.fold_forward::<P>(rows, &own, states, slots),
+                    false => self.fold_backward::<P>(rows, &own, states, slots),
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The state of a row's key. Rows without a key share one that nobody reads.
+    #[inline]
+    fn state<'s, S>(key: u32, states: &'s mut [S]) -> &'s mut S {
+        let without_key = states.len() - 1;
+        &mut states[(key as usize).min(without_key)]
+    }
+
+    /// Empties the states of all keys that some rows have.
+    fn reset<P: PaneFunction>(&self, rows: &Range<usize>, states: &mut [P::State]) {
+        if rows.len() >= states.len() {
+            states.fill(P::EMPTY);
+            return;
+        }
+        self.keys[rows.clone()].iter().for_each(|&key| *Self::state(key, states) = P::EMPTY);
+    }
+
+    fn fold_forward<P: PaneFunction>(
+        &self,
+        rows: Range<usize>,
+        own: &impl Fn(usize) -> P::State,
+        states: &mut [P::State],
+        prefixes: &mut [Slot<P::State>],
+    ) {
+        let keys = &self.keys[rows.clone()];
+        for ((row, &key), prefix) in rows.zip(keys).zip(prefixes) {
+            let state = Self::state(key, states);
+            *state = P::combine(*state, own(row));
+            prefix.set(*state);
+        }
+    }
+
+    fn fold_backward<P: PaneFunction>(
+        &self,
+        rows: Range<usize>,
+        own: &impl Fn(usize) -> P::State,
+        states: &mut [P::State],
+        suffixes: &mut [Slot<P::State>],
+    ) {
+        let keys = &self.keys[rows.clone()];
+        for ((row, &key), suffix) in rows.zip(keys).zip(suffixes).rev() {
+            let state = Self::state(key, states);
+            *state = P::combine(own(row), *state);
+            suffix.set(*state);
+        }
+    }
 }
 
 /// Folds the rows at places from `first` on, which begin with a pane and end with one. Whether a
@@ -209,9 +458,16 @@ fn cut(pane_starts: &[u32]) -> Vec<Range<usize>> {
     parts
 }
 
-impl<P: PaneFunction> OfRuns for Panes<P> {
-    fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        let (prefixes, suffixes) = (&self.prefixes[..], &self.suffixes[..]);
+impl<P: PaneFunction> OfRuns for Folded<P> {
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, P::Output>::new(self, rows))
+    }
+}
+
+impl<P: PaneFunction> Results for Growing<'_, Folded<P>, P::Output> {
+    fn add(&mut self, runs: &Runs<'_>) {
+        let panes = &self.function.panes;
+        let (prefixes, suffixes) = (&panes.prefixes[..], &panes.suffixes[..]);
         let ends = &runs.ends[..];
         let state = |at: usize| {
             if let Some(next) = ends.get(at + AHEAD) {
@@ -221,19 +477,20 @@ impl<P: PaneFunction> OfRuns for Panes<P> {
             let Ends { suffix, prefix, .. } = ends[at];
             P::combine(suffixes[suffix as usize], prefixes[prefix as usize])
         };
-        match &self.alone {
-            None => column(
-                ends.len(),
-                (0..ends.len()).map(|at| P::finish(state(at), ends[at].partners.into())),
-            ),
+        match &panes.alone {
+            None => self
+                .extend((0..ends.len()).map(|at| P::finish(state(at), ends[at].partners.into()))),
             Some(alone) => {
                 let alone = &alone[..];
-                let result = |at: usize| {
+                self.extend((0..ends.len()).map(|at| {
                     let before = alone[ends[at].before as usize];
                     P::finish(P::combine(before, state(at)), ends[at].partners.into())
-                };
-                column(ends.len(), (0..ends.len()).map(result))
+                }));
             }
         }
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
     }
 }

@@ -13,22 +13,21 @@ use super::super::kinds;
 use super::super::merged::Place;
 use super::super::stored::{Stored, Words};
 use super::listed::Lists;
-use super::panes::{OfRuns, PaneFunction, Runs, column, fold};
-use crate::driver::{Driver, Stopped};
-use crate::interval::Partners;
+use super::panes::{Folding, Growing, OfRuns, PaneFunction, Results, Runs};
+use crate::driver::Stopped;
 
 /// A function of partners, with its input.
 pub(in super::super) trait OfPartners {
     /// The function of any run, after all right rows were folded.
-    fn panes(&self, partners: &Partners, driver: &Driver) -> Result<Box<dyn OfRuns>, Stopped>;
+    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfRuns>, Stopped>;
 
     /// The function of each list.
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn;
 }
 
 impl<F: InPanes, G: Given<F>> OfPartners for kinds::Of<'_, F, G> {
-    fn panes(&self, partners: &Partners, driver: &Driver) -> Result<Box<dyn OfRuns>, Stopped> {
-        F::panes(&self.given, partners, driver)
+    fn panes(&self, folding: &mut Folding<'_>) -> Result<Box<dyn OfRuns>, Stopped> {
+        F::panes(&self.given, folding)
     }
 
     fn of_lists(&self, lists: &Lists<'_>) -> OutputColumn {
@@ -38,10 +37,12 @@ impl<F: InPanes, G: Given<F>> OfPartners for kinds::Of<'_, F, G> {
 
 /// A function that is folded in panes.
 pub(in super::super) trait InPanes: Stored {
+    /// Functions of one family have the same states of the same rows.
+    type Family: 'static;
+
     fn panes<G: Given<Self>>(
         given: &G,
-        partners: &Partners,
-        driver: &Driver,
+        folding: &mut Folding<'_>,
     ) -> Result<Box<dyn OfRuns>, Stopped>
     where
         Self: Sized,
@@ -50,7 +51,7 @@ pub(in super::super) trait InPanes: Stored {
             let place = Place { source: 0, row };
             given.counts(place).then(|| given.at(place))
         };
-        fold::<AsWords<Self>>(partners, value, driver)
+        folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
     }
 }
 
@@ -136,23 +137,21 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = Of<T>>> PaneFu
 
 /// Folds values, without a count beside them if all rows count.
 macro_rules! uncounted {
-    ($($function:ty $(, $number:ident)?;)*) => {$(
+    ($($function:ty, $family:ty $(, $number:ident)?;)*) => {$(
         impl $(<$number: Words + Sync>)? InPanes for $function {
-            fn panes<G: Given<Self>>(
-                given: &G,
-                partners: &Partners,
-                driver: &Driver,
-            ) -> Result<Box<dyn OfRuns>, Stopped> {
+            type Family = $family;
+
+            fn panes<G: Given<Self>>(given: &G, folding: &mut Folding<'_>) -> Result<Box<dyn OfRuns>, Stopped> {
                 match given.mask(0) {
                     None => {
                         let value = |row| Some(given.at(Place { source: 0, row }));
-                        fold::<Uncounted<Self>>(partners, value, driver)
+                        folding.fold::<Uncounted<Self>, Self::Family>(given.memory(), value)
                     }
                     Some(mask) => {
                         let value = |row| {
                             mask.contains(row).then(|| given.at(Place { source: 0, row }))
                         };
-                        fold::<AsWords<Self>>(partners, value, driver)
+                        folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
                     }
                 }
             }
@@ -161,44 +160,52 @@ macro_rules! uncounted {
 }
 
 uncounted! {
-    Sum<T>, T;
-    Mean<T>, T;
-    Extreme<false>;
-    Extreme<true>;
-    Product;
+    Sum<T>, Sum<T>, T;
+    Mean<T>, Sum<T>, T;
+    Extreme<false>, Self;
+    Extreme<true>, Self;
+    Product, Self;
 }
 
-impl<const ROOT: bool> InPanes for Variance<ROOT> {}
+impl<const ROOT: bool> InPanes for Variance<ROOT> {
+    type Family = Variance<false>;
+}
 
-impl InPanes for WeightedMean {}
+impl InPanes for WeightedMean {
+    type Family = Self;
+}
 
-impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {}
+impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {
+    type Family = Self;
+}
 
 impl<const RATIO: bool> InPanes for Covariance<RATIO> {
+    type Family = Covariance<false>;
+
     fn panes<G: Given<Self>>(
         given: &G,
-        partners: &Partners,
-        driver: &Driver,
+        folding: &mut Folding<'_>,
     ) -> Result<Box<dyn OfRuns>, Stopped> {
         let value = |row| {
             let place = Place { source: 0, row };
             given.counts(place).then(|| given.at(place))
         };
-        fold::<AsWords<Self, 7>>(partners, value, driver)
+        folding.fold::<AsWords<Self, 7>, Self::Family>(given.memory(), value)
     }
 }
 
 impl InPanes for Count {
+    type Family = Self;
+
     fn panes<G: Given<Self>>(
         given: &G,
-        partners: &Partners,
-        driver: &Driver,
+        folding: &mut Folding<'_>,
     ) -> Result<Box<dyn OfRuns>, Stopped> {
         match given.mask(0) {
             None => Ok(Box::new(Lengths)),
             Some(mask) => {
                 let value = |row| mask.contains(row).then_some(());
-                fold::<AsWords<Self>>(partners, value, driver)
+                folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
             }
         }
     }
@@ -208,23 +215,33 @@ impl InPanes for Count {
 struct Lengths;
 
 impl OfRuns for Lengths {
-    fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        let counts = runs.ends.iter().map(|ends| Some(i64::from(ends.partners)));
-        column(runs.ends.len(), counts)
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, i64>::new(self, rows))
+    }
+}
+
+impl Results for Growing<'_, Lengths, i64> {
+    fn add(&mut self, runs: &Runs<'_>) {
+        self.extend(runs.ends.iter().map(|ends| Some(i64::from(ends.partners))));
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
     }
 }
 
 impl<const LAST: bool> InPanes for Pick<LAST> {
+    type Family = Self;
+
     fn panes<G: Given<Self>>(
         given: &G,
-        partners: &Partners,
-        driver: &Driver,
+        folding: &mut Folding<'_>,
     ) -> Result<Box<dyn OfRuns>, Stopped> {
         match given.mask(0) {
             None => Ok(Box::new(End::<LAST>)),
             Some(mask) => {
                 let value = |row| mask.contains(row).then(|| given.at(Place { source: 0, row }));
-                fold::<AsWords<Self>>(partners, value, driver)
+                folding.fold::<AsWords<Self>, Self::Family>(given.memory(), value)
             }
         }
     }
@@ -234,10 +251,18 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
 struct End<const LAST: bool>;
 
 impl<const LAST: bool> OfRuns for End<LAST> {
-    fn of_runs(&self, runs: &Runs<'_>) -> OutputColumn {
-        let rows = runs.partners.rows();
-        let row = |place: u32| rows.map_or(place, |rows| rows[place as usize]);
-        let chosen = |(first, last)| row(if LAST { last } else { first });
-        column(runs.ends.len(), runs.edges().map(|edges| edges.map(chosen)))
+    fn results(&self, rows: usize) -> Box<dyn Results + '_> {
+        Box::new(Growing::<Self, u32>::new(self, rows))
+    }
+}
+
+impl<const LAST: bool> Results for Growing<'_, End<LAST>, u32> {
+    fn add(&mut self, runs: &Runs<'_>) {
+        let chosen = |(first, last)| if LAST { last } else { first };
+        self.extend(runs.edges().map(|edges| edges.map(chosen)));
+    }
+
+    fn finish(self: Box<Self>) -> OutputColumn {
+        Growing::finish(*self)
     }
 }

@@ -5,7 +5,7 @@ use tidegate_sync::Stop;
 
 use super::*;
 use crate::aggregate::{Column, OutputValues, RowOrder, STATE_WORDS, UserFunction};
-use crate::interval::interval_partners;
+use crate::interval::{PartnerColumns, interval_partners};
 use crate::matches::BitSet;
 use crate::order::JoinColumns;
 use crate::rows::{Closed, Interval, NO_KEY};
@@ -73,10 +73,12 @@ proptest! {
         let right_ts: Vec<i64> = right.iter().map(|row| row.0).collect();
         let left_keys: Vec<u32> = left.iter().map(|row| row.1).collect();
         let right_keys: Vec<u32> = right.iter().map(|row| row.1).collect();
-        let columns = (
-            JoinColumns { ts: &left_ts, keys: with_keys.then_some(&left_keys[..]) },
-            JoinColumns { ts: &right_ts, keys: with_keys.then_some(&right_keys[..]) },
-        );
+        let columns = PartnerColumns {
+            left: JoinColumns { ts: &left_ts, keys: with_keys.then_some(&left_keys[..]) },
+            right: JoinColumns { ts: &right_ts, keys: with_keys.then_some(&right_keys[..]) },
+            key_count: 3,
+            interval: &interval,
+        };
         let numbers: Vec<u64> = (0..right.len() as u64).collect();
         let mut mask = BitSet::new(right.len());
         right.iter().enumerate().filter(|(_, row)| row.2).for_each(|(at, _)| mask.insert(at));
@@ -107,10 +109,8 @@ proptest! {
             Composed::finish(state)
         }).collect();
 
-        let partners =
-            interval_partners(columns.0, columns.1, 3, &interval, prevailing, &driver).unwrap();
-        let times = PartnerTimes { left: &left_ts, right: &right_ts, interval: &interval };
-        let functions = PartnerAggregates::new(&partners, times, &aggregates, &driver).unwrap();
+        let partners = interval_partners(columns, prevailing, &driver).unwrap();
+        let functions = PartnerAggregates::new(&partners, columns, &aggregates, &driver).unwrap();
         prop_assert_eq!(values(&functions.of(0..left.len())[0], left.len()), expected.clone());
         let matches = partners.into_matches();
         let listed = aggregate_matches(&matches, 0..left.len(), Some(&right_ts), &aggregates);
