@@ -167,6 +167,34 @@ def test_floats_have_the_same_bits_with_any_threads_and_order_of_rows(keys, is_s
         np.testing.assert_array_equal(*bits)
 
 
+SHARING = FLOATS | {
+    "std": agg.std("v"),
+    "min": agg.min("v"),
+    "some mean": agg.mean("v", where="row.x > 50"),
+    "other": agg.sum("x"),
+    "other mean": agg.mean("x"),
+    "covar": agg.covar("v", "x"),
+    "corr": agg.corr("v", "x"),
+    "swapped": agg.covar("x", "v"),
+    "self": agg.covar("v", "v"),
+}
+
+
+@pytest.mark.parametrize("has_nulls", [False, True])
+def test_functions_of_one_column_are_those_that_each_is_alone(has_nulls):
+    left, right = table(1, 5_000, 20), table(2, 5_000, 20)
+    if has_nulls:
+        gone = np.random.default_rng(3).random(right.num_rows) < 0.3
+        values = pa.array(right["v"].to_numpy(), mask=gone)
+        right = right.set_column(right.schema.get_field_index("v"), "v", values)
+    arguments = {"on": "ts", "by": "k", "lower": -2_000, "upper": 3}
+    together = interval_join(left, right, **arguments, aggs=SHARING)
+    for name, function in SHARING.items():
+        alone = interval_join(left, right, **arguments, aggs={name: function})
+        # NaN equals itself here.
+        assert together[name].to_numpy().tobytes() == alone[name].to_numpy().tobytes(), name
+
+
 @pytest.mark.parametrize("window", [3, (5, 2), 0])
 @pytest.mark.parametrize("how", ["left", "inner"])
 def test_time_windows_are_intervals(window, how):

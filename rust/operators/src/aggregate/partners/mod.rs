@@ -12,6 +12,11 @@
 //!   partners c d e:        c       + de
 //! ```
 //!
+//! Where the right rows are in time order, they are folded in it, each into the state of its key, and
+//! a prefix or suffix has the number of its row. A pane is then a range of rows, for all keys. Values
+//! are read and states written as they lie; folded key by key, each value would be fetched from a
+//! place of its own. Rows in another order are folded key by key, as the picture shows.
+//!
 //! Where the partners are no runs, as under a condition on both sides, they are added one by one
 //! ([`aggregate_matches`]); no pair is written anywhere.
 //!

@@ -23,7 +23,7 @@ use crate::rows::NO_ROW;
 const CHUNK: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
 /// How many left rows ahead states are asked for: the states of neighbours lie far apart.
-const AHEAD: usize = 16;
+const AHEAD: usize = 64;
 
 /// A function as panes have it: states that can be written down as they are.
 pub(super) trait PaneFunction: Send + Sync + 'static {
