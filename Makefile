@@ -24,7 +24,7 @@ DEVELOP := $(VENV)/.develop
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test loom stress fuzz campaign check format bench wheel clean
+.PHONY: help install demo quick test loom stress fuzz campaign check format bench wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ install: $(RELEASE) ## Build the package for speed and install it in .venv, with
 
 demo: $(RELEASE) ## Join a year of flights and weather in Spark, then a live exchange; check rows, print times, draw.
 	$(SCRIPTS)/demo.sh
+
+quick: $(DEVELOP) ## Run the core of each room: Rust unit tests, and Python tests that wait for nothing, with fewer random tries.
+	$(SCRIPTS)/test_rust.sh --lib
+	CAMPAIGN=0.2 $(SCRIPTS)/test_python.sh -m "not slow"
 
 test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and Spark.
 	$(SCRIPTS)/format_rust.sh

@@ -5,4 +5,4 @@ set -euo pipefail
 # Everything is built anew with this flag, so not where other builds would be thrown away for it.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/loom
 RUSTFLAGS="--cfg loom" cargo test --quiet --locked -p tidegate-sync -p tidegate-structures -p tidegate-operators \
-    --test loom_sync --test loom_gate --test loom_hive --test loom_handshake --test loom_index_join -- --nocapture "$@"
+    --test loom_sync --test all -- --nocapture "$@"

@@ -10,4 +10,4 @@ set -euo pipefail
 export MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4
 cargo +nightly miri test --quiet --locked -p tidegate-sync --lib
 cargo +nightly miri test --quiet --locked -p tidegate-structures --lib -- gate:: hive:: bits:: select:: bitmaps::
-cargo +nightly miri test --quiet --locked -p tidegate-structures --test api_gate -- --skip ten_thousand_sources_are_merged
+cargo +nightly miri test --quiet --locked -p tidegate-structures --test all -- api_gate:: --skip ten_thousand_sources_are_merged

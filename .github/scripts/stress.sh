@@ -10,8 +10,8 @@ target=${CARGO_TARGET_DIR:-target}
 # A folder for each set of flags, since everything is built anew with them: stress FOLDER FLAGS [ARGUMENTS OF CARGO].
 stress() {
     RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-structures \
-        --test stress_gate --test linearizable_gate --test oracle_hive "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
-    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-operators --lib --test aggregate \
+        --test all "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
+    RUSTFLAGS=$2 CARGO_TARGET_DIR=$target/$1 cargo test --quiet --locked -p tidegate-operators --lib --test all \
         "${@:3}" -- --ignored --test-threads=1 "${tests[@]}"
 }
 tests=("$@")

@@ -1,5 +1,6 @@
 """What all tests share: how hard Hypothesis tries, and where the real data lies."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ settings.register_profile(
     "tidegate",
     max_examples=campaign.tries(200),
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow] if campaign.FACTOR > 1 else [],
+    suppress_health_check=[HealthCheck.too_slow] if campaign.ALL else [],
 )
 settings.load_profile("tidegate")
 
@@ -27,8 +28,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what draws a campaign's examples again."""
-    if campaign.FACTOR > 1:
-        terminalreporter.write_line(f"CAMPAIGN={campaign.FACTOR}:{campaign.SEED}")
+    if campaign.ALL:
+        terminalreporter.write_line(f"CAMPAIGN={campaign.FACTOR:g}:{campaign.SEED}")
+
+
+SLOW = re.compile(
+    r"test_(spark.*|cli_(follow.*|killed|merge|state)|files|growing.*|interrupt.*|linear_time"
+    r"|memory_limit|out_of_memory|peers|real_data|.*_real_data|snapshot_damage|any_state_bytes)"
+)
+"""The files that `make quick` leaves out: Spark, other processes, signals, limits, real data."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,7 +45,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     A campaign gives each test as much more time as it tries more.
     """
     items.sort(key=lambda item: "spark" not in item.path.name)
-    for item in items if campaign.FACTOR > 1 else []:
+    for item in items:
+        if SLOW.fullmatch(item.path.stem):
+            item.add_marker("slow")
+    for item in items if campaign.ALL else []:
         marker = item.get_closest_marker("timeout")
         limit = marker.args[0] if marker else float(config.getini("timeout"))
         item.add_marker(pytest.mark.timeout(limit * campaign.FACTOR), append=False)

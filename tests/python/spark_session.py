@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +26,9 @@ def start() -> SparkSession:
         .config("spark.driver.memory", "2g")
         .config("spark.driver.extraJavaOptions", JVM)
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.python.daemon.module", "spark_daemon")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent))
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

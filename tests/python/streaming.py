@@ -286,7 +286,7 @@ def kill_workers(java: int) -> int:
     doomed = [
         pid
         for pid, name in names.items()
-        if b"pyspark.daemon" in name and java in _ancestors(pid, parents)
+        if b"pyspark.worker" in name and java in _ancestors(pid, parents)
     ]
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import more
 from command_line import read, run, shell, write
 
 MONDAY = pa.table({"ts": [1, 4, 9], "name": ["a", "b", None]})
@@ -184,7 +185,7 @@ def peak(folder: Path, *files: str, out: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory otherwise")
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("ending", ["parquet", "csv", *more("arrow")])
 def test_memory_does_not_grow_with_the_files(tmp_path: Path, ending: str) -> None:
     sizes = {}
     for name, rows in (("small", 1_000_000), ("large", 3_000_000)):

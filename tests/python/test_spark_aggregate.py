@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+import campaign
 import spark_session
 import tidegate
 import tidegate.spark
+from cases import grid, more
 from tidegate import agg
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -87,21 +89,18 @@ def same(spark, tables: list[pa.Table], *, parts: int = 3, **arguments) -> None:
     assert expected.num_rows > 0
 
 
-@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
-@pytest.mark.parametrize("parallelism", ["auto", "key", "time", "hybrid"])
+@grid(aggs=[COMBINED, ORDERED], parallelism=["auto", "key", "time", "hybrid"])
 def test_rows_are_those_of_the_native_call(spark, aggs, parallelism):
     same(spark, [rows(1)], by="key", aggs=aggs, **WINDOWS, parallelism=parallelism)
 
 
-@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
-@pytest.mark.parametrize("partitions", [1, 2, 7, 50])
+@grid(aggs=[COMBINED, ORDERED], partitions=[1, 50, *more(2, 7)])
 def test_numbers_of_partitions_change_no_row(spark, aggs, partitions):
     division = {"partitions": partitions, "parallelism": "hybrid"}
     same(spark, [rows(2)], by="key", aggs=aggs, **WINDOWS, **division)
 
 
-@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
-@pytest.mark.parametrize("parallelism", ["auto", "time"])
+@grid(aggs=[COMBINED, ORDERED], parallelism=["auto", "time"])
 def test_without_a_key_time_alone_divides(spark, aggs, parallelism):
     same(spark, [rows(3)], aggs=aggs, **WINDOWS, partitions=4, parallelism=parallelism)
 
@@ -112,10 +111,9 @@ def test_streams_are_told_apart(spark, aggs):
     same(spark, tables, by="key", aggs=aggs, **WINDOWS, partitions=5, parallelism="hybrid")
 
 
-@pytest.mark.parametrize("aggs", [COMBINED, ORDERED], ids=["combined", "ordered"])
-@pytest.mark.parametrize(
-    "arguments",
-    [
+@grid(
+    aggs=[COMBINED, ORDERED],
+    arguments=[
         {"by": "key"},
         {"by": ["key", "name"], "partitions": 7, "parallelism": "key"},
         {"by": "key", "partitions": 1},
@@ -136,7 +134,7 @@ def test_sessions_are_not_cut(spark, parallelism):
         tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(campaign.tries(4)))
 def test_random_windows(spark, seed):
     rng = np.random.default_rng(seed)
     size, advance = (int(length) for length in rng.integers(1, 120, 2))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 import spark_session
 import tidegate
 import tidegate.spark
+from cases import grid
 from tidegate.spark.driver import whole
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.driver.whole import near
@@ -91,8 +92,7 @@ def test_rows_are_those_of_the_native_join(files, how):
     assert is_shuffled(found) == (how == "full")
 
 
-@pytest.mark.parametrize("how", KINDS)
-@pytest.mark.parametrize("empty", ["left", "right", "both"])
+@grid(how=KINDS, empty=["left", "right", "both"])
 def test_empty_sides(spark, files, how, empty):
     tables = [
         table.slice(0, 0) if empty in (name, "both") else table
@@ -106,12 +106,14 @@ def test_empty_sides(spark, files, how, empty):
     same(tidegate.spark.interval_join(*frames, **query), tables, **query)
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right", "anti"])
-@pytest.mark.parametrize(
-    ("lower", "upper"),
-    [("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None), (None, None)],
-)
-def test_any_bounds(files, how, lower, upper):
+@grid(
+    how=["inner", "left", "right", "anti"],
+    bounds=[
+        ("0s", "0s"), ("5s", "5m"), ("-30m", "-20m"), (None, "-40m"), ("40m", None), (None, None)
+    ],
+)  # fmt: skip
+def test_any_bounds(files, how, bounds):
+    lower, upper = bounds
     query = {"on": "ts", "by": "key", "lower": lower, "upper": upper, "how": how}
     same(tidegate.spark.interval_join(*files, **query), **query)
 
@@ -129,8 +131,7 @@ def test_without_a_key(files):
     same(tidegate.spark.interval_join(*files, **query), **query)
 
 
-@pytest.mark.parametrize("clock", ["date", "int", "timestamp_ntz"])
-@pytest.mark.parametrize("how", ["inner", "left", "right"])
+@grid(clock=["date", "int", "timestamp_ntz"], how=["inner", "left", "right"])
 def test_clocks(spark, clock, how):
     numbers = pa.array([5, 1, 9, 3, 3, 30, -4], pa.int32())
     kinds = {"date": pa.date32(), "int": pa.int32(), "timestamp_ntz": pa.timestamp("us")}
@@ -178,7 +179,8 @@ def test_then_runs_in_the_task(files):
 
 
 def test_a_retried_task_gives_equal_rows(spark):
-    frame = spark.range(2_000, numPartitions=3).selectExpr("id", "id % 10 as ts")
+    rows = 800
+    frame = spark.range(rows, numPartitions=3).selectExpr("id", "id % 10 as ts")
 
     def fails_twice(batch: pa.RecordBatch) -> pa.RecordBatch:
         attempt = TaskContext.get().attemptNumber()
@@ -200,9 +202,9 @@ def test_a_retried_task_gives_equal_rows(spark):
         then_schema="id bigint, id_right bigint, attempt bigint",
     )
     assert not is_shuffled(found)
-    pair = F.col("id") * 2_000 + F.col("id_right")
+    pair = F.col("id") * rows + F.col("id_right")
     counts = found.agg(F.count("*"), F.count_distinct(pair), F.min("attempt"), F.max("attempt"))
-    assert tuple(counts.first()) == (4_000_000, 4_000_000, 2, 2)
+    assert tuple(counts.first()) == (rows * rows, rows * rows, 2, 2)
 
 
 def test_the_smaller_side_is_sent_if_either_may_be(spark):

@@ -24,6 +24,7 @@ import spark_session
 import streaming
 import streaming_query
 import tidegate
+from cases import more
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the executor in /proc")
 
@@ -90,7 +91,7 @@ def ran(*command: object) -> str:
     return run.stdout
 
 
-@pytest.mark.parametrize("parallelism", ["broadcast", "hybrid"])
+@pytest.mark.parametrize("parallelism", ["hybrid", *more("broadcast")])
 def test_an_executor_that_is_killed_costs_no_row(master, tmp_path, parallelism):
     marker = tmp_path / "killed"
     printed = ran(cluster_join.__file__, master, marker, parallelism)

@@ -15,6 +15,7 @@ from pyspark.sql.types import DateType, DecimalType, DoubleType, LongType, Strin
 import spark_session
 import tidegate
 import tidegate.spark
+from cases import grid, more
 from tidegate import SchemaError, TidegateError, agg
 from tidegate._tidegate import plan_interval_join
 from tidegate.spark.driver import division, whole
@@ -152,15 +153,17 @@ def test_the_sides_test_something():
     ("parallelism", "how", "where"),
     [
         ("auto", "left", None),
-        ("broadcast", "left", None),
-        ("broadcast", "inner", "right.x > 10"),
         ("broadcast", "inner", "left.x > right.x"),
         ("key", "left", "right.x > 10"),
-        ("key", "inner", None),
         ("time", "left", "left.x > right.x"),
         ("time", "inner", "right.x > 10 and left.x > 10"),
         ("hybrid", "left", None),
-        ("hybrid", "inner", "right.x > 10"),
+        *more(
+            ("broadcast", "left", None),
+            ("broadcast", "inner", "right.x > 10"),
+            ("key", "inner", None),
+            ("hybrid", "inner", "right.x > 10"),
+        ),
     ],
 )
 def test_interval_joins(sides, how, parallelism, where):
@@ -189,7 +192,12 @@ def test_large_sides_are_shuffled(sides, large, by):
 
 @pytest.mark.parametrize(
     ("parallelism", "by"),
-    [("broadcast", "key"), ("key", "key"), ("time", "key"), ("time", None), ("hybrid", "key")],
+    [
+        ("broadcast", "key"),
+        ("time", None),
+        ("hybrid", "key"),
+        *more(("key", "key"), ("time", "key")),
+    ],
 )
 def test_rows_that_prevail_may_be_any_time_before(sides, parallelism, by):
     query = {**NEAR, "lower": "-2s", "upper": "-1s", "by": by, "prevailing": True}
@@ -418,8 +426,7 @@ def test_a_band_without_ties_comes_by_value(spark):
         assert found.toArrow().to_pylist() == [{"y": 10.0, "first": "b", "last": "a"}]
 
 
-@pytest.mark.parametrize("empty", ["left", "right", "both"])
-@pytest.mark.parametrize("parallelism", ["broadcast", "hybrid"])
+@grid(empty=["left", "right", "both"], parallelism=["broadcast", "hybrid"])
 def test_empty_sides(spark, sides, empty, parallelism):
     frames = [
         side.where("x > 1000") if empty in (name, "both") else side

@@ -3,11 +3,14 @@
 The rows that every partition is sent are counted, not timed.
 """
 
+import functools
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import spark_session
+from cases import grid
 from tidegate import agg
 from tidegate.spark.driver import division
 from tidegate.spark.plan.aggregate import AggregatePlan
@@ -19,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 ROWS, KEYS, PARTITIONS = 60_000, 2_000, 8
 MOST = 1.3
+KINDS = ["self-similar", "half on one key"]
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +41,27 @@ def keys(rng: np.random.Generator, kind: str) -> np.ndarray:
     return np.where(rng.random(ROWS) < 0.5, 7, (KEYS * uniform).astype(np.int64))
 
 
-@pytest.fixture(scope="module", params=["self-similar", "half on one key"])
-def sides(spark, request):
-    frames = []
-    for side in (LEFT, RIGHT):
-        rng = np.random.default_rng(side)
-        table = pa.table(
-            {
-                "k": keys(rng, request.param),
-                "x": keys(rng, request.param) / 8,
-                "y": rng.random(ROWS),
-                "ts": pa.array(rng.integers(0, 10**9, ROWS), pa.timestamp("us", "UTC")),
-            }
-        )
-        frames.append(spark.createDataFrame(table).repartition(4).cache())
-    return frames
+@pytest.fixture(scope="module")
+def sides(spark):
+    """Make both sides of skewed keys, once for each kind of skew."""
+
+    @functools.cache
+    def made(kind: str):
+        frames = []
+        for side in (LEFT, RIGHT):
+            rng = np.random.default_rng(side)
+            table = pa.table(
+                {
+                    "k": keys(rng, kind),
+                    "x": keys(rng, kind) / 8,
+                    "y": rng.random(ROWS),
+                    "ts": pa.array(rng.integers(0, 10**9, ROWS), pa.timestamp("us", "UTC")),
+                }
+            )
+            frames.append(spark.createDataFrame(table).repartition(4).cache())
+        return frames
+
+    return made
 
 
 def share(packs) -> float:
@@ -82,20 +92,20 @@ JOINS = {
 }
 
 
-@pytest.mark.parametrize("join", JOINS)
-def test_tasks_of_joins_are_even(sides, join):
-    plan = Plan.of(*sides, JOINS[join], partitions=PARTITIONS)
+@grid(join=JOINS, kind=KINDS)
+def test_tasks_of_joins_are_even(sides, join, kind):
+    plan = Plan.of(*sides(kind), JOINS[join], partitions=PARTITIONS)
     assert share(packs(plan)) <= MOST
 
 
-@pytest.mark.parametrize("by", ["k", None], ids=["with a key", "without"])
-def test_tasks_of_aggregations_are_even(sides, by):
+@grid(by=["k", None], kind=KINDS)
+def test_tasks_of_aggregations_are_even(sides, by, kind):
     windows = {"size": "1s", "advance": "500ms", "aggs": {"mean": agg.mean("x")}}
-    plan = AggregatePlan.of(sides, on="ts", by=by, **windows, partitions=PARTITIONS)
+    plan = AggregatePlan.of(sides(kind), on="ts", by=by, **windows, partitions=PARTITIONS)
     assert share(plan.packed(division.of_aggregation(plan))) <= MOST
 
 
-@pytest.mark.parametrize("join", ["interval join", "window join"])
-def test_buckets_of_keys_alone_are_not(sides, join):
-    plan = Plan.of(*sides, JOINS[join], partitions=PARTITIONS, parallelism="key")
+@grid(join=["interval join", "window join"], kind=KINDS)
+def test_buckets_of_keys_alone_are_not(sides, join, kind):
+    plan = Plan.of(*sides(kind), JOINS[join], partitions=PARTITIONS, parallelism="key")
     assert share(packs(plan)) > MOST

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+import campaign
 import tidegate
 
 pytest.importorskip(
@@ -54,7 +55,7 @@ def rows(draw: random.Random, first: int, count: int, numbers: Iterator[int]) ->
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
 @pytest.mark.parametrize("band", [None, 9], ids=["interval", "band"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(campaign.tries(2)))
 def test_rows_are_those_of_the_join_of_tables(
     how: str, forgetful: float, band: int | None, seed: int
 ) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import campaign
 import tidegate
 from tidegate import agg
 
@@ -91,7 +92,7 @@ def expected(query: Aggregation, used: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
 @pytest.mark.parametrize("forgetful", [0.0, 0.4, 1.0], ids=["warm", "some moved", "all moved"])
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(campaign.tries(5)))
 def test_rows_are_those_of_the_aggregation_of_tables(
     aggs: dict[str, Any], forgetful: float, seed: int
 ) -> None:

@@ -14,8 +14,10 @@ pytest.importorskip("google.protobuf", reason="Spark's stateful operators need p
 
 from pyspark.errors import StreamingQueryException
 
+import campaign
 import streaming
 import tidegate.spark
+from cases import more
 from spark_session import settings, start
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -30,7 +32,7 @@ def spark():
 
 # The mode that updates rows finds none to update.
 @pytest.mark.parametrize(
-    ("how", "mode"), [("inner", "append"), ("full", "append"), ("semi", "update")]
+    ("how", "mode"), [("inner", "append"), ("semi", "update"), *more(("full", "append"))]
 )
 def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
     streaming.write(tmp_path, 3, seed=len(how))
@@ -39,7 +41,7 @@ def test_rows_are_those_of_the_join_of_tables(spark, tmp_path, how, mode):
 
 
 # A full join is not divided.
-@pytest.mark.parametrize("how", ["left", "full"])
+@pytest.mark.parametrize("how", ["full", *more("left")])
 def test_without_a_key(spark, tmp_path, how):
     streaming.write(tmp_path, 3, seed=1)
     found = streaming.Sink(tmp_path).drain(
@@ -74,17 +76,17 @@ def test_a_silent_side_holds_nothing_back_if_spark_is_told_so(spark, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
-    streaming.write(tmp_path, 5, seed=3)
+    streaming.write(tmp_path, 2, seed=3)
     killer = streaming.Killer(tmp_path, spark)
     found = killer.drain(streaming.joined(spark, tmp_path, how="full"))
-    assert killer.killed >= 5
+    assert killer.killed >= 4
     streaming.check(tmp_path, found, how="full")
 
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
-    streaming.write(tmp_path, 6, seed=4)
+    streaming.write(tmp_path, 3, seed=4)
     found = streaming.Sink(tmp_path).stop_often(
-        lambda: streaming.joined(spark, tmp_path, how="full"), 3
+        lambda: streaming.joined(spark, tmp_path, how="full"), campaign.tries(1)
     )
     streaming.check(tmp_path, found, restarted=True, how="full")
 

@@ -1,6 +1,6 @@
 """Streaming queries whose driver, executors and workers are killed, again and again.
 
-`CAMPAIGN=25` in the environment makes 50 kills of each query: an hour each on a busy machine.
+`CAMPAIGN=50` in the environment makes 50 kills of each query: an hour each on a busy machine.
 """
 
 import os
@@ -19,7 +19,7 @@ import streaming
 import streaming_query
 from spark_session import start
 
-KILLS = campaign.tries(2)
+KILLS = campaign.tries(1)
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="kills a group of processes"),

@@ -11,8 +11,10 @@ pytest.importorskip("google.protobuf", reason="Spark's stateful operators need p
 
 from pyspark.errors import StreamingQueryException
 
+import campaign
 import streaming
 import tidegate.spark
+from cases import more
 from spark_session import settings, start
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -30,28 +32,26 @@ def spark():
 
 
 @pytest.mark.parametrize(
-    ("aggs", "more"),
+    ("aggs", "changed"),
     [
-        (IN_ORDER, {}),
-        (IN_SLICES, {"offset": "1s", "where": "v <> 5"}),
-        (IN_SLICES, {"by": None, "advance": None}),
+        (IN_SLICES, {"by": None, "advance": None, "offset": "1s", "where": "v <> 5"}),
         (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
+        *more((IN_ORDER, {}), (IN_SLICES, {"offset": "1s", "where": "v <> 5"})),
     ],
-    ids=["rows", "slices", "without a key", "two keys and gaps"],
 )
-def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, more):
-    streaming.write(tmp_path, 3, seed=len(more))
-    windows = streaming.aggregated(spark, tmp_path, aggs=aggs, **more)
+def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, changed):
+    streaming.write(tmp_path, 3, seed=len(changed))
+    windows = streaming.aggregated(spark, tmp_path, aggs=aggs, **changed)
     # The mode that updates rows finds none to update, and gives none that is not final.
     mode = "update" if aggs is IN_SLICES else "append"
     found = streaming.Sink(tmp_path, mode).drain(windows)
-    streaming.check_windows(tmp_path, found, aggs=aggs, **more)
+    streaming.check_windows(tmp_path, found, aggs=aggs, **changed)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-@pytest.mark.parametrize("aggs", [IN_ORDER, IN_SLICES], ids=["rows", "slices"])
+@pytest.mark.parametrize("aggs", [IN_SLICES, *more(IN_ORDER)])
 def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs):
-    streaming.write(tmp_path, 4, seed=3)
+    streaming.write(tmp_path, 2, seed=3)
     killer = streaming.Killer(tmp_path, spark)
     found = killer.drain(streaming.aggregated(spark, tmp_path, aggs=aggs))
     assert killer.killed >= 4
@@ -59,9 +59,9 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path, aggs):
 
 
 def test_a_query_that_is_stopped_goes_on_where_it_was(spark, tmp_path):
-    streaming.write(tmp_path, 6, seed=4)
+    streaming.write(tmp_path, 3, seed=4)
     found = streaming.Sink(tmp_path).stop_often(
-        lambda: streaming.aggregated(spark, tmp_path, aggs=IN_SLICES), 3
+        lambda: streaming.aggregated(spark, tmp_path, aggs=IN_SLICES), campaign.tries(1)
     )
     streaming.check_windows(tmp_path, found, restarted=True, aggs=IN_SLICES)
 

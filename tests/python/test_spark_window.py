@@ -10,6 +10,7 @@ import pytest
 import spark_session
 import tidegate
 import tidegate.spark
+from cases import grid, more
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -53,16 +54,14 @@ def same(found, **arguments) -> None:
     assert Counter(map(repr, rows.to_pylist())) == Counter(map(repr, expected.to_pylist()))
 
 
-@pytest.mark.parametrize(
-    ("how", "partitions"), [*((how, 7) for how in KINDS), ("full", 1), ("left", 50)]
-)
+@grid(how=KINDS, partitions=[1, 7, 50])
 def test_rows_are_those_of_the_native_join(sides, how, partitions):
     query = {"on": "ts", "window": ("30s", "5s"), "where": NEAR, "how": how}
     found = tidegate.spark.window_join(*sides, **query, partitions=partitions, parallelism="time")
     same(found, **query)
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", ["left", "full", *more("inner", "right", "semi", "anti")])
 def test_a_small_side_is_sent_whole(sides, how):
     query = {"on": "ts", "window": dt.timedelta(seconds=9), "where": NEAR, "how": how}
     same(tidegate.spark.window_join(*sides, **query), **query)
@@ -70,8 +69,7 @@ def test_a_small_side_is_sent_whole(sides, how):
         same(tidegate.spark.window_join(*sides, **query, parallelism="broadcast"), **query)
 
 
-@pytest.mark.parametrize("parallelism", ["key", "hybrid"])
-@pytest.mark.parametrize("window", [np.timedelta64(20, "s"), ("0s", "1m"), "0s"])
+@grid(parallelism=["key", "hybrid"], window=[np.timedelta64(20, "s"), ("0s", "1m"), "0s"])
 def test_windows_of_keys(sides, parallelism, window):
     query = {"on": "ts", "window": window, "by": "k", "how": "full"}
     found = tidegate.spark.window_join(*sides, **query, parallelism=parallelism, partitions=4)

@@ -4,7 +4,6 @@
 //! so that the rare paths are taken all the time. What the models catch: a window or winset made
 //! twice or lost, one given out while it may still be updated, memory freed while it is read (the
 //! winset's cell is checked), leaks of windows. See `loom_gate.rs` for what they cannot.
-#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -6,7 +6,6 @@
 //! Subindexes are locks and the edge row is an atomic, all stepped through; what cannot be seen is
 //! a counter's staleness, which decides only when an index is merged. Preemptions are bounded by 2:
 //! the full search would take hours.
-#![cfg(loom)]
 
 use std::sync::Arc;
 

@@ -4,14 +4,12 @@
 //! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of 64 bits; windows grow,
 //! slide, shrink and empty; numbers wrap around; and merges come at every row, seldom or never.
 //! What this cannot catch: races, for which see `loom_index_join.rs` of the operators.
-#![cfg(not(loom))]
 
-mod random;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use proptest::prelude::*;
-use random::Random;
+use crate::random::Random;
 use tidegate_structures::index::{BPlusTree, BucketIndex, Entry, Probe, WindowIndex};
 use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 

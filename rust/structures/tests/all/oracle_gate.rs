@@ -5,7 +5,6 @@
 //! or that nothing is ready, or the end. So these tests catch wrong order, rows lost, doubled or
 //! given too early, and readiness that is not exact. They cannot catch races: see `loom_gate.rs`
 //! and `stress_gate.rs`.
-#![cfg(not(loom))]
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

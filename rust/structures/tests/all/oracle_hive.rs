@@ -1,5 +1,4 @@
 //! The hive against a map of maps, and under more threads than cores.
-#![cfg(not(loom))]
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

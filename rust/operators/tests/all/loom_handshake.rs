@@ -4,7 +4,6 @@
 //! written, and marks that are raised before the pairs they speak for can be seen. Which pairs are
 //! found in which order of the nodes' steps is the matter of `schedules.rs`, which tries far longer
 //! histories. Preemptions are bounded by 2: the full search would take hours.
-#![cfg(loom)]
 
 use std::ops::Range;
 

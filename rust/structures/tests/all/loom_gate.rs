@@ -10,7 +10,6 @@
 //! machines weaker than loom's model, which does not reorder loads. Preemptions are bounded by 2 or
 //! 3: the full search would take hours. Debug assertions are on, as the profile has them: they read
 //! keys, which are checked cells as well.
-#![cfg(loom)]
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tidegate_operators::aggregate::{Aggregate, StreamingAggregate, Windows};
 use tidegate_operators::papers::aggregate_designs::{MultiwayDesign, streaming_aggregate_by};
 
-use crate::{
+use super::{
     Between, Found, Row, Shape, epochs, go_streaming, many, run, run_streaming, shapes, sources,
 };
 

@@ -5,15 +5,13 @@
 //! "nothing is ready" when something was. Histories are short, or the search would not end, and
 //! what the threads do in them is chance: rare interleavings are for `loom_gate.rs`. How to run:
 //! see `stress_gate.rs`.
-#![cfg(not(loom))]
 
-mod random;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::thread;
 
-use random::Random;
+use crate::random::Random;
 use tidegate_structures::gate::{BlockGate, BlockSource, Next};
 use tidegate_structures::papers::row_gate::{ScaleGate, Source};
 use tidegate_sync::Counter;

@@ -14,14 +14,12 @@
 //! since the block gate's memory goes from block to block through those, and `thread_sanitizer.txt`
 //! leaves out what is reported of them. What counts keep alive is shown by `loom_gate.rs` and
 //! AddressSanitizer. Helgrind and DRD report correct code.
-#![cfg(not(loom))]
 
-mod random;
 
 use std::sync::Arc;
 use std::thread;
 
-use random::Random;
+use crate::random::Random;
 use tidegate_structures::gate::{BlockGate, Next, Rejected, Run};
 use tidegate_structures::papers::row_gate::{Reader, ScaleGate, SharedReader, Source};
 use tidegate_sync::Counter;

@@ -2,7 +2,6 @@
 //! files).
 //!
 //! A push after close is not among them: `close` takes the source.
-#![cfg(not(loom))]
 
 use std::sync::Arc;
 use std::thread;

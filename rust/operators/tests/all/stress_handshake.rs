@@ -4,7 +4,6 @@
 //! What it catches is what short histories and single steps do not: queues that fill and wrap
 //! around, results that pile up, windows that are dropped and dropped again. What it cannot: see
 //! `loom_handshake.rs` for rare interleavings.
-#![cfg(not(loom))]
 
 use std::sync::{Arc, Mutex};
 

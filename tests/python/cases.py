@@ -1,0 +1,36 @@
+"""The cases of a test: some in a default run, which meet each value, and all in a campaign.
+
+A Spark query takes a second, so that the product of what such a test varies would take minutes.
+"""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+import campaign
+
+
+def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
+    """Vary the arguments of these names, as `parametrize` does with a product.
+
+    By default there are as many cases as the longest axis has values. Each value of a shorter axis
+    is in several cases, drawn so that the values of two axes meet in any way.
+    """
+    names = tuple(axes)
+    values = [[*axis] for axis in axes.values()]
+    if campaign.ALL:
+        return pytest.mark.parametrize(names, [*itertools.product(*values)])
+    count = max(map(len, values))
+    columns = []
+    for name, axis in zip(names, values, strict=True):
+        column = [*itertools.islice(itertools.cycle(axis), count)]
+        campaign.rng(f"grid of {name}").shuffle(column)
+        columns.append(column)
+    return pytest.mark.parametrize(names, [*zip(*columns, strict=True)])
+
+
+def more(*cases: Any) -> tuple[Any, ...]:
+    """Return these cases in a campaign, and none of them in a default run."""
+    return cases if campaign.ALL else ()
