@@ -6,7 +6,6 @@
 //! what the threads do in them is chance: rare interleavings are for `loom_gate.rs`. How to run:
 //! see `stress_gate.rs`.
 
-
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
 use std::thread;

@@ -5,11 +5,10 @@
 //! slide, shrink and empty; numbers wrap around; and merges come at every row, seldom or never.
 //! What this cannot catch: races, for which see `loom_index_join.rs` of the operators.
 
-
 use std::collections::{BTreeSet, VecDeque};
 
-use proptest::prelude::*;
 use crate::random::Random;
+use proptest::prelude::*;
 use tidegate_structures::index::{BPlusTree, BucketIndex, Entry, Probe, WindowIndex};
 use tidegate_structures::papers::trees::{Archive, ChainedIndex, ImTree, PimTree, RoundRobin};
 

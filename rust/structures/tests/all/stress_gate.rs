@@ -15,7 +15,6 @@
 //! leaves out what is reported of them. What counts keep alive is shown by `loom_gate.rs` and
 //! AddressSanitizer. Helgrind and DRD report correct code.
 
-
 use std::sync::Arc;
 use std::thread;
 

@@ -51,6 +51,8 @@ pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 #[derive(Debug)]
 struct Values {
     function: Function,
+    /// The column that `numbers` are of.
+    column: Option<usize>,
     numbers: Plain,
     /// The other numbers of a function of pairs of numbers.
     others: Vec<Array64<f64>>,
@@ -82,7 +84,7 @@ impl<'a> Given<'a> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Plain {
     None,
     Integers(Vec<Array64<i64>>),
@@ -91,10 +93,10 @@ enum Plain {
 }
 
 /// A source's values, borrowed from Arrow where they lie in one piece.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Array64<T: ArrowNativeType> {
     Arrow(ScalarBuffer<T>),
-    Own(Pages<T>),
+    Own(Arc<Pages<T>>),
 }
 
 impl<T: ArrowNativeType + AnyBitPattern + NoUninit> Deref for Array64<T> {
@@ -115,10 +117,14 @@ impl Columns {
         extent: Extent<'_>,
         driver: &Driver,
     ) -> Result<Self> {
-        let column = |(at, output): (usize, &OutputPlan)| {
-            Values::new(streams, plan, output, at, extent, driver)
-        };
-        Ok(Columns(plan.outputs.iter().enumerate().map(column).collect::<Result<_>>()?))
+        let mut columns: Vec<Values> = Vec::with_capacity(plan.outputs.len());
+        for (at, output) in plan.outputs.iter().enumerate() {
+            // Sums and means of a column, and so on, read the same numbers.
+            let alike = columns.iter().find(|known| known.has_numbers_of(output));
+            let known = alike.map(|alike| alike.numbers.clone());
+            columns.push(Values::new(streams, plan, output, at, extent, known, driver)?);
+        }
+        Ok(Columns(columns))
     }
 
     /// The functions whose states combine.
@@ -166,6 +172,7 @@ impl Values {
         output: &OutputPlan,
         at: usize,
         extent: Extent<'_>,
+        known: Option<Plain>,
         driver: &Driver,
     ) -> Result<Self> {
         let function = output.function.clone();
@@ -174,7 +181,7 @@ impl Values {
         let takes = function.takes();
         let Some(column) = output.taken() else {
             let (numbers, others) = (Plain::None, Vec::new());
-            return Ok(Values { function, numbers, others, masks, ranked: None });
+            return Ok(Values { function, column: None, numbers, others, masks, ranked: None });
         };
         let chunks = streams.table.chunks(column);
         let sources: Vec<&[ArrayRef]> =
@@ -195,6 +202,7 @@ impl Values {
         let data_type = leaf(plan.read.field(column).data_type());
         let mut ranked = None;
         let numbers = match takes {
+            _ if let Some(known) = known => known,
             Takes::Presence | Takes::Rows => Plain::None,
             Takes::Order | Takes::Distinct if is_ordered_only(data_type) => {
                 Plain::Integers(match extent {
@@ -233,7 +241,16 @@ impl Values {
             Takes::Integers => Plain::Integers(primitives::<Int64Type>(&sources, driver)?),
             Takes::Floats => Plain::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
-        Ok(Values { function, numbers, others, masks, ranked })
+        Ok(Values { function, column: Some(column), numbers, others, masks, ranked })
+    }
+
+    /// Whether the numbers are those that an output takes, too.
+    fn has_numbers_of(&self, output: &OutputPlan) -> bool {
+        let takes = output.function.takes();
+        matches!(takes, Takes::Sums | Takes::Floats | Takes::Integers)
+            && takes == self.function.takes()
+            && self.column.is_some()
+            && self.column == output.taken()
     }
 
     fn function(&self) -> Given<'_> {
@@ -381,7 +398,7 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
         driver.map(blocks, |(values, out)| {
             out.iter_mut().zip(values).for_each(|(out, value)| out.set(new(*value)));
         })?;
-        Ok(Array64::Own(all.written()))
+        Ok(Array64::Own(Arc::new(all.written())))
     };
     sources.iter().map(|chunks| source(chunks)).collect()
 }
@@ -475,7 +492,7 @@ fn widened<T: ArrowNativeType + AnyBitPattern + NoUninit + Into<i128> + Sync>(
     driver: &Driver,
 ) -> Result<Vec<Array64<i128>>> {
     let widen = |values: &Array64<T>| {
-        Array64::Own(Pages::collect(values.iter().map(|value| (*value).into())))
+        Array64::Own(Arc::new(Pages::collect(values.iter().map(|value| (*value).into()))))
     };
     Ok(driver.map(sources.iter().collect(), widen)?)
 }
@@ -519,7 +536,7 @@ fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Arra
     let source = |rows: usize| {
         let mut codes = Pages::unwritten(rows);
         codes.iter_mut().zip(&mut all).for_each(|(code, value)| code.set(value));
-        Array64::Own(codes.written())
+        Array64::Own(Arc::new(codes.written()))
     };
     streams.sources.iter().map(super::streams::SortedSource::rows).map(source).collect()
 }
