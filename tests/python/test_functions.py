@@ -289,6 +289,31 @@ def test_a_function_is_called_for_many_windows_at_once():
     assert len(calls) < 20
 
 
+def test_long_windows_are_listed_some_at_a_time():
+    listed: list[int] = []
+
+    def length(lists: pa.ListArray) -> pa.Array:
+        listed.append(len(lists.values))
+        return lists.value_lengths()
+
+    count = 40_000
+    rows = pa.table({"ts": range(count), "k": [row % 3 for row in range(count)], "v": range(count)})
+    others = {
+        "n": agg.count(),
+        "half": agg.count(where="row.v < 20000"),
+        "median": agg.median("v", where="row.v > 30000"),
+        "last": agg.last("v"),
+        "distinct": agg.count_distinct("k"),
+    }
+    aggs = {"length": agg.udf(length, "v", pa.int64())} | others
+    windows = {"on": "ts", "by": "k", "size": 10_000, "advance": 25}
+    found = aggregate(rows, **windows, aggs=aggs)
+    assert found["length"].to_pylist() == found["n"].to_pylist()
+    assert found.drop("length").equals(aggregate(rows, **windows, aggs=others))
+    assert sum(listed) == pc.sum(found["n"]).as_py() > 3 * max(listed)
+    assert max(listed) <= 1 << 22
+
+
 def test_a_function_may_return_what_pyarrow_makes_an_array_of():
     rows = pa.table({"ts": [0, 1, 2], "v": [1, 2, 3]})
     returned = {

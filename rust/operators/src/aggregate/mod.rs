@@ -198,11 +198,46 @@ impl Page {
             end += window.rows;
             rows.extend((start..end).filter(|_| is_wanted(window)));
         }
+        let windows = self.windows.iter().filter(|window| is_wanted(window)).copied().collect();
+        self.some(&rows, windows)
+    }
+
+    /// The page in parts, each of which ends before one of these rows, which ascend, or at the end.
+    pub fn cut(self, borders: &[usize]) -> Vec<Page> {
+        if borders.is_empty() {
+            return vec![self];
+        }
+        let mut windows = self.windows.iter().copied().peekable();
+        let mut start = 0;
+        let ends = borders.iter().copied().chain([self.rows]);
+        let part = |end: usize| {
+            let rows: Vec<usize> = (start..end).collect();
+            let mut missing = rows.len();
+            let mut own = Vec::new();
+            while missing > 0
+                && let Some(window) = windows.peek_mut()
+            {
+                let taken = window.rows.min(missing);
+                own.push(Window { rows: taken, ..*window });
+                missing -= taken;
+                window.rows -= taken;
+                if window.rows == 0 {
+                    windows.next();
+                }
+            }
+            start = end;
+            self.some(&rows, own)
+        };
+        ends.map(part).collect()
+    }
+
+    /// Some of the rows, which are those of these windows.
+    fn some(&self, rows: &[usize], windows: Vec<Window>) -> Page {
         Page {
             rows: rows.len(),
-            windows: self.windows.into_iter().filter(|window| is_wanted(window)).collect(),
+            windows,
             keys: Pages::collect(rows.iter().map(|&row| self.keys[row])),
-            columns: self.columns.into_iter().map(|column| column.only(&rows)).collect(),
+            columns: self.columns.iter().map(|column| column.only(rows)).collect(),
         }
     }
 }
@@ -229,7 +264,7 @@ pub struct OutputColumn {
 
 impl OutputColumn {
     /// The values of some rows, which ascend.
-    fn only(self, rows: &[usize]) -> OutputColumn {
+    fn only(&self, rows: &[usize]) -> OutputColumn {
         fn only<T: OutputValue>(values: &[T], rows: &[usize]) -> Pages<T> {
             Pages::collect(rows.iter().map(|&row| values[row]))
         }

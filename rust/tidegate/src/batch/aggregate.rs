@@ -29,6 +29,9 @@ pub(crate) struct Ends {
     pub(crate) upto: Option<i64>,
 }
 
+/// About how many rows of windows are listed at a time.
+const LISTED_ROWS: usize = 1 << 22;
+
 impl Ends {
     pub(crate) const ALL: Ends = Ends { after: None, upto: None };
 
@@ -102,19 +105,26 @@ impl Aggregation {
         let take = |page: Page| {
             let is_open = |window: &&Window| ends.upto.is_some_and(|upto| window.end > upto);
             let open_from = page.windows.iter().filter(is_open).map(|window| window.start).min();
-            let mut page = page.only(|window| ends.has(window));
-            let mut order = Vec::with_capacity(page.rows);
-            let keys = &mut page.keys[..page.rows].iter();
-            for window in &page.windows {
-                order.extend(keys.take(window.rows).map(|&key| (window.end, key)));
-            }
-            let all_values = of_windows.iter().map(|function| function.of(&page, driver));
-            let all_values = all_values.collect::<Result<_, _>>()?;
-            page.columns = columns.put_together(page.columns, all_values);
-            Ok(Part { batch: output.batch(page)?, order, open_from })
+            let page = page.only(|window| ends.has(window));
+            let borders = match in_order.as_ref().filter(|_| columns.has_lists()) {
+                Some(rows) => rows.borders(&page, LISTED_ROWS),
+                None => Vec::new(),
+            };
+            let part = |mut page: Page| {
+                let mut order = Vec::with_capacity(page.rows);
+                let keys = &mut page.keys[..page.rows].iter();
+                for window in &page.windows {
+                    order.extend(keys.take(window.rows).map(|&key| (window.end, key)));
+                }
+                let all_values = of_windows.iter().map(|function| function.of(&page, driver));
+                let all_values = all_values.collect::<Result<_, _>>()?;
+                page.columns = columns.put_together(page.columns, all_values);
+                Ok(Part { batch: output.batch(page)?, order, open_from })
+            };
+            page.cut(&borders).into_iter().map(part).collect::<Result<Vec<Part>>>()
         };
         let aggregates = columns.aggregates();
-        match (&plan.span, self.algorithm.and_then(multiway_design)) {
+        let parts = match (&plan.span, self.algorithm.and_then(multiway_design)) {
             (Span::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
@@ -132,6 +142,7 @@ impl Aggregation {
                 announce,
                 take,
             ),
-        }
+        };
+        Ok(parts?.into_iter().flatten().collect())
     }
 }

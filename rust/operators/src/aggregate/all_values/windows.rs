@@ -76,6 +76,18 @@ impl WindowRows {
         Place { source, row: (row - self.first_rows[source]) as usize }
     }
 
+    /// Where to [cut](Page::cut) a page, so that the windows of each part have no more than `most`
+    /// rows together, or are one.
+    pub fn borders(&self, page: &Page, most: usize) -> Vec<usize> {
+        let mut rows = 0;
+        let begins = |(at, run): (usize, Run)| {
+            let is_too_much = rows > 0 && rows + run.len() > most;
+            rows = if is_too_much { run.len() } else { rows + run.len() };
+            is_too_much.then_some(at)
+        };
+        self.runs(page).into_iter().enumerate().filter_map(begins).collect()
+    }
+
     /// The rows of each result of a page.
     fn runs(&self, page: &Page) -> Vec<Run> {
         let mut keys = page.keys[..page.rows].iter();

@@ -374,7 +374,7 @@ impl RowsOfPanes<'_> {
 
     /// The state of a row's key. Rows without a key share one that nobody reads.
     #[inline]
-    fn state<'s, S>(key: u32, states: &'s mut [S]) -> &'s mut S {
+    fn state<S>(key: u32, states: &mut [S]) -> &mut S {
         let without_key = states.len() - 1;
         &mut states[(key as usize).min(without_key)]
     }
