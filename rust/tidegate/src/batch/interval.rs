@@ -37,7 +37,7 @@ impl IntervalJoin {
         let rows = sides(&plan, left, right, driver)?;
         let key_method = rows.key_method();
         let timed = TimedPartners::new(rows, plan.interval, with_prevailing, driver)?;
-        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(timed) })
+        Ok(FoundPartners { plan: plan.join, key_method, partners: Source::Runs(Box::new(timed)) })
     }
 }
 

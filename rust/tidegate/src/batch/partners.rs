@@ -38,7 +38,7 @@ pub(super) struct FoundPartners {
 /// Where the partners of left rows are.
 pub(super) enum Source {
     /// They are runs of a key's rows in time order. Conditions have not been looked at.
-    Runs(TimedPartners),
+    Runs(Box<TimedPartners>),
     /// They are pairs, which functions see by these times, if there are any, and right row order.
     Pairs(Found, Option<Int64s>),
 }
@@ -80,7 +80,7 @@ pub(super) struct Aggregation {
     /// The right rows that a condition on them leaves, where no other condition is.
     counted: Option<BitSet>,
     /// Present where no pair is looked at.
-    partners: Option<TimedPartners>,
+    partners: Option<Box<TimedPartners>>,
     /// The times by which partners come, where pairs are looked at.
     order: Option<Int64s>,
     /// The left rows of the stream that were before the left rows of the table, if there is a
@@ -224,7 +224,7 @@ impl Aggregation {
     ///
     /// When pairs are to be looked at.
     pub(super) fn fold(&self, driver: &Driver) -> Result<Folded<'_>, Stopped> {
-        let timed = self.partners.as_ref().expect("partners that are runs");
+        let timed = self.partners.as_deref().expect("partners that are runs");
         let TimedPartners { partners, sides, interval } = timed;
         let columns = columns(sides, interval);
         let all_values = self.columns.all_values();
