@@ -28,7 +28,7 @@ const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
 ///     AllValues, Column, Interpolation, OutputValues, PartnerValues, Quantile,
 /// };
 /// use tidegate_operators::driver::{Driver, Stopped};
-/// use tidegate_operators::interval::interval_partners;
+/// use tidegate_operators::interval::{PartnerColumns, interval_partners};
 /// use tidegate_operators::order::JoinColumns;
 /// use tidegate_operators::rows::{Closed, Interval};
 /// use tidegate_sync::Stop;
@@ -37,7 +37,8 @@ const BUCKET: usize = if cfg!(test) { 7 } else { 1 << 15 };
 /// let left = JoinColumns { ts: &[10, 30], keys: None };
 /// let right = JoinColumns { ts: &[8, 9], keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// let partners = interval_partners(left, right, 1, &before, false, &driver)?;
+/// let columns = PartnerColumns { left, right, key_count: 1, interval: &before };
+/// let partners = interval_partners(columns, false, &driver)?;
 ///
 /// let values = vec![Column { values: &[4.0, 7.0], mask: None }];
 /// let quantile = Quantile { share: 0.5, interpolation: Interpolation::Linear };
