@@ -305,7 +305,7 @@ def test_long_windows_are_listed_some_at_a_time():
         "last": agg.last("v"),
         "distinct": agg.count_distinct("k"),
     }
-    aggs = {"length": agg.udf(length, "v", pa.int64())} | others
+    aggs = {"length": agg.udf(length, "v", pa.int32())} | others
     windows = {"on": "ts", "by": "k", "size": 10_000, "advance": 25}
     found = aggregate(rows, **windows, aggs=aggs)
     assert found["length"].to_pylist() == found["n"].to_pylist()

@@ -378,8 +378,13 @@ impl Driver {
 /// Calls `work`, which reads a number of rows, with this number of threads at hand. They last until
 /// it is done: all drivers of no more threads that [map](Driver::map) within share them. Where the
 /// system refuses threads, or the rows are too few to be worth them, each map asks for its own.
+///
+/// So it does where a limit leaves the process few addresses (`ulimit -v`). glibc gives a thread an
+/// arena of 64 MiB of addresses; a thread that gets none has a page for each small allocation. The
+/// caller's thread often has an arena, and threads at hand would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
-    let threads = if rows < 2 * PART_ROWS { 1 } else { threads };
+    let is_worth_it = threads > 1 && rows >= 2 * PART_ROWS && memory::addresses_left().is_none();
+    let threads = if is_worth_it { threads } else { 1 };
     match Driver::lasting(threads, Stop::default(), false) {
         Ok(driver) => driver.within(work),
         Err(_) => work(),

@@ -99,6 +99,11 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
+/// Bytes of addresses that the process may still take, if a limit says so.
+pub fn addresses_left() -> Option<usize> {
+    limit::room()
+}
+
 /// Whether there is memory for a number of bytes now. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     if bytes < LARGE { Ok(()) } else { look(bytes) }
