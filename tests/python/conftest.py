@@ -24,6 +24,9 @@ settings.load_profile("tidegate")
 # A shell has what it runs in the background ignore Ctrl-C, and children inherit that: those that
 # are sent one would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# So does `nohup` with a hang-up.
+if sys.platform != "win32":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

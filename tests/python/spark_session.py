@@ -16,7 +16,11 @@ Java's second compiler takes half of the processor time of tests that run each p
 
 
 def start() -> SparkSession:
-    """Start the session, or return the one that runs. A task may fail three times."""
+    """Start the session, or return the one that runs. A task may fail three times.
+
+    Spark interprets its plans: to compile one takes longer than to run it on a few rows. The
+    sessions of `cluster_join.py` compile theirs.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2,4]")
@@ -26,6 +30,8 @@ def start() -> SparkSession:
         .config("spark.driver.memory", "2g")
         .config("spark.driver.extraJavaOptions", JVM)
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.python.daemon.module", "spark_daemon")
         .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent))
