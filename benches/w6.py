@@ -40,6 +40,10 @@ HERE = Path(__file__).parent
 COLUMNS = ("k", "t", "a", "b", "t2", "c", "d")
 OF_RIGHT = COLUMNS[4:]
 SYSTEMS = ("tidegate", "polars", "pandas", "duckdb")
+# With rows as they come, for sorted tables: `--systems "tidegate stream"`.
+STREAM = "tidegate stream"
+# Of each side, in a push of it.
+PUSHED_ROWS = 100_000
 TIMEOUT_S = 600.0
 
 
@@ -137,6 +141,31 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
     )
 
 
+def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
+    """Both sides push by turns, and results are read after each push."""
+    import tidegate as tg  # noqa: PLC0415 - each system in its own process
+
+    pushes = range(0, left.num_rows, PUSHED_ROWS)
+    pieces = [[side.slice(start, PUSHED_ROWS) for side in (left, right)] for start in pushes]
+
+    def run() -> pa.Table:
+        join = tg.AsofJoin(
+            left.schema, right.schema, on=("t", "t2"), by="k", tolerance=job.tolerance,
+            threads=job.threads,
+        )  # fmt: skip
+        found = []
+        for piece in pieces:
+            for source, rows in zip(join.sources, piece, strict=True):
+                source.push(rows)
+            while (batch := join.poll()) is not None:
+                found.append(batch)
+        for source in join.sources:
+            source.close()
+        return pa.Table.from_batches([*found, *join])
+
+    return run
+
+
 def polars(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
     """Frames in and out. Rows in no order are sorted first, and stay in the order of time."""
     import polars as pl  # noqa: PLC0415 - each system in its own process
@@ -202,7 +231,11 @@ def measured(given: dict[str, Any]) -> Found:
     """Do a job. The last number of the fingerprint is the memory beyond input and output."""
     job = Job(**given)
     left, right = (pa.ipc.open_file(pa.OSFile(path)).read_all() for path in (job.left, job.right))
-    prepare = {"tidegate": tidegate, "polars": polars, "pandas": pandas, "duckdb": duckdb}[job.form]
+    forms = {
+        "tidegate": tidegate, STREAM: tidegate_stream, "polars": polars, "pandas": pandas,
+        "duckdb": duckdb,
+    }  # fmt: skip
+    prepare = forms[job.form]
     prepare(left.slice(0, 1000), right.slice(0, 1000), job)()
     run = prepare(left, right, job)
     return_free_memory()
@@ -275,7 +308,7 @@ def markdown(results: list[Result]) -> str:
             f"| {statistics.median(result.cold):.4f} "
             f"| {2 * case.rows / result.median / 1e6:.1f} | {ratio} | {result.scratch:.0f} |"
         )
-    systems = dict.fromkeys(result.system for result in results)
+    systems = dict.fromkeys(result.system.partition(" ")[0] for result in results)
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in systems)
     return "\n".join([*lines, "", f"Versions: {versions}", ""])
 

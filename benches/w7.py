@@ -15,7 +15,7 @@ import argparse
 import dataclasses
 import statistics
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WARM_UP_ROWS = 10_000
+# Of each side, in a push of the form that has rows as they come.
+PUSHED_ROWS = 100_000
 MISSED = "> limit"
 
 
@@ -57,21 +59,43 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
     """One call."""
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
+    return lambda: tg.interval_join(left, right, **_question(job))
+
+
+def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
+    """Rows as they come: both sides push by turns, and results are read after each push."""
+    import tidegate as tg  # noqa: PLC0415 - as above
+
+    question = _question(job)
+    pushes = range(0, left.num_rows, PUSHED_ROWS)
+    pieces = [[side.slice(start, PUSHED_ROWS) for side in (left, right)] for start in pushes]
+
+    def run() -> pa.Table:
+        join = tg.IntervalJoin(left.schema, right.schema, **question)
+        found = []
+        for piece in pieces:
+            for source, rows in zip(join.sources, piece, strict=True):
+                source.push(rows)
+            while (batch := join.poll()) is not None:
+                found.append(batch)
+        for source in join.sources:
+            source.close()
+        return pa.Table.from_batches([*found, *join])
+
+    return run
+
+
+def _question(job: Job) -> dict[str, Any]:
+    import tidegate as tg  # noqa: PLC0415 - as above
+
     aggs = {"n": tg.agg.count()}
     if job.question == "sums":
         aggs |= {"sum": tg.agg.sum("d"), "mean": tg.agg.mean("d"), "max": tg.agg.max("d")}
     else:
         aggs |= {"median": tg.agg.median("d"), "p90": tg.agg.quantile("d", 0.9)}
-    return lambda: tg.interval_join(
-        left,
-        right,
-        on=("t", "t2"),
-        by={"k": "k2"},
-        lower=-job.distance,
-        upper=0,
-        aggs=aggs,
-        threads=job.threads,
-    )
+    bounds = {"lower": -job.distance, "upper": 0}
+    keys = {"on": ("t", "t2"), "by": {"k": "k2"}}
+    return {**keys, **bounds, "aggs": aggs, "threads": job.threads}
 
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
@@ -183,6 +207,7 @@ def duckdb_range(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.T
 
 FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = {
     "tidegate": tidegate,
+    "tidegate stream": tidegate_stream,
     "tidegate pairs grouped": tidegate_pairs,
     "polars rolling": polars_rolling,
     "polars prefix sums": polars_prefixes,
