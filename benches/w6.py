@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import child
 from child import Found
 from measure import reset_peak, return_free_memory, status
-from workload import SEED, SPAN_US, hash_rows
+from workload import SEED, SPAN_US, hash_rows, push_by_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +40,8 @@ HERE = Path(__file__).parent
 COLUMNS = ("k", "t", "a", "b", "t2", "c", "d")
 OF_RIGHT = COLUMNS[4:]
 SYSTEMS = ("tidegate", "polars", "pandas", "duckdb")
-# With rows as they come, for sorted tables: `--systems "tidegate stream"`.
+# Sources push sorted tables: `--systems "tidegate stream"`.
 STREAM = "tidegate stream"
-# Of each side, in a push of it.
-PUSHED_ROWS = 100_000
 TIMEOUT_S = 600.0
 
 
@@ -142,26 +140,15 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
 
 
 def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], Any]:
-    """Both sides push by turns, and results are read after each push."""
+    """Two sources push the tables piece by piece, and each piece is followed by its results."""
     import tidegate as tg  # noqa: PLC0415 - each system in its own process
-
-    pushes = range(0, left.num_rows, PUSHED_ROWS)
-    pieces = [[side.slice(start, PUSHED_ROWS) for side in (left, right)] for start in pushes]
 
     def run() -> pa.Table:
         join = tg.AsofJoin(
             left.schema, right.schema, on=("t", "t2"), by="k", tolerance=job.tolerance,
             threads=job.threads,
         )  # fmt: skip
-        found = []
-        for piece in pieces:
-            for source, rows in zip(join.sources, piece, strict=True):
-                source.push(rows)
-            while (batch := join.poll()) is not None:
-                found.append(batch)
-        for source in join.sources:
-            source.close()
-        return pa.Table.from_batches([*found, *join])
+        return push_by_turns(join, left, right)
 
     return run
 

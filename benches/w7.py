@@ -21,14 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import child
-from workload import SPAN_US, Case, tables
+from workload import SPAN_US, Case, push_by_turns, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WARM_UP_ROWS = 10_000
-# Of each side, in a push of the form that has rows as they come.
-PUSHED_ROWS = 100_000
 MISSED = "> limit"
 
 
@@ -63,29 +61,17 @@ def tidegate(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table
 
 
 def tidegate_stream(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:
-    """Rows as they come: both sides push by turns, and results are read after each push."""
+    """Two sources push the tables piece by piece, and each piece is followed by its results."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     question = _question(job)
-    pushes = range(0, left.num_rows, PUSHED_ROWS)
-    pieces = [[side.slice(start, PUSHED_ROWS) for side in (left, right)] for start in pushes]
-
-    def run() -> pa.Table:
-        join = tg.IntervalJoin(left.schema, right.schema, **question)
-        found = []
-        for piece in pieces:
-            for source, rows in zip(join.sources, piece, strict=True):
-                source.push(rows)
-            while (batch := join.poll()) is not None:
-                found.append(batch)
-        for source in join.sources:
-            source.close()
-        return pa.Table.from_batches([*found, *join])
-
-    return run
+    return lambda: push_by_turns(
+        tg.IntervalJoin(left.schema, right.schema, **question), left, right
+    )
 
 
 def _question(job: Job) -> dict[str, Any]:
+    """Return the arguments of both joins of tidegate."""
     import tidegate as tg  # noqa: PLC0415 - as above
 
     aggs = {"n": tg.agg.count()}
@@ -93,9 +79,14 @@ def _question(job: Job) -> dict[str, Any]:
         aggs |= {"sum": tg.agg.sum("d"), "mean": tg.agg.mean("d"), "max": tg.agg.max("d")}
     else:
         aggs |= {"median": tg.agg.median("d"), "p90": tg.agg.quantile("d", 0.9)}
-    bounds = {"lower": -job.distance, "upper": 0}
-    keys = {"on": ("t", "t2"), "by": {"k": "k2"}}
-    return {**keys, **bounds, "aggs": aggs, "threads": job.threads}
+    return {
+        "on": ("t", "t2"),
+        "by": {"k": "k2"},
+        "lower": -job.distance,
+        "upper": 0,
+        "aggs": aggs,
+        "threads": job.threads,
+    }
 
 
 def tidegate_pairs(left: pa.Table, right: pa.Table, job: Job) -> Callable[[], pa.Table]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegate import AsofJoin, IntervalJoin
+
 SEED = 42
 SPAN_US = 1_000_000_000  # rows of either side are spread over 1 000 s
 MATCHES = 4  # partners of a left row, on average
@@ -31,6 +33,7 @@ LEFT = ("k", "t", "a", "b")
 RIGHT = ("k2", "t2", "c", "d")
 COLUMNS = LEFT + RIGHT
 
+PUSHED_ROWS = 100_000  # rows of a table that a source pushes at a time
 BLOCK_ROWS = 1 << 18  # rows hashed or paired at a time: a few MB, which stays in cache
 
 
@@ -75,6 +78,19 @@ def tables(case: Case) -> tuple[pa.Table, pa.Table]:
     """Both tables of `case`, the same on every machine."""
     rng = np.random.Generator(np.random.PCG64(SEED))
     return _table(rng, case, LEFT), _table(rng, case, RIGHT)
+
+
+def push_by_turns(join: IntervalJoin | AsofJoin, left: pa.Table, right: pa.Table) -> pa.Table:
+    """Push both tables piece by piece, and read the results of each piece before the next one."""
+    found = []
+    for start in range(0, left.num_rows, PUSHED_ROWS):
+        for source, table in zip(join.sources, (left, right), strict=True):
+            source.push(table.slice(start, PUSHED_ROWS))
+        while (batch := join.poll()) is not None:
+            found.append(batch)
+    for source in join.sources:
+        source.close()
+    return pa.Table.from_batches([*found, *join])
 
 
 def _table(rng: np.random.Generator, case: Case, names: tuple[str, ...]) -> pa.Table:

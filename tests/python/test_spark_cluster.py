@@ -30,13 +30,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the execu
 
 SPARK = Path(pyspark.__file__).parent
 
-SUBMIT = f"""
-    --driver-java-options "{spark_session.JVM}"
-    --conf "spark.executor.extraJavaOptions={spark_session.JVM}"
-    --conf spark.sql.shuffle.partitions=2 pyspark-shell
-"""
-"""What a script that has no settings of its own is given, to save time."""
-
 
 @contextmanager
 def daemon(log: Path, name: str, *arguments: str) -> Iterator[None]:
@@ -89,7 +82,7 @@ def ran(*command: object) -> str:
     run = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": SUBMIT},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
