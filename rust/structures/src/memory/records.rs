@@ -241,7 +241,33 @@ mod avx512 {
     use std::arch::x86_64::*;
 
     use super::Out;
-    use crate::memory::gather::avx512::{finish, store};
+
+    /// Stores a cache line.
+    ///
+    /// # Safety
+    ///
+    /// 64 bytes may be written at `to`, which is a multiple of 64 if the store is streaming.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn store<const STREAMING: bool>(to: *mut __m512i, values: __m512i) {
+        debug_assert!(!STREAMING || to.cast::<u8>().align_offset(64) == 0);
+        // SAFETY: as the caller says.
+        unsafe {
+            match STREAMING {
+                true => _mm512_stream_si512(to, values),
+                false => _mm512_storeu_si512(to, values),
+            }
+        }
+    }
+
+    /// Makes streaming stores visible to other threads before the next store.
+    #[inline]
+    fn finish<const STREAMING: bool>() {
+        if STREAMING {
+            // SAFETY: every x86-64 processor has the instruction.
+            unsafe { _mm_sfence() };
+        }
+    }
 
     /// Writes 8 values of a column from place `at` on.
     ///

@@ -146,8 +146,7 @@ impl Scatter {
         ts: &mut [i64],
         ids: &mut [RowId],
     ) {
-        let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
-        let Some((low, high)) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else { return };
+        let Some((low, high)) = ends(pieces) else { return };
         let layout = Layout::new(low, high, ts.len());
         self.write_words(layout, pieces, ts.len());
         let slot_bits = (ts.len() * P::SLOTS_PER_ROW).next_power_of_two().ilog2().max(1);
@@ -222,11 +221,7 @@ impl Scatter {
     /// 4. Words as rows.
     #[inline(always)]
     fn write_rows(&self, layout: Layout, ts: &mut [i64], ids: &mut [RowId]) {
-        for (id, &word) in ids.iter_mut().zip(&self.sorted) {
-            debug_assert!(layout.row(word) < self.ids.len());
-            // SAFETY: there are as many ids as numbers that fit a word's lower bits.
-            *id = unsafe { *self.ids.get_unchecked(layout.row(word)) };
-        }
+        self.write_ids(layout, ids);
         if layout.lost == 0 {
             ts.iter_mut().zip(&self.sorted).for_each(|(ts, &word)| *ts = layout.ts(word));
             return;
@@ -234,6 +229,23 @@ impl Scatter {
         ts.iter_mut().zip(&self.sorted).for_each(|(ts, &word)| *ts = self.times[layout.row(word)]);
         put_right(ts, ids);
     }
+
+    /// Compiled by itself, without wide instructions: see [`gather`](crate::memory::gather).
+    #[inline(never)]
+    fn write_ids(&self, layout: Layout, ids: &mut [RowId]) {
+        for (id, &word) in ids.iter_mut().zip(&self.sorted) {
+            debug_assert!(layout.row(word) < self.ids.len());
+            // SAFETY: there are as many ids as numbers that fit a word's lower bits.
+            *id = unsafe { *self.ids.get_unchecked(layout.row(word)) };
+        }
+    }
+}
+
+/// The smallest and the largest time of sorted pieces; compiled as [`Scatter::write_ids`].
+#[inline(never)]
+fn ends(pieces: &[(RowId, &[i64])]) -> Option<(i64, i64)> {
+    let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
+    ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// Sorts rows that are nearly sorted by time, and rows of equal time by id.

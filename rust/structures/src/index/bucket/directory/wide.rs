@@ -25,7 +25,6 @@ impl Directory {
     pub(in super::super) fn addresses_avx512(&self, rows: &[Entry], addresses: &mut [Address]) {
         const { assert!(size_of::<Entry>() == 16 && std::mem::offset_of!(Entry, key) == 0) };
         const { assert!(size_of::<Address>() == 8 && std::mem::offset_of!(Address, code) == 4) };
-        self.assert_a_cell_a_distance();
         let keys_of = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
         let (eights, rest) = rows.as_chunks::<LANES>();
         for (rows, addresses) in eights.iter().zip(addresses.chunks_exact_mut(LANES)) {
@@ -34,8 +33,7 @@ impl Directory {
             let (a, b) = unsafe { (_mm512_loadu_si512(from), _mm512_loadu_si512(from.add(1))) };
             let distances = self.distances_avx512(_mm512_permutex2var_epi64(a, keys_of, b));
             let inside = _mm512_cmple_epu64_mask(distances, self.span_avx512());
-            // SAFETY: it was asserted above.
-            let spots = unsafe { self.spots(distances, inside) };
+            let spots = self.spots(distances, inside);
             let written = _mm512_or_si512(spots.blocks, _mm512_slli_epi64::<32>(spots.codes));
             // SAFETY: eight addresses are 64 bytes, numbers of 32 and 16 bits and nothing in the
             // last 16.
@@ -61,7 +59,6 @@ impl Directory {
                     && std::mem::offset_of!(Pair, is_vague) == 13
             )
         };
-        self.assert_a_cell_a_distance();
         let is_vague = _mm512_set1_epi64(i64::from(is_vague(self.shift)) << 40);
         let (eights, rest) = probes.as_chunks::<LANES>();
         for (probes, pairs) in eights.iter().zip(pairs.chunks_exact_mut(LANES)) {
@@ -81,8 +78,7 @@ impl Directory {
                 high,
                 self.span_avx512(),
             );
-            // SAFETY: it was asserted above.
-            let (first, last) = unsafe { (self.spots(low, inside), self.spots(high, inside)) };
+            let (first, last) = (self.spots(low, inside), self.spots(high, inside));
             let one_cell = _mm512_mask_cmpeq_epu64_mask(inside, first.at, last.at);
             let step = _mm512_sub_epi64(last.blocks, first.blocks);
             let all = _mm512_mask_cmple_epu64_mask(one_cell, step, _mm512_set1_epi64(1));
@@ -123,32 +119,18 @@ impl Directory {
         _mm512_set1_epi64(self.span.cast_signed())
     }
 
-    /// What [`spots`](Self::spots) relies on. A directory that a panic has left half made has no
-    /// cells.
-    #[inline]
-    fn assert_a_cell_a_distance(&self) {
-        let last = usize::try_from(self.span >> self.shift);
-        assert!(
-            last.is_ok_and(|last| last < self.cells.len()),
-            "a cell for each distance within the span"
-        );
-    }
-
-    /// The spots at those distances that are within the span, for each of which there is a cell.
+    /// The spots at those distances that are within the span.
     ///
-    /// # Safety
+    /// # Panics
     ///
-    /// [`assert_a_cell_a_distance`](Self::assert_a_cell_a_distance) has passed.
+    /// When there is no cell for a distance within the span, or none at all.
     #[target_feature(enable = "avx512f")]
     #[inline]
-    unsafe fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
-        const { assert!(EVEN == 0 && size_of::<Cell>() == 8 && std::mem::offset_of!(Cell, base) == 0) };
+    fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
+        const { assert!(EVEN == 0) };
         let at = _mm512_srl_epi64(distances, _mm_cvtsi32_si128(self.shift.cast_signed()));
-        let cells = self.cells.as_ptr().cast::<i64>();
-        // SAFETY: cells are plain numbers of 64 bits together; there is one for each distance
-        // within the span, and nothing is read for others.
         let cells =
-            unsafe { _mm512_mask_i64gather_epi64::<8>(_mm512_setzero_si512(), inside, at, cells) };
+            _mm512_maskz_mov_epi64(inside, self.cells_at(_mm512_maskz_mov_epi64(inside, at)));
         // As `code`.
         let up = _mm_cvtsi32_si128((u64::BITS - 1 - self.shift).cast_signed());
         let codes = _mm512_sll_epi64(_mm512_slli_epi64::<1>(distances), up);
@@ -158,6 +140,21 @@ impl Directory {
         let nth = _mm512_srli_epi64::<16>(_mm512_mul_epu32(codes, _mm512_srli_epi64::<2>(extents)));
         let base = _mm512_and_si512(cells, _mm512_set1_epi64(i64::from(u32::MAX)));
         Spots { at, extents, blocks: _mm512_add_epi64(base, nth), codes }
+    }
+
+    /// The cells of eight numbers, what each has above its base. A gather instruction is slow where
+    /// [`gather`](crate::memory::gather) says.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn cells_at(&self, numbers: __m512i) -> __m512i {
+        let mut at = [0_u64; LANES];
+        // SAFETY: the array has 64 bytes.
+        unsafe { _mm512_storeu_si512(at.as_mut_ptr().cast(), numbers) };
+        let [a, b, c, d, e, f, g, h] = at.map(|at| {
+            let Cell { base, extent } = self.cells[at as usize];
+            (u64::from(extent) << 32 | u64::from(base)).cast_signed()
+        });
+        _mm512_set_epi64(h, g, f, e, d, c, b, a)
     }
 }
 
