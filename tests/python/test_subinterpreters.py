@@ -20,7 +20,7 @@ SCRIPT = """
     try:
         import tidegate
     except ImportError as error:
-        print(error)
+        print(error, flush=True)
     ''')
     {after}
     print("end", failed)

@@ -10,11 +10,13 @@ import re
 import numpy as np
 
 QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
-# A quoted value where a value begins, and a quote elsewhere, which is text.
+# A quoted value where a value begins, and a quote elsewhere, which is text. Before Python 3.11.5 a
+# possessive repetition goes wrong if there is a choice within it. None is needed around one here:
+# a shorter match would be followed by a quote, and a line is not.
 PART = re.compile(
-    rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*+',
+    rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*',
 )
-LINES = re.compile(rb"(?:" + PART.pattern + rb"\n)*+")
+LINES = re.compile(rb"(?:" + PART.pattern + rb"\n)*")
 
 # What stands for the text before: nothing is open and a value begins; a quote is open; a quote was
 # closed, which another quote at once would open again.
