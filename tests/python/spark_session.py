@@ -4,7 +4,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
@@ -14,6 +16,22 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 Java's second compiler takes half of the processor time of tests that run each plan once.
 """
 
+FOLDER = TemporaryDirectory(prefix="spark-python-")
+
+
+@cache
+def python() -> str:
+    """Give the command that starts this Python for Spark, with PySpark as it is installed.
+
+    Spark puts an archive of PySpark in front of it. Python compiles the archive's modules anew in
+    each process, which takes it a second.
+    """
+    command = Path(FOLDER.name, "python")
+    path = Path(__file__).parent
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} "$@"\n')
+    command.chmod(0o755)
+    return str(command)
+
 
 def start() -> SparkSession:
     """Start the session, or return the one that runs. A task may fail three times.
@@ -21,7 +39,7 @@ def start() -> SparkSession:
     Spark interprets its plans: to compile one takes longer than to run it on a few rows. The
     sessions of `cluster_join.py` compile theirs.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python()
     session = (
         SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
@@ -34,7 +52,6 @@ def start() -> SparkSession:
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.python.daemon.module", "spark_daemon")
-        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent))
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

@@ -39,7 +39,7 @@ def daemon(log: Path, name: str, *arguments: str) -> Iterator[None]:
         "SPARK_HOME": str(SPARK),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": spark_session.JVM,
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": spark_session.python(),
     }
     command = [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments]
     with log.open("w") as output:
@@ -82,7 +82,7 @@ def ran(*command: object) -> str:
     run = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": spark_session.python()},
         capture_output=True,
         text=True,
         check=False,

@@ -109,7 +109,8 @@ def bare_python(spark, tmp_path, monkeypatch):
     hidden.mkdir()
     hidden.joinpath("sitecustomize.py").write_text("import sys; sys.modules['tidegate'] = None\n")
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={hidden}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    path = f"{hidden}:{Path(__file__).parent}"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={path} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
 
