@@ -8,28 +8,13 @@ use proptest::prelude::*;
 use tidegate_operators::asof::{AsOf, Strategy as Nearness, asof_join, candidates, chosen};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{Matches, Output};
-use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::{How, NO_KEY, NO_ROW};
 use tidegate_sync::Stop;
 
+use crate::tables::{Table, large, table};
+
 const EVERY_HOW: [How; 4] = [How::Left, How::Inner, How::Semi, How::Anti];
 const EVERY_STRATEGY: [Nearness; 3] = [Nearness::Backward, Nearness::Forward, Nearness::Nearest];
-
-#[derive(Clone, Debug)]
-struct Table {
-    ts: Vec<i64>,
-    keys: Option<Vec<u32>>,
-}
-
-impl Table {
-    fn side(&self) -> JoinColumns<'_> {
-        JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
-    }
-
-    fn key(&self, row: usize) -> u32 {
-        self.keys.as_ref().map_or(0, |keys| keys[row])
-    }
-}
 
 type Rows = Vec<(u32, u32)>;
 
@@ -113,19 +98,6 @@ fn filtered(
     chosen(sides, &left.ts, &right.ts, driver).unwrap()
 }
 
-fn table(keys: bool, times: impl Strategy<Value = i64> + Clone) -> impl Strategy<Value = Table> {
-    let key = prop_oneof![9 => 0_u32..4, 1 => Just(NO_KEY)];
-    (prop::collection::vec((times, key), 0..60), any::<bool>()).prop_map(
-        move |(mut rows, sorted)| {
-            if sorted {
-                rows.sort_by_key(|row| row.0);
-            }
-            let (ts, column) = rows.into_iter().unzip();
-            Table { ts, keys: keys.then_some(column) }
-        },
-    )
-}
-
 fn inputs() -> impl Strategy<Value = (Table, Table, AsOf)> {
     let extreme =
         prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX]);
@@ -171,44 +143,9 @@ proptest! {
     }
 }
 
-/// Many rows: times that rise by 0 to 4, or jump about; keys uniform, or most on one.
-fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
-    let mut state = seed;
-    let mut random = move |below: u64| {
-        // The generator of Steele, Lea and Flood's SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    };
-    let mut ts = 0;
-    let ts = (0..rows).map(|_| {
-        if sorted {
-            ts += random(5) as i64;
-            ts
-        } else {
-            random(2 * rows as u64) as i64
-        }
-    });
-    let ts = ts.collect();
-    let keys = (0..rows).map(|_| match random(10) {
-        0 => NO_KEY,
-        1..7 if skewed => keys as u32 / 3,
-        _ => random(keys as u64) as u32,
-    });
-    Table { ts, keys: Some(keys.collect()) }
-}
-
 /// The partners by a search in each key's rows, sorted by time.
 fn searched(left: &Table, right: &Table, keys: usize, asof: &AsOf) -> Rows {
-    let mut groups: Vec<Vec<(i64, u32)>> = vec![Vec::new(); keys];
-    for (row, &ts) in right.ts.iter().enumerate() {
-        if right.key(row) != NO_KEY {
-            groups[right.key(row) as usize].push((ts, row as u32));
-        }
-    }
-    groups.iter_mut().for_each(|group| group.sort_unstable());
+    let groups = right.groups(keys);
     let partner = |l: usize| {
         let ts = left.ts[l];
         let group = groups.get(left.key(l) as usize)?;

@@ -12,28 +12,13 @@ use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_operators::matches::{BitSet, Matches, Output};
-use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::{Closed, How, Interval, NO_KEY, NO_ROW};
 use tidegate_sync::Stop;
 
+use crate::tables::{Table, large, table};
+
 const EVERY_HOW: [How; 6] = [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
 const EVERY_CLOSED: [Closed; 4] = [Closed::Both, Closed::Left, Closed::Right, Closed::Neither];
-
-#[derive(Clone, Debug)]
-struct Table {
-    ts: Vec<i64>,
-    keys: Option<Vec<u32>>,
-}
-
-impl Table {
-    fn side(&self) -> JoinColumns<'_> {
-        JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
-    }
-
-    fn key(&self, row: usize) -> u32 {
-        self.keys.as_ref().map_or(0, |keys| keys[row])
-    }
-}
 
 fn matches(interval: &Interval, l: i64, r: i64) -> bool {
     let (l, r) = (l as i128, r as i128);
@@ -133,19 +118,6 @@ fn join(
     rows
 }
 
-fn table(keys: bool, times: impl Strategy<Value = i64> + Clone) -> impl Strategy<Value = Table> {
-    let key = prop_oneof![9 => 0_u32..4, 1 => Just(NO_KEY)];
-    (prop::collection::vec((times, key), 0..40), any::<bool>()).prop_map(
-        move |(mut rows, sorted)| {
-            if sorted {
-                rows.sort_by_key(|row| row.0);
-            }
-            let (ts, column) = rows.into_iter().unzip();
-            Table { ts, keys: keys.then_some(column) }
-        },
-    )
-}
-
 fn inputs() -> impl Strategy<Value = (Table, Table, Interval)> {
     let extreme =
         prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX]);
@@ -180,44 +152,9 @@ proptest! {
     }
 }
 
-/// Many rows: times that rise by 0 to 4, or jump about; keys uniform, or most on one.
-fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
-    let mut state = seed;
-    let mut random = move |below: u64| {
-        // The generator of Steele, Lea and Flood's SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % below
-    };
-    let mut ts = 0;
-    let ts = (0..rows).map(|_| {
-        if sorted {
-            ts += random(5) as i64;
-            ts
-        } else {
-            random(2 * rows as u64) as i64
-        }
-    });
-    let ts = ts.collect();
-    let keys = (0..rows).map(|_| match random(10) {
-        0 => NO_KEY,
-        1..7 if skewed => keys as u32 / 3,
-        _ => random(keys as u64) as u32,
-    });
-    Table { ts, keys: Some(keys.collect()) }
-}
-
 /// Inner join by a search in each key's rows, sorted by time.
 fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Rows {
-    let mut groups: Vec<Vec<(i64, u32)>> = vec![Vec::new(); keys];
-    for (row, &ts) in right.ts.iter().enumerate() {
-        if right.key(row) != NO_KEY {
-            groups[right.key(row) as usize].push((ts, row as u32));
-        }
-    }
-    groups.iter_mut().for_each(|group| group.sort_unstable());
+    let groups = right.groups(keys);
     let mut rows = Vec::new();
     for (l, &ts) in left.ts.iter().enumerate().filter(|(l, _)| left.key(*l) != NO_KEY) {
         let (first, last) = (ts + interval.lower.unwrap(), ts + interval.upper.unwrap());

@@ -10,6 +10,8 @@ mod band_join;
 mod interval_join;
 #[cfg(not(loom))]
 mod stress_handshake;
+#[cfg(not(loom))]
+mod tables;
 
 #[cfg(loom)]
 mod loom_handshake;

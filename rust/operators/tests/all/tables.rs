@@ -1,0 +1,82 @@
+//! Random tables, small and large, for the tests of joins.
+
+use proptest::prelude::*;
+use tidegate_operators::order::JoinColumns;
+use tidegate_operators::rows::NO_KEY;
+
+/// Times, and keys if there are any.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    pub(crate) ts: Vec<i64>,
+    pub(crate) keys: Option<Vec<u32>>,
+}
+
+impl Table {
+    /// The columns that a join takes.
+    pub(crate) fn side(&self) -> JoinColumns<'_> {
+        JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
+    }
+
+    /// The key of a row; 0 where there are none.
+    pub(crate) fn key(&self, row: usize) -> u32 {
+        self.keys.as_ref().map_or(0, |keys| keys[row])
+    }
+
+    /// Each key's rows as times and row numbers, sorted; keys are below `keys`.
+    pub(crate) fn groups(&self, keys: usize) -> Vec<Vec<(i64, u32)>> {
+        let mut groups = vec![Vec::new(); keys];
+        for (row, &ts) in self.ts.iter().enumerate() {
+            if self.key(row) != NO_KEY {
+                groups[self.key(row) as usize].push((ts, row as u32));
+            }
+        }
+        groups.iter_mut().for_each(|group| group.sort_unstable());
+        groups
+    }
+}
+
+/// Up to 60 rows of few keys, sorted by time or not.
+pub(crate) fn table(
+    keys: bool,
+    times: impl Strategy<Value = i64> + Clone,
+) -> impl Strategy<Value = Table> {
+    let key = prop_oneof![9 => 0_u32..4, 1 => Just(NO_KEY)];
+    (prop::collection::vec((times, key), 0..60), any::<bool>()).prop_map(
+        move |(mut rows, sorted)| {
+            if sorted {
+                rows.sort_by_key(|row| row.0);
+            }
+            let (ts, column) = rows.into_iter().unzip();
+            Table { ts, keys: keys.then_some(column) }
+        },
+    )
+}
+
+/// Many rows: times that rise by 0 to 4, or jump about; keys uniform, or most on one.
+pub(crate) fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
+    let mut state = seed;
+    let mut random = move |below: u64| {
+        // The generator of Steele, Lea and Flood's SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below
+    };
+    let mut ts = 0;
+    let ts = (0..rows).map(|_| {
+        if sorted {
+            ts += random(5) as i64;
+            ts
+        } else {
+            random(2 * rows as u64) as i64
+        }
+    });
+    let ts = ts.collect();
+    let keys = (0..rows).map(|_| match random(10) {
+        0 => NO_KEY,
+        1..7 if skewed => keys as u32 / 3,
+        _ => random(keys as u64) as u32,
+    });
+    Table { ts, keys: Some(keys.collect()) }
+}
