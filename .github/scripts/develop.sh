@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# Builds the module for tests and installs it with all extras. It compiles while pip unpacks Spark, which takes a minute.
+# Builds the module for tests and installs it with all extras. pip unpacks Spark, which takes a minute, while it
+# compiles. maturin runs once at a time: two of them take each other's files.
 set -euo pipefail
-maturin develop --quiet --skip-install &
-build=$!
-maturin develop --quiet --extras cli,spark
-wait "$build"
+requirements=$(python -c '
+import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+print("\n".join(project["dependencies"] + sum(project["optional-dependencies"].values(), [])))')
+pip install --requirement <(echo "$requirements") &
+packages=$!
+maturin develop --quiet --skip-install
+wait "$packages"
+maturin develop --quiet --extras cli,spark # compiles nothing more
